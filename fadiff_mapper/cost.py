@@ -1,0 +1,221 @@
+"""From access counts to cycles and energy: the equations that the exact evaluation and the relaxed model share.
+
+Energies in pJ, bandwidths in words per cycle and instance. Axes as in `counts.py`: L, D, T and B (batch, last).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from fadiff_mapper.counts import Counts, Rounding, product
+from fadiff_mapper.nest import Array, Nest
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import ComponentEnergy
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An architecture as constants for array work; [L, 1] or [L, T, 1] unless stated otherwise.
+
+    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: inf is unlimited.
+    """
+
+    fanout_x: np.ndarray
+    fanout_y: np.ndarray
+    instances: np.ndarray
+    clusters: np.ndarray
+    block: np.ndarray
+    read: np.ndarray
+    fill: np.ndarray
+    update: np.ndarray
+    leak: np.ndarray
+    addr_gen: np.ndarray
+    read_bandwidth: np.ndarray
+    write_bandwidth: np.ndarray
+    shared_bandwidth: np.ndarray
+    bandwidth_scale: np.ndarray
+    compute_energy: float
+    compute_instances: int
+    network_latency: float
+    gate: tuple[int, ...]
+    gated: np.ndarray
+    """For each level the level at which it is power gated, and how many of its instances one gate serves, [L, 1]."""
+
+
+def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...], compute_energy: float) -> Machine:
+    """The constants of one architecture; `energies` are those of its levels, `compute_energy` is pJ per MAC."""
+    def column(values: list[float]) -> np.ndarray:
+        return np.array(values, dtype=np.float64)[:, None]
+
+    def unlimited(value: float | None) -> float:
+        return np.inf if value is None else value
+
+    levels = arch.levels
+    fanouts = [arch.fanout(level) for level in range(len(levels))]
+    scale = [[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels]
+    names = [level.name for level in levels]
+    gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
+    return Machine(
+        fanout_x=column([x for x, _ in fanouts]), fanout_y=column([y for _, y in fanouts]),
+        instances=column([level.instances for level in levels]),
+        clusters=column([level.instances // level.cluster_size for level in levels]),
+        block=column([level.block_size for level in levels]),
+        read=column([energy.read for energy in energies]), fill=column([energy.fill for energy in energies]),
+        update=column([energy.update for energy in energies]), leak=column([energy.leak for energy in energies]),
+        addr_gen=column([level.addr_gen_energy for level in levels]),
+        read_bandwidth=column([unlimited(level.read_bandwidth) for level in levels]),
+        write_bandwidth=column([unlimited(level.write_bandwidth) for level in levels]),
+        shared_bandwidth=column([unlimited(level.shared_bandwidth) for level in levels]),
+        bandwidth_scale=np.array(scale, dtype=np.float64)[..., None],
+        compute_energy=compute_energy, compute_instances=arch.arithmetic.instances,
+        network_latency=sum(level.network.fill_latency + level.network.drain_latency for level in levels),
+        gate=gate, gated=column([level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)]))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of the machine a nest uses.
+
+    expansion_x, expansion_y [L + 1, B]   instances in use per axis; entry 0 is the arithmetic, l + 1 is level l
+    compute_cycles [B]                    product of all temporal loops
+    """
+
+    expansion_x: Array
+    expansion_y: Array
+    compute_cycles: Array
+
+    @property
+    def instances(self) -> Array:
+        """Used instances of every storage level, [L, B]."""
+        return self.expansion_x[1:] * self.expansion_y[1:]
+
+
+def usage(nest: Nest) -> Usage:
+    """Expansions are the products of all spatial loops further out than a level (all of them for the arithmetic)."""
+    xp = array_namespace(nest.temporal)
+    one = xp.ones_like(nest.spatial)
+    on_x = xp.where(nest.on_y, one, nest.spatial)
+    on_y = xp.where(nest.on_y, nest.spatial, one)
+    return Usage(_outer_products(on_x), _outer_products(on_y),
+                 product([xp.prod(nest.temporal[level], axis=0) for level in range(nest.temporal.shape[0])]))
+
+
+def _outer_products(factors: Array) -> Array:
+    """[L + 1, B] from [L, D, B]: entry l is the product over levels >= l."""
+    xp = array_namespace(factors)
+    running = [xp.ones_like(factors[0, 0])]
+    for level in reversed(range(factors.shape[0])):
+        running.append(running[-1] * xp.prod(factors[level], axis=0))
+    return xp.stack(running[::-1])
+
+
+def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tuple[Array, Array, Array]:
+    """(reads, fills, updates) per instance in blocks rather than words, [L, T, B]."""
+    xp = array_namespace(counts.reads)
+    block = xp.asarray(machine.block)[:, None]
+    return (rounding.up(counts.reads / block), rounding.up(counts.fills / block), rounding.up(counts.updates / block))
+
+
+def used_clusters(use: Usage, machine: Machine) -> Array:
+    """Clusters of each level that work, [L, B]; one access of a cluster serves all its members."""
+    xp = array_namespace(use.compute_cycles)
+    limit = xp.asarray(machine.clusters) * xp.ones_like(use.instances)
+    return xp.minimum(use.instances, limit)
+
+
+def leaking_instances(use: Usage, machine: Machine) -> Array:
+    """Instances of each level that leak, [L, B]: those in use, and those that share a power gate with one."""
+    xp = array_namespace(use.compute_cycles)
+    behind_gates = xp.asarray(machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
+    return xp.where(xp.asarray(machine.gated) > 1, behind_gates, use.instances)
+
+
+def access_energy(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Array:
+    """Energy of the accesses per used instance, [L, T, B] (eq. 19 of the paper, per vector access)."""
+    xp = array_namespace(counts.reads)
+    reads, fills, updates = vector_accesses(counts, machine, rounding)
+    price = [xp.asarray(value)[:, None] for value in (machine.read, machine.fill, machine.update)]
+    members = use.instances / used_clusters(use, machine)
+    return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
+
+
+def address_energy(counts: Counts, use: Usage, machine: Machine) -> Array:
+    """Energy of address generation, all clusters together, [L, T, B]."""
+    xp = array_namespace(counts.reads)
+    return xp.asarray(machine.addr_gen)[:, None] * counts.address_generations * used_clusters(use, machine)[:, None]
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Words per cycle that each level is asked for before throttling, [L, T, B], and the slowdown, [L, B]."""
+
+    read: Array
+    write: Array
+    slowdown: Array
+
+
+def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
+    """A level that is asked for more than it can give slows the machine down in proportion (eq. 16)."""
+    xp = array_namespace(counts.reads)
+    scale = xp.asarray(machine.bandwidth_scale)
+    read = counts.reads / use.compute_cycles * scale
+    write = (counts.updates + counts.fills) / use.compute_cycles * scale
+    total_read, total_write = _over_tensors(read), _over_tensors(write)
+    slowdown = xp.ones_like(total_read)
+    for wanted, limit in ((total_read, machine.read_bandwidth), (total_write, machine.write_bandwidth),
+                          (total_read + total_write, machine.shared_bandwidth)):
+        allowed = xp.asarray(limit) * xp.ones_like(wanted)
+        safe = xp.where(wanted > 0, wanted, xp.ones_like(wanted))
+        slowdown = xp.where(wanted > allowed, xp.minimum(slowdown, allowed / safe), slowdown)
+    return Bandwidth(read, write, slowdown)
+
+
+def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
+    """Cycles of every storage level, [L, B]."""
+    return rounding.up(use.compute_cycles / slowdown)
+
+
+def _over_tensors(values: Array) -> Array:
+    total = values[:, 0]
+    for tensor in range(1, values.shape[1]):
+        total = total + values[:, tensor]
+    return total
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles [B], energy in pJ [B] without networks, and its parts."""
+
+    cycles: Array
+    energy: Array
+    level_cycles: Array
+    access_energy: Array
+    address_energy: Array
+    leakage: Array
+    compute_energy: Array
+    bandwidth: Bandwidth
+    clusters: Array
+
+
+def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
+    """Cycles and energy of a batch. `computes`: MACs of the problem, one number or [B].
+
+    The slowest level sets the time (eq. 16); leakage counts used instances over that time, the networks' fill and
+    drain latencies come on top. Energy is eq. (17) with leakage.
+    """
+    xp = array_namespace(counts.reads)
+    asked = bandwidth(counts, use, machine)
+    per_level = level_cycles(use, asked.slowdown, rounding)
+    slowest = xp.max(per_level, axis=0)
+    busy = xp.maximum(slowest, use.compute_cycles)
+    access = access_energy(counts, use, machine, rounding)
+    address = address_energy(counts, use, machine)
+    leakage = xp.asarray(machine.leak) * busy * leaking_instances(use, machine)
+    arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
+    levels = _over_tensors(access * use.instances[:, None] + address) + leakage
+    return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, access, address,
+                leakage, arithmetic, asked, used_clusters(use, machine))

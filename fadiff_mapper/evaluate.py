@@ -1,0 +1,137 @@
+"""The exact evaluation: what `timeloop-model` computes, for a whole batch of mappings of one problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper import counts as counting
+from fadiff_mapper.cost import Cost, Machine, Usage, cost, machine, usage
+from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
+from fadiff_mapper.legality import Limit, legal, limits
+from fadiff_mapper.nest import Nest, Projection, project
+from fadiff_mapper.network import NetworkUse, network_use
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
+from fadiff_mapper.spread import spread
+from fadiff_mapper.windows import exact_demand
+
+CHUNK = 2048
+"""Mappings per step of a large batch: few enough that the arrays stay in the processor's cache."""
+
+
+def _nearest(values: np.ndarray) -> np.ndarray:
+    """Half away from zero, as C++ rounds (counts are not negative)."""
+    floor = np.floor(values)
+    result: np.ndarray = np.where(values - floor >= 0.5, floor + 1, floor)
+    return result
+
+
+EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One problem on one architecture, prepared for evaluation."""
+
+    arch: Architecture
+    problem: Problem
+    projection: Projection
+    machine: Machine
+    energies: tuple[ComponentEnergy, ...]
+    compute_energy_built_in: bool
+
+    @property
+    def network_priced(self) -> bool:
+        """Whether moving words between levels costs energy on this architecture."""
+        return any(level.network.energy_per_hop or level.network.router_energy or level.network.energy_per_ingress
+                   for level in self.arch.levels)
+
+
+def prepare(arch: Architecture, problem: Problem, tables: Tables) -> Layer:
+    """Resolve energies and lay out the constants that every evaluation of this layer needs."""
+    energies = tuple(storage_energy(level, tables) for level in arch.levels)
+    per_mac, built_in = compute_energy(arch.arithmetic, tables)
+    return Layer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All exact results of a batch; see the classes named for axes and units.
+
+    `raw` is the traffic as if every level kept everything, `tally` after bypassing. `legal` [B] says which rows
+    Timeloop would accept; the numbers of the others mean nothing.
+    """
+
+    nest: Nest
+    tile: Tiles
+    use: Usage
+    raw: Delivery
+    tally: Delivery
+    counts: Counts
+    cost: Cost
+    network: NetworkUse | None
+    checks: list[Limit]
+    legal: np.ndarray
+
+    @property
+    def cycles(self) -> np.ndarray:
+        cycles: np.ndarray = self.cost.cycles
+        return cycles
+
+    @property
+    def energy(self) -> np.ndarray:
+        """Total energy in pJ, networks included, [B]."""
+        energy: np.ndarray = self.cost.energy if self.network is None else self.cost.energy + self.network.total
+        return energy
+
+
+def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluation:
+    """Evaluate one batch. `details` also counts hops where no network costs energy."""
+    networks = details or layer.network_priced
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tile = counting.tiles(nest, layer.projection)
+        use = usage(nest)
+        wanted = counting.demand(nest, layer.projection, tile)
+        wanted = exact_demand(nest, layer.projection, tile, wanted)
+        closed_form = counting.delivery(nest, layer.projection, wanted)
+        spread_out = spread(nest, layer.projection, layer.arch, tile, closed_form, everywhere=networks)
+        raw = spread_out.delivery
+        tally = counting.bypassed(raw, nest.keep)
+        result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT)
+        network = network_use(layer.arch, layer.projection, tally, spread_out.hop_words, result.partition,
+                              use.instances) if networks else None
+        total = cost(result, use, layer.machine, float(layer.problem.computes), EXACT)
+        checks = limits(nest, tile, use, layer.arch)
+    return Evaluation(nest, tile, use, raw, tally, result, total, network, checks, legal(checks))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a search needs of a batch, [B] each: cycles, energy in pJ, and whether the mapping is legal."""
+
+    cycles: np.ndarray
+    energy: np.ndarray
+    legal: np.ndarray
+
+
+def score(layer: Layer, nest: Nest, *, threads: int = 1) -> Scores:
+    """Cycles, energy and legality of a batch of any size, in chunks, on several threads."""
+    parts = [nest.take(slice(start, start + CHUNK)) for start in range(0, nest.batch, CHUNK)]
+
+    def one(part: Nest) -> Scores:
+        found = evaluate_nest(layer, part)
+        return Scores(found.cycles, found.energy, found.legal)
+
+    if threads > 1 and len(parts) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            return _join(list(pool.map(one, parts)))
+    return _join([one(part) for part in parts])
+
+
+def _join(parts: Sequence[Scores]) -> Scores:
+    return Scores(*(np.concatenate([getattr(part, name) for part in parts]) for name in Scores.__dataclass_fields__))

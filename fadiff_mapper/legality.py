@@ -1,0 +1,106 @@
+"""What keeps a mapping from running on an architecture, in Timeloop's words and in Timeloop's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.cost import Usage
+from fadiff_mapper.counts import Tiles
+from fadiff_mapper.errors import InvalidMapping
+from fadiff_mapper.nest import Nest
+from fadiff_mapper.spec.arch import Architecture
+
+NOWHERE = "one of the tensors is bypassed in all storage levels"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken limit: which one, at which level (its name), what the mapping asks for, and what there is."""
+
+    constraint: str
+    level: str
+    amount: float
+    limit: float
+    reason: str
+    """The sentence that `timeloop-model` prints."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One check over a batch: `broken` [B], with what is asked for and what there is, [B] each."""
+
+    constraint: str
+    level: str
+    amount: np.ndarray
+    limit: np.ndarray
+    broken: np.ndarray
+
+    def reason(self, row: int) -> str:
+        asked, there = _number(self.amount[row]), _number(self.limit[row])
+        return {
+            "nowhere": NOWHERE,
+            "arithmetic": f"mapped max Arithmetic instances {asked} exceeds hardware instances {there}",
+            "arithmetic x": f"mapped max Arithmetic X expansion {asked} exceeds hardware instances {there}",
+            "arithmetic y": f"mapped max Arithmetic Y expansion {asked} exceeds hardware instances {there}",
+            "capacity": f"mapped tile size {asked} exceeds buffer capacity {there}",
+            "utilization": f"mapped tile size {asked} is less than constrained minimum utilization {self.limit[row]:g}",
+            "instances": f"mapped instances {self.amount[row]:g} exceeds available hardware instances {there}",
+            "x": f"mapped X expansion {asked} exceeds available hardware instances {there}",
+            "y": f"mapped Y expansion {asked} exceeds available hardware instances {there}",
+        }[self.constraint]
+
+
+def _number(value: float) -> str:
+    return f"{value:.17g}"
+
+
+def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture) -> list[Limit]:
+    """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
+    batch = nest.batch
+
+    def limit(constraint: str, level: str, amount: np.ndarray, most: float, broken: np.ndarray | None = None) -> Limit:
+        return Limit(constraint, level, amount, np.full(batch, most), amount > most if broken is None else broken)
+
+    mac = arch.arithmetic
+    kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
+    result = [limit("nowhere", mac.name, kept_nowhere.astype(np.float64), 0)]
+    for index, unit in enumerate((mac, *arch.levels)):
+        x, y = use.expansion_x[index], use.expansion_y[index]
+        names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
+        if index:
+            result += _tile_limits(index - 1, nest, tile, arch)
+        result += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
+                   limit(names[2], unit.name, y, unit.mesh_y)]
+    return result
+
+
+def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture) -> list[Limit]:
+    level = arch.levels[index]
+    if level.usable is None:
+        return []
+    words = (tile.size[index] * nest.keep[index]).sum(axis=0)
+    capacity, least = np.full(nest.batch, level.usable), np.full(nest.batch, level.usable * level.min_utilization)
+    return [Limit("capacity", level.name, words, capacity, words > capacity),
+            Limit("utilization", level.name, words, least, words < least)]
+
+
+def violations(checks: list[Limit], row: int) -> list[Violation]:
+    """All that is wrong with one mapping of the batch, first what Timeloop reports first."""
+    return [Violation(check.constraint, check.level, float(check.amount[row]), float(check.limit[row]), check.reason(row))
+            for check in checks if check.broken[row]]
+
+
+def rejection(broken: list[Violation]) -> InvalidMapping:
+    """What `timeloop-model` says: the first level to blame, with its tile and, run together, its instances."""
+    first = broken[0]
+    same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
+    tile_first = first.constraint in ("capacity", "utilization")
+    return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
+
+
+def legal(checks: list[Limit]) -> np.ndarray:
+    """[B]: whether nothing is broken."""
+    result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
+    return result

@@ -1,0 +1,11 @@
+"""The map space: what the architecture, the problem and the constraints leave open, and what they rule out."""
+
+from fadiff_mapper.mapspace.build import build_mapspace
+from fadiff_mapper.mapspace.check import check_mapping
+from fadiff_mapper.mapspace.conflicts import conflicts
+from fadiff_mapper.mapspace.factorize import divisors, factorizations
+from fadiff_mapper.mapspace.size import Size, size
+from fadiff_mapper.mapspace.space import LevelSpace, LoopSpace, MapSpace
+
+__all__ = ["LevelSpace", "LoopSpace", "MapSpace", "Size", "build_mapspace", "check_mapping", "conflicts", "divisors",
+           "factorizations", "size"]

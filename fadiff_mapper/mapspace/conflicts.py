@@ -1,0 +1,194 @@
+"""Why a map space is empty: contradictions between constraints, the problem and the hardware, in words.
+
+Each test looks for one reason and then drops constraints one by one as long as the contradiction stays, so that a
+sentence names only those that matter. The tests are sufficient, not complete: an empty list does not prove that
+a legal mapping exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from fadiff_mapper.errors import listed
+from fadiff_mapper.mapspace.check import source
+from fadiff_mapper.mapspace.claims import Claim, claims, core
+from fadiff_mapper.mapspace.factorize import divisors, factorizations
+from fadiff_mapper.mapspace.space import MapSpace
+
+
+def conflicts(space: MapSpace) -> list[str]:
+    """Reasons why no mapping can meet the constraints on this hardware, a sentence each.
+
+    Looked for: factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
+    forced tile beyond a capacity, a data space that is bypassed everywhere, a least parallelism out of reach.
+    """
+    said = claims(space.constraints)
+    return [*_factor_conflicts(space, said), *_fanout_conflicts(space, said), *_capacity_conflicts(space, said),
+            *_bypass_conflicts(space, said), *_parallelism_conflicts(space, said)]
+
+
+def _choices(space: MapSpace, said: Sequence[Claim], level: int, kind: str, dimension: str) -> tuple[int, ...]:
+    """The factors that the hardware and the claims allow in these loops."""
+    bound, here = space.problem.bounds[dimension], space.levels[level]
+    limits = [claim for claim in said if (claim.level, claim.kind, claim.name) == (level, kind, dimension)]
+    room = bound
+    if kind == "spatial":
+        room = max((width for axis, width in zip("XY", here.fanout, strict=True) if axis in here.axes[dimension]),
+                   default=1)
+    elif space.architecture.levels[level].is_dummy and here.temporal.choices[dimension] == (1,) and not limits:
+        room = 1
+    return tuple(d for d in divisors(bound) if d <= room and all(limit.allows(d) for limit in limits))
+
+
+def _reach(space: MapSpace, said: Sequence[Claim], dimension: str, levels: range) -> set[int]:
+    """The products that these levels' loops of the dimension can have (divisors of its bound)."""
+    slots = [_choices(space, said, level, kind, dimension) for level in levels for kind in ("spatial", "temporal")]
+    return set(factorizations(space.problem.bounds[dimension], slots))
+
+
+# Factors of one dimension.
+
+def _unreachable(space: MapSpace, dimension: str, said: Sequence[Claim]) -> bool:
+    return space.problem.bounds[dimension] not in _reach(space, said, dimension, range(len(space.levels)))
+
+
+def _factor_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
+    for dimension, bound in space.problem.bounds.items():
+        limits = [claim for claim in said if claim.kind in ("temporal", "spatial") and claim.name == dimension]
+        if _unreachable(space, dimension, limits):
+            yield _factor_sentence(space, dimension, bound, core(limits, partial(_unreachable, space, dimension)))
+
+
+def _factor_sentence(space: MapSpace, dimension: str, bound: int, culprits: Sequence[Claim]) -> str:
+    named = _named(space, culprits)
+    product = math.prod(claim.value for claim in culprits)
+    if len(culprits) == 1 and culprits[0].kind == "spatial" and culprits[0].value in divisors(bound):
+        return f"{named} does not fit on {_fanout_text(space, culprits[0].level)}"
+    if any(claim.what != "fixed" for claim in culprits):
+        return f"{dimension}={bound} cannot be split: no factors of it meet {named}"
+    verb = f"multiply to {product}, which" if len(culprits) > 1 else "alone"
+    if bound % product:
+        return f"{dimension}={bound} cannot be split: {named} {verb} does not divide it"
+    return f"{dimension}={bound} cannot be split: {named} {verb} leaves {bound // product} that no level can take"
+
+
+# Spatial factors of one level.
+
+def _fillings(space: MapSpace, level: int, factors: Mapping[str, Sequence[int]]) -> set[tuple[int, int]]:
+    """Every (x, y) of the level's fan-out that one spatial factor per dimension can fill."""
+    (wide, high), axes = space.levels[level].fanout, space.levels[level].axes
+    filled = {(1, 1)}
+    for name, choices in factors.items():
+        steps = {(f if axis == "X" else 1, f if axis == "Y" else 1) for f in choices for axis in (axes[name] or "X")}
+        filled = {(x * dx, y * dy) for x, y in filled for dx, dy in steps if x * dx <= wide and y * dy <= high}
+    return filled
+
+
+def _overfull(space: MapSpace, level: int, said: Sequence[Claim]) -> bool:
+    """Whether even the least spatial factors fit together on no assignment of dimensions to axes."""
+    choices = {name: _choices(space, said, level, "spatial", name) for name in space.problem.dimensions}
+    return not _fillings(space, level, {name: options[:1] or (1,) for name, options in choices.items()})
+
+
+def _fanout_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
+    for i in range(len(space.levels)):
+        limits = [claim for claim in said if claim.kind == "spatial" and claim.level == i]
+        if _overfull(space, i, limits):
+            named = _named(space, core(limits, partial(_overfull, space, i)))
+            yield f"{named} do not fit together on {_fanout_text(space, i)}"
+
+
+def _fanout_text(space: MapSpace, level: int) -> str:
+    x, y = space.levels[level].fanout
+    loops = space.constraints.levels[level].spatial
+    split = "" if loops.split is None else f" with split={loops.split}{source(loops.sources, 'split')}"
+    return f"the fan-out of {x} x {y}{split}"
+
+
+# Tiles that are forced to be large.
+
+def least_tile(space: MapSpace, said: Sequence[Claim], level: int) -> dict[str, int] | None:
+    """The smallest tile of a level, dimension by dimension; None where a dimension cannot be split at all."""
+    tile: dict[str, int] = {}
+    for dimension, bound in space.problem.bounds.items():
+        outer = _reach(space, said, dimension, range(level + 1, len(space.levels)))
+        inner = _reach(space, said, dimension, range(level + 1))
+        possible = [size for size in inner if bound // size in outer]
+        if not possible:
+            return None
+        tile[dimension] = min(possible)
+    return tile
+
+
+def _least_words(space: MapSpace, level: int, said: Sequence[Claim]) -> tuple[int, list[str]]:
+    """Words that the data spaces kept by force need in the smallest tile, and their names."""
+    tile = least_tile(space, said, level)
+    bypassed = {claim.name for claim in said if (claim.level, claim.kind) == (level, "bypass")}
+    kept = {claim.name for claim in said if (claim.level, claim.kind) == (level, "keep")}
+    if level == len(space.levels) - 1:
+        kept |= space.levels[level].keep - bypassed
+    spaces = [ds for ds in space.problem.dataspaces if ds.name in kept]
+    words = sum(math.prod(ds.tile_extents(tile)) for ds in spaces) if tile else 0
+    return words, [ds.name for ds in spaces]
+
+
+def _too_large(space: MapSpace, level: int, said: Sequence[Claim]) -> bool:
+    usable = space.architecture.levels[level].usable
+    return usable is not None and _least_words(space, level, said)[0] > usable
+
+
+def _capacity_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
+    for i, level in enumerate(space.levels):
+        if not _too_large(space, i, said):
+            continue
+        culprits = core(said, partial(_too_large, space, i))
+        words, names = _least_words(space, i, culprits)
+        tile = least_tile(space, culprits, i) or {}
+        extents = " ".join(f"{name}={size}" for name, size in tile.items() if size > 1) or "of one point"
+        reasons = f", forced by {_named(space, culprits)}" if culprits else ""
+        yield (f"{level.name} has room for {space.architecture.levels[i].usable} words, but {_joined(names)} "
+               f"{'needs' if len(names) == 1 else 'need'} at least {words} (tile {extents}){reasons}")
+
+
+# Data spaces and parallelism.
+
+def _bypass_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
+    for name in space.problem.dataspace_names():
+        if all(name in level.bypass for level in space.levels):
+            yield (f"{name} is kept nowhere: "
+                   + _named(space, [claim for claim in said if (claim.kind, claim.name) == ("bypass", name)]))
+
+
+def _most_parallel(space: MapSpace, said: Sequence[Claim]) -> float:
+    """No mapping uses a larger share of the fan-outs than this (each fan-out filled as well as it can be)."""
+    share = 1.0
+    for i, level in enumerate(space.levels):
+        choices = {name: _choices(space, said, i, "spatial", name) or (1,) for name in space.problem.dimensions}
+        share *= max((x * y for x, y in _fillings(space, i, choices)), default=1) / math.prod(level.fanout)
+    return share
+
+
+def _parallelism_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
+    least = space.constraints.min_parallelism
+
+    def too_few(some: Sequence[Claim]) -> bool:
+        return _most_parallel(space, some) < least
+
+    limits = [claim for claim in said if claim.kind == "spatial"]
+    if too_few(limits):
+        culprits = core(limits, too_few)
+        place = source(space.constraints.levels[0].sources, "min_parallelism")
+        reasons = f" under {_named(space, culprits)}" if culprits else " for these fan-outs and dimensions"
+        yield (f"parallelism of {least:g}{place} is out of reach: at most {_most_parallel(space, culprits):g}"
+               f" can be used{reasons}")
+
+
+def _named(space: MapSpace, culprits: Sequence[Claim]) -> str:
+    names = space.architecture.level_names()
+    return _joined([claim.describe(names) for claim in culprits]) if culprits else listed([])
+
+
+def _joined(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

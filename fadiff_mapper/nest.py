@@ -1,0 +1,120 @@
+"""Loop nests as arrays: many mappings of one problem on one architecture, the batch axis last.
+
+The same arrays serve the exact evaluation (NumPy, integers in float64) and the relaxed model (torch). Axes:
+`level` runs from the innermost storage level outwards, `dim` over the problem's dimensions, `tensor` over its
+data spaces, `batch` over mappings. The batch lies last so that every step works on long contiguous rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import DataSpace, Problem
+
+Array: TypeAlias = Any
+"""A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A batch of mappings.
+
+    temporal, spatial   [level, dim, batch]     factors; spatial ones belong to the fan-out below the level
+    order               [level, dim, batch]     dimension indices of the temporal loops, innermost first
+    keep                [level, tensor, batch]  1 where the level keeps the data space, else 0
+    on_y                [level, dim, batch]     True where the spatial factor lies on the Y axis
+    spatial_order       [level, dim, batch]     dimension indices of the spatial loops, innermost first, X before Y
+    """
+
+    temporal: Array
+    spatial: Array
+    order: Array
+    keep: Array
+    on_y: Array
+    spatial_order: Array
+
+    @property
+    def batch(self) -> int:
+        return int(self.temporal.shape[-1])
+
+    def take(self, rows: Any) -> Nest:
+        """The nests of some rows: a slice or an index array along the batch axis."""
+        return Nest(self.temporal[..., rows], self.spatial[..., rows], self.order[..., rows],
+                    self.keep[..., rows], self.on_y[..., rows], self.spatial_order[..., rows])
+
+
+def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
+    """Mappings as one float64 NumPy batch."""
+    index = {name: i for i, name in enumerate(problem.dimensions)}
+    names = problem.dimensions
+
+    def table(value: Any, dtype: type) -> np.ndarray:
+        rows = [[value(level) for level in mapping.levels] for mapping in mappings]
+        return np.ascontiguousarray(np.moveaxis(np.array(rows, dtype=dtype), 0, -1))
+
+    return Nest(
+        temporal=table(lambda level: [level.temporal[name] for name in names], np.float64),
+        spatial=table(lambda level: [level.spatial[name] for name in names], np.float64),
+        order=table(lambda level: [index[name] for name in level.order], np.int64),
+        keep=table(lambda level: [name in level.keep for name in problem.dataspace_names()], np.bool_),
+        on_y=table(lambda level: [name in level.spatial_order[level.split:] for name in names], np.bool_),
+        spatial_order=table(lambda level: [index[name] for name in level.spatial_order], np.int64),
+    )
+
+
+def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
+    """One row of a batch as a mapping."""
+    names = problem.dimensions
+    levels = []
+    for level in range(nest.temporal.shape[0]):
+        on_y = nest.on_y[level, :, row]
+        spatial_order = [int(d) for d in nest.spatial_order[level, :, row]]
+        ordered = [d for d in spatial_order if not on_y[d]] + [d for d in spatial_order if on_y[d]]
+        levels.append(LevelMapping(
+            temporal={name: round(float(nest.temporal[level, d, row])) for d, name in enumerate(names)},
+            order=tuple(names[int(d)] for d in nest.order[level, :, row]),
+            spatial={name: round(float(nest.spatial[level, d, row])) for d, name in enumerate(names)},
+            spatial_order=tuple(names[d] for d in ordered),
+            split=sum(not on_y[d] for d in spatial_order),
+            keep=frozenset(name for t, name in enumerate(problem.dataspace_names()) if nest.keep[level, t, row]),
+        ))
+    return Mapping(tuple(levels))
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How dimensions index the data spaces, as constants for array work.
+
+    relevant [tensor, dim]: whether the dimension moves the data space. ranks[tensor]: for each rank its terms
+    as (dimension index, coefficient). windowed[tensor]: whether some rank is a sum of several dimensions, so
+    that neighbouring tiles can overlap.
+    """
+
+    relevant: np.ndarray
+    ranks: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
+    windowed: tuple[bool, ...]
+    read_write: tuple[bool, ...]
+
+    def shared_dims(self, tensor: int) -> tuple[int, ...]:
+        """Dimensions that share a rank of this data space with another one."""
+        return tuple(sorted({d for rank in self.ranks[tensor] if len(rank) > 1 for d, _ in rank}))
+
+
+def project(problem: Problem) -> Projection:
+    """The projection constants of a problem."""
+    index = {name: i for i, name in enumerate(problem.dimensions)}
+
+    def ranks(ds: DataSpace) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple(tuple((index[term.dimension], term.coefficient) for term in rank) for rank in ds.ranks)
+
+    return Projection(
+        relevant=np.array([[name in ds.dimensions for name in problem.dimensions] for ds in problem.dataspaces]),
+        ranks=tuple(ranks(ds) for ds in problem.dataspaces),
+        windowed=tuple(any(len(rank) > 1 for rank in ds.ranks) for ds in problem.dataspaces),
+        read_write=tuple(ds.read_write for ds in problem.dataspaces),
+    )

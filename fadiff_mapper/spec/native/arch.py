@@ -1,0 +1,315 @@
+"""Reads a native architecture (a `subtree` / `local` tree, or the old list format) into an `Architecture`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
+from fadiff_mapper.tree import (
+    Map,
+    Reader,
+    Seq,
+    Where,
+    anything,
+    boolean,
+    integer,
+    mapping,
+    number,
+    plain,
+    sequence,
+    text,
+)
+
+STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
+COMPUTE_CLASSES = ("mac", "compute")
+NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
+"""A class whose name contains one of these words is what the word says (Timeloop's rule)."""
+
+LEVEL_ATTRIBUTES = (
+    "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
+    "width", "memory_width", "data_storage_width", "entries", "depth", "memory_depth", "data_storage_depth", "sizeKB",
+    "multiple_buffering", "min_utilization", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
+    "per_dataspace_bandwidth_consumption_scale", "vector_access_energy", "addr_gen_energy", "network_fill_latency",
+    "network_drain_latency", "network_word_bits", "energy_per_hop", "wire_energy", "tile_width", "router_energy",
+    "energy-per-ingress", "reduction_supported", "network_type", "technology", "allow_overbooking")
+"""The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
+
+REWRITTEN_HYPHENS = (
+    "word-bits", "block-size", "cluster-size", "num-banks", "num-ports", "multiple-buffering", "min-utilization",
+    "vector-access-energy", "addr-gen-energy", "cluster-area", "router-energy", "wire-energy", "energy-per-hop",
+    "tile-width", "network-type")
+"""Old hyphenated spellings that Timeloop still understands; it ignores all others in silence."""
+
+RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
+
+
+def read_architecture(node: Any, where: Where, key: str = "architecture") -> Architecture:
+    """The architecture as Timeloop's model flattens it: what is listed later lies further in.
+
+    Raises SpecError for an unknown key, a size or word width that does not fit, a memory without a size, and
+    fan-outs that do not divide.
+    """
+    root = mapping(node, where)
+    components, name = (_from_lists(root), "") if "storage" in root else _from_tree(root)
+    storage = [_storage(*c) for c in components if _matches(c[1], STORAGE_CLASSES)]
+    arithmetic = [_arithmetic(*c) for c in components
+                  if _matches(c[1], COMPUTE_CLASSES) and not _matches(c[1], STORAGE_CLASSES)]
+    if len(arithmetic) != 1:
+        raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
+    if not storage:
+        raise where.error("no storage component", f"a class that contains {listed(STORAGE_CLASSES)}")
+    levels = tuple(reversed(storage))
+    names = [level.name for level in levels] + [arithmetic[0].name]
+    for level_name in names:
+        if names.count(level_name) > 1:
+            raise where.error(f'the name "{level_name}" is given to {names.count(level_name)} components', "unique names")
+    for level in levels:
+        if level.power_gated_at not in (None, *names[:-1]):
+            raise where.error(f'"{level.name}" is power gated at the unknown level "{level.power_gated_at}"',
+                              listed(names[:-1]))
+    arch = Architecture(name, levels, arithmetic[0], {key: plain(root)})
+    _check_fanouts(arch, where)
+    return arch
+
+
+def span(name: str) -> int:
+    """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
+    found = RANGE.search(name)
+    return int(found[2]) - int(found[1]) + 1 if found else 1
+
+
+def bare(name: str) -> str:
+    """The name without its range."""
+    return name.split("[")[0]
+
+
+Component = tuple[str, str, Map, int, Where]
+"""Name without range, class, attributes, instances by ranges, place."""
+
+
+def _from_tree(root: Map) -> tuple[list[Component], str]:
+    """Components from the outside in, and the name of the outermost node."""
+    reader = Reader(root)
+    reader.take("version", anything, None)
+    for key in ("constraints", "name", "attributes", "local"):
+        reader.take(key, anything, None)
+    subtree = reader.take("subtree", sequence)
+    reader.finish(" in the architecture")
+    components: list[Component] = []
+    name, instances, inherited = "", 1, Map(where=root.where)
+    while subtree:
+        if len(subtree) != 1:
+            raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
+        node = Reader(mapping(subtree[0], subtree.at(0)))
+        node_name = node.take("name", text, "")
+        name = name or bare(node_name)
+        instances *= span(node_name)
+        inherited = _inherit(inherited, node.take("attributes", mapping, Map(where=node.node.where)))
+        local = node.take("local", sequence, Seq(where=node.node.where))
+        subtree = node.take("subtree", sequence, Seq(where=node.node.where))
+        node.finish(f' of the node "{node_name}"')
+        components += [_component(item, local.at(i), instances) for i, item in enumerate(local)]
+    return components, name
+
+
+def _component(node: Any, where: Where, instances: int) -> Component:
+    reader = Reader(mapping(node, where))
+    name = reader.take("name", text)
+    kind = reader.take("class", text)
+    attributes = reader.take("attributes", mapping, Map(where=reader.node.where))
+    for key in ("subclass", "component_class", "required_actions", "actions", "enabled", "area_scale", "energy_scale",
+                "area_share", "energy_share", "action_latency_cycles", "constraints", "spatial"):
+        reader.take(key, anything, None)
+    reader.refuse("sparse_optimizations", "sparse optimizations are not modelled")
+    reader.finish(f' of the component "{name}"')
+    if _matches(kind, NETWORK_CLASSES) and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES):
+        raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not modelled')
+    return bare(name), kind, attributes, instances * span(name), reader.node.where
+
+
+def _from_lists(root: Map) -> list[Component]:
+    """The old format: `arithmetic` and a list `storage` from the innermost outwards; attributes lie inline."""
+    reader = Reader(root)
+    reader.take("version", anything, None)
+    reader.take("constraints", anything, None)
+    arithmetic = reader.take("arithmetic", mapping)
+    storage = reader.take("storage", sequence)
+    reader.finish(" in the architecture")
+    components = []
+    for i, value in reversed(list(enumerate(storage))):
+        node = mapping(value, storage.at(i))
+        kind = "DRAM" if node.get("technology") == "DRAM" else "storage"
+        components.append((bare(text(node.get("name", f"storage{i}"), node.at("name"))), kind, node, 1, node.where))
+    name = bare(text(arithmetic.get("name", "MACs"), arithmetic.at("name")))
+    return [*components, (name, "mac", arithmetic, 1, arithmetic.where)]
+
+
+def _inherit(outer: Map, inner: Map) -> Map:
+    return Map({**outer, **inner}, where=inner.where, places={**outer.places, **inner.places})
+
+
+def _matches(kind: str, words: tuple[str, ...]) -> bool:
+    return any(word in kind for word in words)
+
+
+def _attributes(name: str, attributes: Map) -> Reader:
+    """The attributes with old hyphens rewritten, refusing the misspelt ones that Timeloop would drop."""
+    node = Map(where=attributes.where)
+    for key, value in attributes.items():
+        spelling = key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
+        node[spelling] = value
+        node.places[spelling] = attributes.at(key)
+        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES and key not in REWRITTEN_HYPHENS
+                   and (_squash(key) in _SQUASHED or _one_edit(key)))
+        if dropped:
+            meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
+            raise attributes.at(key).error(
+                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"')
+    return Reader(node)
+
+
+def _squash(key: str) -> str:
+    return key.replace("-", "").replace("_", "").lower()
+
+
+_SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
+
+
+def _one_edit(key: str) -> str:
+    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else ""."""
+    if len(key) < 8:
+        return ""
+    guess = nearest(key, LEVEL_ATTRIBUTES)
+    meant = guess.split('"')[1] if guess else ""
+    changed = sorted(set(enumerate(key)) ^ set(enumerate(meant)))
+    near = abs(len(key) - len(meant)) <= 1 and (
+        len(changed) <= 4 if len(key) == len(meant) else _is_one_insertion(key, meant))
+    return meant if near else ""
+
+
+def _is_one_insertion(a: str, b: str) -> bool:
+    short, long = sorted((a, b), key=len)
+    return any(long[:i] + long[i + 1:] == short for i in range(len(long)))
+
+
+def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
+    """meshX and meshY; a missing one is what is left of the instances, both missing: all on X."""
+    x = reader.take("meshX", integer(1), None)
+    y = reader.take("meshY", integer(1), None)
+    if x is None:
+        x = instances // y if y else instances
+    if y is None:
+        y = instances // x
+    if x * y != instances:
+        raise reader.node.where.error(f"meshX * meshY = {x} * {y} does not equal the {instances} instances")
+    return x, y
+
+
+def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Where) -> Arithmetic:
+    reader = _attributes(name, attributes)
+    instances = reader.take("instances", integer(1), instances)
+    mesh_x, mesh_y = _mesh(reader, instances)
+    word_bits = reader.take(("word_bits", "datawidth"), integer(1), 16)
+    return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits)
+
+
+def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where) -> StorageLevel:
+    reader = _attributes(name, attributes)
+    instances = reader.take("instances", integer(1), instances)
+    mesh_x, mesh_y = _mesh(reader, instances)
+    word_bits = reader.take(("word_bits", "word_width", "datawidth"), integer(1), 16)
+    block, cluster = _block_and_cluster(reader, word_bits)
+    if instances % cluster:
+        raise where.error(f'"{name}" has {instances} instances in clusters of {cluster}',
+                          "a number of instances that is a multiple of cluster_size")
+    if reader.take("technology", anything, None) == "DRAM" and "DRAM" not in kind:
+        kind = f"DRAM {kind}"
+    size = _size(reader, name, kind, word_bits, block)
+    if reader.take("allow_overbooking", boolean, False):
+        raise reader.at("allow_overbooking").error('"allow_overbooking" is not supported: overbooked tiles are not modelled')
+    half = reader.take("bandwidth", number(above=0), None)
+    both = None if half is None else half / 2
+    bandwidth = number(above=0)
+    scale = reader.take("per_dataspace_bandwidth_consumption_scale", mapping, Map(where=reader.node.where))
+    return StorageLevel(
+        name=name, kind=kind, instances=instances, mesh_x=mesh_x, mesh_y=mesh_y, word_bits=word_bits,
+        block_size=block, cluster_size=cluster, size=size,
+        multiple_buffering=reader.take("multiple_buffering", number(above=0), 1.0),
+        min_utilization=reader.take("min_utilization", number(0), 0.0),
+        read_bandwidth=reader.take("read_bandwidth", bandwidth, both),
+        write_bandwidth=reader.take("write_bandwidth", bandwidth, both),
+        shared_bandwidth=reader.take("shared_bandwidth", bandwidth, None),
+        bandwidth_scale={str(key): number(0)(value, scale.at(key)) for key, value in scale.items()},
+        vector_access_energy=reader.take("vector_access_energy", number(0), None),
+        addr_gen_energy=reader.take("addr_gen_energy", number(), 0.0),
+        power_gated_at=reader.take("power_gated_at", text, None),
+        network=_network(reader, kind, word_bits))
+
+
+def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
+    """Words per access and instances per cluster; `width` fills in the one that is not given."""
+    block = reader.take(("block_size", "n_words"), integer(1), None)
+    cluster = reader.take("cluster_size", integer(1), None)
+    width = reader.take(("width", "memory_width", "data_storage_width"), integer(1), None)
+    if width is None:
+        return block or 1, cluster or 1
+    if width % (word_bits * (block or 1)):
+        raise reader.at("width").error(f"a width of {width} bits holds no whole number of {word_bits}-bit words"
+                                       + (f" in blocks of {block}" if block else ""), "a multiple of the word width")
+    if block and cluster:
+        if block * cluster * word_bits != width:
+            raise reader.at("width").error(
+                f"block_size * cluster_size * word bits = {block} * {cluster} * {word_bits} is not the width {width}")
+        return block, cluster
+    if cluster:
+        if width // cluster // word_bits < 1:
+            raise reader.at("width").error(f"a width of {width} bits is too narrow for a cluster of {cluster}")
+        return width // cluster // word_bits, cluster
+    return (block, width // (word_bits * block)) if block else (width // word_bits, 1)
+
+
+def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
+    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; only DRAM may have none."""
+    given = {key: reader.take(key, integer(0), None)
+             for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
+    found = [key for key, value in given.items() if value is not None]
+    if len(found) > 1 and "sizeKB" in found:
+        raise reader.at("sizeKB").error(f'"{name}" has its size twice: {listed(found)}', "one of them")
+    if not found:
+        if "DRAM" not in kind:
+            raise reader.node.where.error(f'"{name}" has no size', "depth (with width), entries or sizeKB")
+        return None
+    value = given[found[0]]
+    assert value is not None
+    if found[0] == "sizeKB":
+        return value * 8192 // word_bits
+    return value if found[0] == "entries" else value * block
+
+
+def _network(reader: Reader, kind: str, word_bits: int) -> Network:
+    """The wires inwards. A hop costs energy_per_hop, or word bits * tile_width / 1000 * wire_energy."""
+    network_type = reader.take("network_type", text, "1:1")
+    if network_type == "M:N":
+        raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
+    bits = reader.take("network_word_bits", integer(1), word_bits)
+    wire = reader.take("wire_energy", number(), 0.0)
+    tile_width = reader.take("tile_width", number(), 0.0)
+    hop = reader.take("energy_per_hop", number(), None)
+    return Network(
+        word_bits=bits,
+        energy_per_hop=hop if hop is not None else bits * tile_width / 1000 * wire,
+        router_energy=reader.take("router_energy", number(), 0.0),
+        energy_per_ingress=reader.take("energy-per-ingress", number(), 0.0),
+        fill_latency=reader.take("network_fill_latency", number(0), 0),
+        drain_latency=reader.take("network_drain_latency", number(0), 0),
+        reduction_supported=reader.take("reduction_supported", boolean, "DRAM" not in kind))
+
+
+def _check_fanouts(arch: Architecture, where: Where) -> None:
+    units = [*reversed(arch.levels), arch.arithmetic]
+    for outer, inner in zip(units, units[1:], strict=False):
+        for axis, big, small in (("X", inner.mesh_x, outer.mesh_x), ("Y", inner.mesh_y, outer.mesh_y)):
+            if big % small:
+                raise where.error(f'mesh{axis} of "{inner.name}" ({big}) is no multiple of that of "{outer.name}" ({small})')

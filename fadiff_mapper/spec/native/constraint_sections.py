@@ -1,0 +1,154 @@
+"""Where constraints stand in a document: the top-level sections, and the single constraints within them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.tree import Map, Reader, Where, kind_of, mapping, one_of, sequence, text
+
+ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
+"""The sections by the names under which they are written out again."""
+
+TYPES = {
+    "temporal": "temporal", "spatial": "spatial",
+    "datatype": "dataspace", "bypass": "dataspace", "bypassing": "dataspace", "dataspace": "dataspace",
+    "utilization": "parallelism", "parallelism": "parallelism",
+    "max_overbooked_proportion": "overbooking",
+}
+"""Every spelling of a constraint's type -> what it constrains."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One constraint: its target level, its kind, and the readers of its keys.
+
+    Timeloop takes some keys from the constraint itself (`own`) and some from its `attributes`; without
+    `attributes` both readers are the same.
+    """
+
+    section: str
+    target: str
+    target_where: Where
+    type: str
+    kind: str
+    own: Reader
+    attributes: Reader
+
+    @property
+    def where(self) -> Where:
+        return self.own.node.where
+
+    def keys(self) -> dict[Any, Any]:
+        """The keys that say what is constrained, wherever they stand."""
+        structure = ("target", "name", "type", "attributes")
+        return {key: value for node in (self.own.node, self.attributes.node) for key, value in node.items()
+                if key not in structure}
+
+    def finish(self) -> None:
+        """Complain about keys that nobody asked for."""
+        context = f" in a {self.kind} constraint"
+        self.own.finish(context)
+        if self.attributes is not self.own:
+            self.attributes.finish(context)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A constraint before it is read: its section, the node that names the target, and its own node."""
+
+    section: str
+    target: Map
+    node: Map
+
+
+def find_constraints(document: Map) -> Iterator[Found]:
+    """Every single constraint of a document, in the order of the text, architecture sections first.
+
+    Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or
+    `constraints` (one of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first
+    it finds of the former without a word on the others; here two of them are an error.
+
+    Raises SpecError.
+    """
+    for section, found in ((ARCHITECTURE, _architecture_sections(document)), (MAPSPACE, _mapspace_sections(document))):
+        if len(found) > 1:
+            raise found[1][1].error(f'found "{found[1][0]}" besides "{found[0][0]}" ({found[0][1]})',
+                                    "one of these sections")
+        for _, where, value in found:
+            yield from _section_entries(section, value, where)
+
+
+def open_entry(found: Found) -> Entry:
+    """The constraint with its target, type and readers. Raises SpecError."""
+    own = Reader(found.node)
+    named = own if found.target is found.node else Reader(found.target)
+    target = named.take(("target", "name"), text)
+    target_where = named.at("target" if found.target.get("target") is not None else "name")
+    kind = own.take("type", one_of(*TYPES))
+    nested = own.take("attributes", mapping, None)
+    attributes = own if nested is None else Reader(nested)
+    return Entry(found.section, target, target_where, kind, TYPES[kind], own, attributes)
+
+
+def _architecture_sections(document: Map) -> list[tuple[str, Where, Any]]:
+    inside = [(f"{key}.constraints", document[key].at("constraints"), document[key]["constraints"])
+              for key in ("architecture", "arch") if isinstance(document.get(key), Map) and "constraints" in document[key]]
+    return inside + _present(document, "arch_constraints", "architecture_constraints", "constraints")
+
+
+def _mapspace_sections(document: Map) -> list[tuple[str, Where, Any]]:
+    return _present(document, "mapspace", "mapspace_constraints")
+
+
+def _present(document: Map, *keys: str) -> list[tuple[str, Where, Any]]:
+    return [(key, document.at(key), document[key]) for key in keys if document.get(key) is not None]
+
+
+def _section_entries(section: str, value: Any, where: Where) -> Iterator[Found]:
+    """A section is a list of constraints, or a mapping with such a list under `targets` or `constraints`."""
+    if isinstance(value, dict):
+        yield from _named_list(section, mapping(value, where))
+        return
+    if not isinstance(value, list):
+        raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with such a list as targets")
+    entries = sequence(value, where)
+    for i, entry in enumerate(entries):
+        yield from _target_entries(section, mapping(entry, entries.at(i)))
+
+
+def _named_list(section: str, node: Map) -> Iterator[Found]:
+    """`targets: [...]`, `constraints: [...]`, or `constraints: NAME` with the list under `constraints_NAME`."""
+    reader = Reader(node)
+    reader.take("version", text, None)
+    template = reader.take("template", one_of("uber", "ruby"), "uber")
+    if template == "ruby":
+        raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
+    alternatives = [key for key in node if str(key).startswith("constraints_")]
+    reader.asked += alternatives
+    if reader.has("constraints") and reader.has("targets"):
+        raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
+    key = "constraints" if reader.has("constraints") else "targets"
+    if isinstance(node.get("constraints"), str):
+        chosen = f"constraints_{node['constraints']}"
+        reader.take("constraints", one_of(*(str(name).removeprefix("constraints_") for name in alternatives)))
+        key = chosen
+    constraints = reader.take(key, sequence, [])
+    reader.asked += ["targets", "constraints"]
+    reader.finish()
+    if constraints:
+        yield from _section_entries(section, constraints, reader.at(key))
+
+
+def _target_entries(section: str, node: Map) -> Iterator[Found]:
+    """One constraint, or several of them listed under the `constraints` of their common target."""
+    if "constraints" not in node:
+        yield Found(section, node, node)
+        return
+    reader = Reader(node)
+    reader.take(("target", "name"), text)
+    constraints = reader.take("constraints", sequence)
+    reader.finish()
+    for i, constraint in enumerate(constraints):
+        yield Found(section, node, mapping(constraint, constraints.at(i)))

@@ -1,0 +1,249 @@
+"""Constraints on the map space: native sections -> values.
+
+Every constraint is first taken apart into statements, each saying one thing about one level ("temporal factor C=2
+at Buf"). What is said twice is an error that names both places; the rest is put together level by level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.spec.native.constraint_sections import Entry, find_constraints, open_entry
+from fadiff_mapper.spec.native.factors import factors_text, parse_factors
+from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.tree import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
+
+LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
+REUSE_SWITCHES = {
+    "spatial": ("no_reuse", "no_multicast_no_reduction"),
+    "temporal": ("no_reuse", "no_temporal_reuse"),
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing said about one level: `part` of its `kind` ("temporal", "spatial", "dataspace", "parallelism").
+
+    Parts are "fixed.C", "minimum.C", "maximum.C", "order", "split", "no_reuse" for loops, the name of a data
+    space (value: whether it is kept), and "min".
+    """
+
+    level: int
+    kind: str
+    part: str
+    value: Any
+    where: Where
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What constraints can be about."""
+
+    levels: tuple[str, ...]
+    fanouts: tuple[tuple[int, int], ...]
+    problem: Problem
+
+
+def read_constraints(
+    document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem
+) -> Constraints:
+    """The constraints of a document, per storage level (innermost first).
+
+    `fanouts` are the (X, Y) fan-outs below the levels. Architecture and map-space sections count alike, as in
+    Timeloop; `Constraints.native` holds them as plain lists with every factor and permutation as a string.
+
+    A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
+    in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
+    spatial permutation, those with factor 1 too.
+
+    Raises SpecError with all mistakes at once.
+    """
+    scope = Scope(tuple(level.name for level in levels), tuple(fanouts), problem)
+    statements: list[Statement] = []
+    native: dict[str, list[dict[str, Any]]] = {}
+    mistakes: list[str] = []
+    for found in find_constraints(document):
+        try:
+            entry = open_entry(found)
+            statements += _statements(entry, scope)
+            native.setdefault(entry.section, []).append(_native(entry, problem))
+        except SpecError as error:
+            mistakes += error.problems
+    mistakes += _repetitions(statements, scope)
+    if mistakes:
+        raise SpecError(*mistakes)
+    return Constraints(
+        levels=tuple(_level([s for s in statements if s.level == i]) for i in range(len(levels))),
+        min_parallelism=next((s.value for s in statements if s.kind == "parallelism"), 0.0),
+        native={section: {"targets": targets} for section, targets in native.items()},
+    )
+
+
+# From one constraint to its statements.
+
+def _statements(entry: Entry, scope: Scope) -> list[Statement]:
+    one_of(*scope.levels)(entry.target, entry.target_where)
+    level = scope.levels.index(entry.target)
+    read = {"temporal": _loop_parts, "spatial": _loop_parts, "dataspace": _dataspace_parts,
+            "parallelism": _parallelism_parts, "overbooking": _overbooking_parts}[entry.kind]
+    if entry.kind == "spatial":
+        _check_fanout(entry, level, scope)
+    if entry.kind == "parallelism" and level != 0:
+        raise entry.target_where.error(f'found "{entry.target}"',
+                                       f"the innermost storage level, {scope.levels[0]}, for {entry.type}")
+    statements = [Statement(level, entry.kind, part, value, where)
+                  for part, value, where in read(entry, scope.problem)]
+    entry.finish()
+    return statements
+
+
+def _check_fanout(entry: Entry, level: int, scope: Scope) -> None:
+    x, y = scope.fanouts[level]
+    if x * y == 1:
+        inner = f'the next level inwards, "{scope.levels[level - 1]}"' if level else "the arithmetic"
+        spatial = [name for name, (x, y) in zip(scope.levels, scope.fanouts, strict=True) if x * y > 1]
+        raise entry.target_where.error(
+            f'"{entry.target}" has no fan-out: {inner}, has as many instances, so there are no spatial loops',
+            f"levels with a fan-out: {listed(spatial)}")
+
+
+Part = tuple[str, Any, Where]
+
+
+def _loop_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+    yield from _factor_parts(entry.attributes, problem)
+    permutation = entry.attributes.take("permutation", _permutation(problem), ((), ()))
+    if any(permutation):
+        yield "order", permutation, entry.attributes.at("permutation")
+    if entry.kind == "spatial":
+        split = entry.own.take("split", integer(0), None)
+        if split is not None:
+            yield "split", split, entry.own.at("split")
+        entry.own.refuse("no_link_transfer", "links between neighbours are always used")
+    else:
+        entry.own.refuse("rmw_first_update", "the first update of an output is always a plain write")
+    for switch in REUSE_SWITCHES[entry.kind]:
+        names = entry.own.take(switch, sequence, None)
+        if names:
+            yield "no_reuse", frozenset(_dataspaces(names, problem)), entry.own.at(switch)
+    if entry.own.take("remainders", integer(0), 1) > 1:
+        raise entry.own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
+
+
+def _factor_parts(attributes: Reader, problem: Problem) -> Iterator[Part]:
+    factors = attributes.take("factors", lambda value, where: parse_factors(value, where, problem.bounds), ())
+    for factor in factors:
+        yield f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where
+    for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
+        limit = attributes.take(key, integer(1), None)
+        named = [factor.dimension for factor in factors if factor.operator == operator]
+        for dimension in problem.dimensions if limit is not None else ():
+            if dimension not in named:
+                yield f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key)
+
+
+def _permutation(problem: Problem) -> Check[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
+
+
+def _dataspace_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+    for key, kept in (("keep", True), ("bypass", False)):
+        names = entry.attributes.take(key, sequence, None)
+        if names:
+            for i, name in enumerate(_dataspaces(names, problem)):
+                yield name, kept, names.at(i)
+    entry.own.refuse("no_coalesce", "accesses of a level are always counted by its block size")
+
+
+def _parallelism_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+    yield "min", entry.attributes.take("min", number(0)), entry.attributes.at("min")
+
+
+def _overbooking_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+    if entry.own.take("proportion", number(0), 0) > 0:
+        raise entry.own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
+    yield from ()
+
+
+def _dataspaces(names: Seq, problem: Problem) -> list[str]:
+    accepted = problem.dataspace_names()
+    found = [text(name, names.at(i)) for i, name in enumerate(names)]
+    for i, name in enumerate(found):
+        if name not in accepted:
+            raise names.at(i).error(f'unknown data space "{name}"{nearest(name, accepted)}', listed(accepted))
+        if name in found[:i]:
+            raise names.at(i).error(f'the data space "{name}" stands twice in the list', "each data space once")
+    return found
+
+
+def _native(entry: Entry, problem: Problem) -> dict[str, Any]:
+    """The constraint with its keys side by side and without lists that Timeloop does not read."""
+    keys = plain(entry.keys())
+    if keys.get("factors"):
+        keys["factors"] = factors_text(parse_factors(keys["factors"], entry.where, problem.bounds))
+    if keys.get("permutation"):
+        keys["permutation"] = permutation_text(*_permutation(problem)(keys["permutation"], entry.where))
+    return {"target": entry.target, "type": entry.type} | {key: value for key, value in keys.items() if value != []}
+
+
+# From statements to values.
+
+def _repetitions(statements: Sequence[Statement], scope: Scope) -> Iterator[str]:
+    """Timeloop refuses to hear a thing twice, but for what the outermost level keeps."""
+    said: dict[tuple[int, str, str], Statement] = {}
+    outermost = len(scope.levels) - 1
+    for statement in statements:
+        first = said.setdefault((statement.level, statement.kind, statement.part), statement)
+        harmless = statement.kind == "dataspace" and statement.level == outermost and statement.value == first.value
+        if first is not statement and not harmless:
+            yield (f"{statement.where}: {_subject(statement)} at {scope.levels[statement.level]} is already "
+                   f"constrained at {first.where}; accepted: one constraint for each")
+
+
+def _subject(statement: Statement) -> str:
+    if statement.kind == "dataspace":
+        return f"the data space {statement.part}"
+    names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
+             "order": "permutation", "no_reuse": "no_reuse list"}
+    head, _, dimension = statement.part.partition(".")
+    return f"the {statement.kind} {names.get(head, head)} {dimension}".rstrip()
+
+
+def _level(statements: Sequence[Statement]) -> LevelConstraints:
+    spaces = [s for s in statements if s.kind == "dataspace"]
+    return LevelConstraints(
+        temporal=_loops(s for s in statements if s.kind == "temporal"),
+        spatial=_loops(s for s in statements if s.kind == "spatial"),
+        keep=frozenset(s.part for s in spaces if s.value),
+        bypass=frozenset(s.part for s in spaces if not s.value),
+        sources={_source_key(s): str(s.where) for s in statements if s.kind in ("dataspace", "parallelism")},
+    )
+
+
+def _source_key(statement: Statement) -> str:
+    if statement.kind == "parallelism":
+        return "min_parallelism"
+    return f"{'keep' if statement.value else 'bypass'}.{statement.part}"
+
+
+def _loops(statements: Iterable[Statement]) -> LoopConstraint:
+    by_part = {s.part: s for s in statements}
+
+    def limits(which: str) -> dict[str, int]:
+        return {part.split(".")[1]: s.value for part, s in by_part.items() if part.startswith(which + ".")}
+
+    def value(part: str, default: Any) -> Any:
+        return by_part[part].value if part in by_part else default
+
+    inner, outer = value("order", ((), ()))
+    return LoopConstraint(
+        fixed=limits("fixed"), minimum=limits("minimum"), maximum=limits("maximum"),
+        inner=inner, outer=outer, split=value("split", None), no_reuse=value("no_reuse", frozenset()),
+        sources={part: str(s.where) for part, s in by_part.items()},
+    )

@@ -1,0 +1,137 @@
+"""Reads `mapping:` into a `Mapping`, as `timeloop-model` understands it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.native.factors import parse_factors
+from fadiff_mapper.spec.native.permutation import parse_permutation
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence, text
+
+KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
+REUSE_SWITCHES = ("no_reuse", "no_link_transfer", "no_multicast_no_reduction", "no_temporal_reuse",
+                  "rmw_first_update", "no_coalesce")
+
+
+def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) -> Mapping:
+    """The mapping, with Timeloop's defaults for what is left out.
+
+    Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape,
+    a data space that no directive mentions is kept, spatial loops lie on X unless `split` says otherwise, and of
+    two directives for the same loops the later one counts. Raises SpecError, also where the factors of a
+    dimension do not multiply up to its bound.
+    """
+    directives = sequence(node, where)
+    levels = [_untouched(problem) for _ in arch.levels]
+    for i, item in enumerate(directives):
+        directive = mapping(item, directives.at(i))
+        reader = Reader(directive)
+        index = _target(reader, arch)
+        kind = reader.take("type", one_of(*KINDS, "skew"))
+        if kind == "skew":
+            raise reader.at("type").error('"skew" is not supported: skewed spatial loops are not modelled', listed(KINDS))
+        for switch in REUSE_SWITCHES:
+            reader.refuse(switch, "switching reuse off is not modelled for a given mapping")
+        if kind == "temporal":
+            factors, order = _loops(reader, problem)
+            levels[index] = replace(levels[index], temporal=factors, order=order)
+        elif kind == "spatial":
+            levels[index] = _spatial(reader, levels[index], index, arch, problem)
+        else:
+            levels[index] = replace(levels[index], keep=_keep(reader, levels[index].keep, problem))
+        reader.finish(f" of a {kind} directive")
+    _check_products(levels, problem, where)
+    return Mapping(tuple(levels))
+
+
+def _untouched(problem: Problem) -> LevelMapping:
+    ones = {name: 1 for name in problem.dimensions}
+    return LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
+                        frozenset(problem.dataspace_names()))
+
+
+def _target(reader: Reader, arch: Architecture) -> int:
+    name = reader.take(("target", "name"), text)
+    names = arch.level_names()
+    if name not in names:
+        raise reader.at("target").error(f'unknown level "{name}"{nearest(name, names)}', listed(names))
+    return names.index(name)
+
+
+def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
+    written = reader.take("factors", anything, "")
+    if isinstance(written, list):
+        raise reader.at("factors").error("timeloop-model ignores a list of factors", 'one string such as "C=2 M=3"')
+    factors = {name: 1 for name in problem.dimensions}
+    for factor in parse_factors(written, reader.at("factors"), problem.bounds):
+        if factor.operator != "=":
+            raise factor.where.error(f'found "{factor.dimension}{factor.operator}{factor.value}"', "exact factors in a mapping")
+        factors[factor.dimension] = factor.value
+    permutation = reader.take("permutation", anything, "")
+    if isinstance(permutation, list):
+        raise reader.at("permutation").error("timeloop-model ignores a list as permutation", 'one string such as "RSP"')
+    inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions)
+    if outer:
+        raise reader.at("permutation").error('found "_"', "one letter per dimension, innermost first")
+    return factors, inner + tuple(name for name in problem.dimensions if name not in inner)
+
+
+def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture, problem: Problem) -> LevelMapping:
+    if math.prod(arch.fanout(index)) == 1:
+        raise reader.node.where.error(f'"{arch.levels[index].name}" has no fan-out, so it takes no spatial loops',
+                                      listed(l.name for i, l in enumerate(arch.levels) if math.prod(arch.fanout(i)) > 1))
+    factors, order = _loops(reader, problem)
+    split = min(reader.take("split", integer(0), len(order)), len(order))
+    return replace(level, spatial=factors, spatial_order=order, split=split)
+
+
+def _keep(reader: Reader, kept: frozenset[str], problem: Problem) -> frozenset[str]:
+    names = problem.dataspace_names()
+
+    def spaces(key: str) -> frozenset[str]:
+        values = reader.take(key, sequence, None)
+        for i, name in enumerate(values or ()):
+            if name not in names:
+                raise values.at(i).error(f'unknown data space "{name}"{nearest(str(name), names)}', listed(names))
+        return frozenset(values or ())
+    keep = spaces("keep")
+    return (kept | keep) - spaces("bypass")
+
+
+def _check_products(levels: list[LevelMapping], problem: Problem, where: Where) -> None:
+    problems = []
+    for name, bound in problem.bounds.items():
+        product = math.prod(level.temporal[name] * level.spatial[name] for level in levels)
+        if product != bound:
+            problems.append(f"{where}: product of all factors of dimension {name} is {product}, which is not equal "
+                            f"to the dimension size of the workload {bound}")
+    if problems:
+        raise SpecError(*problems)
+
+
+def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
+    """The mapping as complete directives that `timeloop-model` reads, from the outermost level inwards."""
+    names = problem.dataspace_names()
+    directives: list[dict[str, Any]] = []
+    for index in reversed(range(len(arch.levels))):
+        level, target = mapping.levels[index], arch.levels[index].name
+        directives.append({"target": target, "type": "datatype", "keep": [n for n in names if n in level.keep],
+                           "bypass": [n for n in names if n not in level.keep]})
+        directives.append({"target": target, "type": "temporal", "factors": _factor_text(level.temporal),
+                           "permutation": "".join(level.order)})
+        if math.prod(arch.fanout(index)) > 1:
+            directives.append({"target": target, "type": "spatial", "factors": _factor_text(level.spatial),
+                               "permutation": "".join(level.spatial_order), "split": level.split})
+    return directives
+
+
+def _factor_text(factors: dict[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in factors.items())
+
+

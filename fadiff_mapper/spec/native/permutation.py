@@ -1,0 +1,62 @@
+"""Loop orders as Timeloop writes them, innermost loop first: "RSP", "R S P", "RS_PQ", or a list of names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.tree import Where, kind_of, sequence, text
+
+SEPARATOR = "_"
+
+
+def parse_permutation(
+    value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The (innermost, outermost) loops of a permutation, each from the inside outwards.
+
+    What stands before `_` (or everything, where there is no `_`) are the innermost loops, what stands after it
+    the outermost ones. In a string every letter is a dimension and blanks do not count; longer names stand
+    apart, in a list or between blanks. Text from "#" on is a comment, as in Timeloop. `commas`: whether a string
+    may hold commas, which the v0.4 front end reads and `timeloop-model` does not.
+
+    Raises SpecError: unknown dimension, dimension named twice, second `_`, comma.
+    """
+    names = [name for token, place in _tokens(value, where, commas) for name in _names(token, place, dimensions)]
+    if names.count(SEPARATOR) > 1:
+        raise where.error(f'found "{SEPARATOR}" {names.count(SEPARATOR)} times', f'at most one "{SEPARATOR}"')
+    for name in names:
+        if names.count(name) > 1:
+            raise where.error(f'the dimension "{name}" stands twice in the permutation', "each dimension once")
+    split = names.index(SEPARATOR) if SEPARATOR in names else len(names)
+    return tuple(names[:split]), tuple(names[split + 1:])
+
+
+def permutation_text(inner: Sequence[str], outer: Sequence[str] = ()) -> str:
+    """One string of letters, innermost first, as the native dialect reads it."""
+    return "".join(inner) + (SEPARATOR + "".join(outer) if outer else "")
+
+
+def _tokens(value: Any, where: Where, commas: bool) -> list[tuple[str, Where]]:
+    if isinstance(value, str):
+        line = value.split("#")[0]
+        if "," in line and not commas:
+            raise where.error(f'found commas in "{value}"', "letters side by side, innermost first")
+        return [(token, where) for token in line.replace(",", " ").split()]
+    if isinstance(value, list | tuple):
+        entries = sequence(value, where)
+        return [(text(entry, entries.at(i)).strip(), entries.at(i)) for i, entry in enumerate(entries)]
+    raise where.error(f"found {kind_of(value)}", "a string of dimensions, innermost first, or a list of them")
+
+
+def _names(token: str, where: Where, dimensions: Collection[str]) -> list[str]:
+    """One dimension or separator, or the letters of the token where each of them is one."""
+    known = {*dimensions, SEPARATOR}
+    if token in known:
+        return [token]
+    if all(letter in known for letter in token):
+        return list(token)
+    wrong = next(letter for letter in token if letter not in known) if max(map(len, known)) == 1 else token
+    raise where.error(f'unknown dimension "{wrong}" in the permutation{nearest(wrong, list(dimensions))}',
+                      listed(dimensions))

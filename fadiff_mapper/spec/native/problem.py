@@ -1,0 +1,162 @@
+"""Reads `problem:` into a `Problem`: shape (inline or by name), instance, coefficients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.tree import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
+
+NAMED_SHAPES: dict[str, dict[str, Any]] = {
+    "cnn_layer": {
+        "name": "CNN_Layer",
+        "dimensions": ["R", "S", "P", "Q", "C", "K", "N"],
+        "coefficients": [{"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")],
+        "data_spaces": [
+            {"name": "Weights", "projection": [[["C"]], [["K"]], [["R"]], [["S"]]]},
+            {"name": "Inputs", "projection": [
+                [["N"]], [["C"]], [["R", "Wdilation"], ["P", "Wstride"]], [["S", "Hdilation"], ["Q", "Hstride"]]]},
+            {"name": "Outputs", "projection": [[["N"]], [["K"]], [["Q"]], [["P"]]], "read_write": True}],
+    },
+    "gemm_ABZ": {
+        "name": "gemm_ABZ",
+        "dimensions": ["M", "N", "K"],
+        "data_spaces": [
+            {"name": "A", "projection": [[["M"]], [["K"]]]},
+            {"name": "B", "projection": [[["N"]], [["K"]]]},
+            {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True}],
+    },
+}
+"""The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
+
+HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-layer": "cnn_layer",
+              "gemm-ABZ": "gemm_ABZ"}
+"""Old spellings that Timeloop rewrites. It rewrites no others in a problem."""
+
+
+def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
+    """The problem, and the same as a literal tree (shape and instance) for writing it out.
+
+    Raises SpecError for an unknown key, a dimension without a bound, and an instance key that is neither a
+    dimension nor a coefficient of the shape (Timeloop drops the latter in silence and takes the default).
+    """
+    reader = Reader(mapping(node, where))
+    for name in ("densities", "commonDensity", "density"):
+        reader.refuse(name, "sparse data is not modelled")
+    reader.take("version", anything, None)
+    reader.take("name", text, None)
+    shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
+    shape_reader = Reader(shape)
+    shape_reader.refuse("flatten", "flattened dimensions are not modelled")
+    shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
+    shape_reader.take("version", anything, None)
+    name = shape_reader.take("name", text, "")
+    dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
+    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)))
+    spaces = shape_reader.take(("data_spaces", "data-spaces"), sequence)
+    shape_reader.finish(" in the problem's shape")
+
+    if reader.has("instance"):
+        instance = reader.take("instance", mapping)
+        reader.finish(" in the problem")
+    else:  # the oldest form: bounds lie beside `shape`
+        instance = Map({k: v for k, v in reader.node.items() if k not in reader.asked},
+                       where=reader.node.where, places=reader.node.places)
+    bounds, coefficients = _instance(instance, dimensions, defaults)
+    dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients) for i, space in enumerate(spaces))
+    _check_dataspaces(dataspaces, spaces)
+    problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces)
+    return problem, literal_problem(problem, defaults, coefficients)
+
+
+def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
+    """The problem as plain YAML data that every Timeloop version reads."""
+    def space(ds: DataSpace) -> dict[str, Any]:
+        ranks = [[[t.dimension] if t.name is None else [t.dimension, t.name] for t in rank] for rank in ds.ranks]
+        return {"name": ds.name, "projection": ranks} | ({"read_write": True} if ds.read_write else {})
+    shape: dict[str, Any] = {"name": problem.name or "problem", "dimensions": list(problem.dimensions)}
+    if defaults:
+        shape["coefficients"] = [{"name": name, "default": value} for name, value in defaults.items()]
+    shape["data_spaces"] = [space(ds) for ds in problem.dataspaces]
+    return {"version": "0.4", "instance": {**problem.bounds, **coefficients}, "shape": shape}
+
+
+def _shape(value: Any, where: Where) -> Map:
+    if isinstance(value, str):
+        name = HYPHENATED.get(value, value)
+        if name not in NAMED_SHAPES:
+            raise where.error(f'unknown shape "{value}"{nearest(value, list(NAMED_SHAPES))}', listed(NAMED_SHAPES))
+        return mapping(NAMED_SHAPES[name], where)
+    shape = mapping(value, where)
+    return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
+
+
+def _names(node: Seq, what: str) -> list[str]:
+    names = [text(value, node.at(i)) for i, value in enumerate(node)]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise node.at(i).error(f'the {what} "{name}" is listed twice')
+    if not names:
+        raise node.where.error(f"no {what} is listed")
+    return names
+
+
+def _coefficients(node: Seq) -> dict[str, int]:
+    result = {}
+    for i, value in enumerate(node):
+        reader = Reader(mapping(value, node.at(i)))
+        result[reader.take("name", text)] = reader.take("default", integer(0), 1)
+        reader.finish(" of a coefficient")
+    return result
+
+
+def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    known = [*dimensions, *defaults]
+    problems = [
+        f'{node.at(key)}: "{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
+        f"it{nearest(str(key), known)}; accepted: {listed(known)}"
+        for key in node if key not in known and key != "name"]
+    problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
+                 for name in dimensions if name not in node]
+    if problems:
+        raise SpecError(*problems)
+    bounds = {name: integer(1)(node[name], node.at(name)) for name in dimensions}
+    return bounds, {name: integer(0)(node.get(name, default), node.at(name)) for name, default in defaults.items()}
+
+
+def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> DataSpace:
+    reader = Reader(mapping(node, where))
+    name = reader.take("name", text)
+    projection = reader.take("projection", sequence)
+    read_write = reader.take(("read_write", "read-write"), boolean, False)
+    reader.take("ranks", anything, None)
+    reader.finish(f' of the data space "{name}"')
+    if projection and all(isinstance(item, str) for item in projection):
+        projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
+    ranks = []
+    for i, rank in enumerate(projection):
+        terms = sequence(rank, projection.at(i))
+        ranks.append(tuple(_term(term, terms.at(j), bounds, coefficients) for j, term in enumerate(terms)))
+    return DataSpace(name=name, ranks=tuple(ranks), read_write=read_write)
+
+
+def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> Term:
+    parts = [text(part, where) for part in sequence(node, where)]
+    if len(parts) not in (1, 2):
+        raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
+    if parts[0] not in bounds:
+        raise where.error(f'unknown dimension "{parts[0]}"{nearest(parts[0], list(bounds))}', listed(bounds))
+    if len(parts) == 1:
+        return Term(parts[0])
+    if parts[1] not in coefficients:
+        raise where.error(f'unknown coefficient "{parts[1]}"{nearest(parts[1], list(coefficients))}',
+                          listed(coefficients))
+    return Term(parts[0], coefficients[parts[1]], parts[1])
+
+
+def _check_dataspaces(dataspaces: tuple[DataSpace, ...], node: Seq) -> None:
+    _names(Seq([ds.name for ds in dataspaces], where=node.where, places=node.places), "data space")
+    written = [ds.name for ds in dataspaces if ds.read_write]
+    if len(written) != 1:
+        raise node.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")

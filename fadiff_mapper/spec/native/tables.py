@@ -1,0 +1,52 @@
+"""Reads `ERT:` and `ART:` into `Tables`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.spec.tables import EnergyTable, Tables
+from fadiff_mapper.tree import Reader, Where, anything, mapping, number, sequence, text
+
+
+def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:
+    """The tables of one input; a missing one (None) is empty.
+
+    An action that is listed several times counts with its largest energy, as in Timeloop. Raises SpecError
+    for a table without name or actions and for an energy that is no number.
+    """
+    ert_reader = Reader(mapping(ert, ert_where)) if ert is not None else None
+    version = "0.4"
+    energy_tables = []
+    if ert_reader is not None:
+        version = ert_reader.take("version", text, "0.4")
+        rows = ert_reader.take("tables", sequence)
+        ert_reader.finish(" in the ERT")
+        energy_tables = [_energy_table(row, rows.at(i)) for i, row in enumerate(rows)]
+        if not energy_tables:
+            raise ert_where.error("the ERT has no table", "at least one table with name and actions")
+    areas = {}
+    if art is not None:
+        art_reader = Reader(mapping(art, art_where))
+        art_reader.take("version", anything, None)
+        rows = art_reader.take("tables", sequence)
+        art_reader.finish(" in the ART")
+        for i, row in enumerate(rows):
+            reader = Reader(mapping(row, rows.at(i)))
+            areas[reader.take("name", text)] = reader.take("area", number(0))
+    return Tables(tuple(energy_tables), areas, source if ert is not None else Tables().source, version)
+
+
+def _energy_table(node: Any, where: Where) -> EnergyTable:
+    reader = Reader(mapping(node, where))
+    name = reader.take("name", text)
+    rows = reader.take("actions", sequence)
+    reader.finish(f' of the ERT table "{name}"')
+    actions: dict[str, float] = {}
+    for i, row in enumerate(rows):
+        action = Reader(mapping(row, rows.at(i)))
+        key = action.take("name", text)
+        energy = action.take("energy", number())
+        action.take("arguments", anything, None)
+        action.finish(f' of an action of the ERT table "{name}"')
+        actions[key] = max(energy, actions.get(key, energy))
+    return EnergyTable(name, actions)

@@ -1,0 +1,98 @@
+"""Energy per action (Timeloop's ERT) and area per component (ART)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
+
+
+@dataclass(frozen=True)
+class EnergyTable:
+    """Energies in pJ of one component: action name -> energy (the largest where an action is listed twice)."""
+
+    component: str
+    """Full name as in the file, such as "system.PE[0..15].spad"."""
+    actions: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The ERT and ART in force, and where they come from ("input", "bundled: ...", "built-in")."""
+
+    ert: tuple[EnergyTable, ...] = ()
+    art: dict[str, float] = field(default_factory=dict)
+    """Area in um^2 per component name, as in the file."""
+    source: str = "Timeloop's built-in values"
+    version: str = "0.4"
+
+
+@dataclass(frozen=True)
+class ComponentEnergy:
+    """pJ per vector access of one storage level, leakage in pJ per cycle and instance."""
+
+    read: float
+    fill: float
+    update: float
+    leak: float
+    built_in: frozenset[str] = frozenset()
+    """Which of the four are Timeloop's built-in estimates, for want of an entry in the ERT."""
+
+
+READ_ACTIONS = ("random_read", "read")
+FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
+UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
+COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
+"""The names under which Timeloop looks an action up; the first one found counts."""
+
+RANGE = re.compile(r"\[[^\]]*\]")
+
+
+def component_name(full_name: str) -> str:
+    """The last part of "chip.tile[0..3].L2[1..4]", without its range."""
+    return RANGE.sub("", full_name).rsplit(".", 1)[-1]
+
+
+def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
+    """The energies of a storage level: its own `vector_access_energy`, else the ERT, else the built-in values."""
+    if level.vector_access_energy is not None:
+        value = level.vector_access_energy
+        return ComponentEnergy(value, value, value, 0.0)
+    actions = _actions(level.name, tables)
+    default = built_in_storage_energy(level)
+    found = {what: _first(actions, names) for what, names in
+             (("read", READ_ACTIONS), ("fill", FILL_ACTIONS), ("update", UPDATE_ACTIONS), ("leak", ("leak",)))}
+    missing = frozenset(what for what, value in found.items() if value is None and what != "leak")
+    values = {what: default if value is None else value for what, value in found.items()}
+    return ComponentEnergy(values["read"], values["fill"], values["update"], found["leak"] or 0.0, missing)
+
+
+def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
+    """pJ per multiply-accumulate, and whether it is Timeloop's built-in value."""
+    found = _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    return (found, False) if found is not None else ((arithmetic.word_bits / 16) ** 2, True)
+
+
+def built_in_storage_energy(level: StorageLevel) -> float:
+    """Timeloop's public table (PAT): pJ per access from the size of an SRAM; 200 pJ per 16 bits of DRAM."""
+    bits = level.word_bits * level.block_size * level.cluster_size
+    if level.is_dram:
+        return 200.0 * level.word_bits * level.block_size / 16
+    if not level.size:
+        return 0.0
+    height = -(-level.size // level.block_size)
+    return (1 + 5 / 99.5 * (bits * height / 8192 - 0.5)) * bits / 16 / level.cluster_size
+
+
+def _actions(name: str, tables: Tables) -> dict[str, float]:
+    actions: dict[str, float] = {}
+    for table in tables.ert:
+        if component_name(table.component) == name:
+            for action, energy in table.actions.items():
+                actions[action] = max(energy, actions.get(action, energy))
+    return actions
+
+
+def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
+    return next((actions[name] for name in names if name in actions), None)

@@ -1,0 +1,82 @@
+"""Attributes and variables: expressions are worked out, unset values fall away, containers hand theirs inwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fadiff_mapper.errors import FadiffError, SpecError
+from fadiff_mapper.expressions import resolve
+from fadiff_mapper.tree import Check, Map, Where, mapping
+
+Names = Mapping[str, object]
+"""What an expression may use: variables, attributes of the containers around it, attributes before it."""
+
+VERSION = "0.4"
+COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
+STORAGE_DEFAULTS: dict[str, Any] = {
+    **COMMON_DEFAULTS, "n_banks": 2, "cluster_size": 1, "reduction_supported": True, "multiple_buffering": 1,
+    "min_utilization": 0, "allow_overbooking": False}
+"""What the front end writes where a memory says nothing."""
+DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
+SPARSE_ATTRIBUTES = (
+    "metadata_block_size", "metadata_datawidth", "metadata_storage_width", "metadata_storage_depth",
+    "concordant_compressed_tile_traversal", "tile_partition_supported", "decompression_supported",
+    "compression_supported")
+
+
+def worked_out(value: Any, where: Where, names: Names) -> Any:
+    """The value of an expression such as "2 * depth"; other values as they are. SpecError names the place."""
+    try:
+        return resolve(value, names)
+    except SpecError:
+        raise
+    except FadiffError as error:
+        raise where.error(str(error)) from None
+
+
+def expression_of(check: Check[Any], names: Names) -> Check[Any]:
+    """The check, on a value that may be written as an expression."""
+    return lambda value, where: check(worked_out(value, where, names), where)
+
+
+def resolve_map(node: Map, names: Names) -> Map:
+    """All values worked out in order; each may use those before it."""
+    found = Map(where=node.where, tag=node.tag, places=node.places)
+    for key, value in node.items():
+        found[key] = worked_out(value, node.at(key), {**names, **found})
+    return found
+
+
+def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[str, Any]) -> Map:
+    """The attributes of one node with the front end's defaults, without those that are null or empty."""
+    resolved = resolve_map(mapping(value, where), names)
+    for key in SPARSE_ATTRIBUTES:
+        if resolved.get(key):
+            raise resolved.at(key).error(f'"{key}" is not supported: sparse data is not modelled')
+    return inherit(Map(defaults, where=where), without_empty(resolved))
+
+
+def inherit(outer: Map, inner: Map) -> Map:
+    """The entries of both, those of `inner` first in line."""
+    items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
+    return Map(items, where=inner.where, places={**outer.places, **inner.places})
+
+
+def without_empty(node: Map) -> Map:
+    """The map without entries that say nothing: null, "", [] and {}."""
+    return Map({key: value for key, value in node.items() if value not in (None, "", [], {})},
+               where=node.where, tag=node.tag, places=node.places)
+
+
+def without_ignored(node: Map) -> Map:
+    """The map without the keys that contain "ignore", which the front end leaves to the user (for anchors)."""
+    return Map({key: value for key, value in node.items() if "ignore" not in str(key)},
+               where=node.where, tag=node.tag, places=node.places)
+
+
+def version(value: Any, where: Where) -> str:
+    """The only version of this dialect, as the front end writes it."""
+    if str(value) != VERSION:
+        raise where.error(f"found version {value}", VERSION)
+    return VERSION

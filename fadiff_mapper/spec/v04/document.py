@@ -1,0 +1,143 @@
+"""A whole v0.4 document -> the equivalent native one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fadiff_mapper.spec.native.problem import read_problem
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
+from fadiff_mapper.spec.v04.constraints import Scope
+from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
+from fadiff_mapper.spec.v04.nodes import read_tree
+from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
+from fadiff_mapper.tree import Map, Reader, Seq, Where, mapping, one_of, sequence
+
+CONSTRAINTS, COMPONENTS = "constraints", "components"
+"""Every top-level key that contains one of these words is such a section (the front end's rule)."""
+PASSED_ON = ("ERT", "ART")
+HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
+"""The environment variables of Timeloop that change what is printed, but no result."""
+
+
+def is_v04(document: Map) -> bool:
+    """Whether the architecture is a `nodes:` tree, as only the v0.4 dialect has it."""
+    architecture = document.get("architecture")
+    return isinstance(architecture, dict) and "nodes" in architecture
+
+
+def to_native(document: Map) -> Map:
+    """The document as Timeloop's Python front end would hand it to the binaries, as plain data.
+
+    Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
+    constraints and mapping become flat lists of directives with strings. Places are those of the source, so that
+    later messages name the user's file and line.
+
+    Raises SpecError for whatever the front end would refuse or ignore, and for what is valid but not modelled.
+    """
+    reader = Reader(without_ignored(document))
+    variables = _variables(reader)
+    names: Names = {**variables, "variables": variables}
+    tree = read_tree(reader.take("architecture", mapping), names)
+    levels = place_levels(tree)
+    problem_node, problem = _problem(reader, names)
+    scope = Scope(problem, names)
+    targets = [target for key in document if CONSTRAINTS in str(key)
+               for target in reader.take(key, target_entries, [])]
+    groups = design_constraints(tree, targets, scope)
+    constraints = native_targets(levels, groups, problem, tree.where)
+    items: dict[str, Any] = {
+        "architecture": native_architecture(tree, levels, variables),
+        "architecture_constraints": Map({"targets": constraints}, where=tree.where),
+        "problem": problem_node}
+    if reader.has("mapping"):
+        items["mapping"] = native_mapping(reader.take("mapping", sequence, Seq(where=document.where)), tree, levels, groups, scope)
+    items |= _other_sections(reader, document, names)
+    reader.finish()
+    return Map(items, where=document.where, places=document.places)
+
+
+def _variables(reader: Reader) -> Map:
+    node = reader.take("variables", mapping, Map(where=reader.node.where))
+    found = Map({"version": VERSION}, where=node.where, places=node.places)
+    found.update(resolve_map(node, {}))
+    found["version"] = version(found["version"], found.at("version"))
+    return found
+
+
+def _problem(reader: Reader, names: Names) -> tuple[Map, Problem]:
+    """The problem with its instance worked out, and the same as values."""
+    node = without_ignored(reader.take("problem", mapping))
+    instance = node.get("instance")
+    if isinstance(instance, Map):
+        node = Map({**node, "instance": without_empty(resolve_map(instance, names))}, where=node.where, places=node.places)
+    return node, read_problem(node, node.where)[0]
+
+
+def _other_sections(reader: Reader, document: Map, names: Names) -> dict[str, Any]:
+    """What is handed on as it is (or worked out), after refusing what is not modelled."""
+    reader.refuse("layout", "data layouts are not modelled")
+    _refuse_sparse(reader)
+    _check_mapspace(reader)
+    found: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
+    found["globals"] = _globals(reader)
+    mapper = reader.take("mapper", mapping, None)
+    found["mapper"] = None if mapper is None else without_ignored(mapper)
+    found["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _refuse_sparse(reader: Reader) -> None:
+    node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
+    if set(without_empty(without_ignored(node))) - {"version"}:
+        raise reader.at("sparse_optimizations").error('"sparse_optimizations" is not supported: sparse data is not modelled')
+
+
+def _check_mapspace(reader: Reader) -> None:
+    node = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
+    node.take("version", version, None)
+    if node.take("template", one_of("uber", "ruby"), "uber") == "ruby":
+        raise node.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
+    node.finish(" in the map space")
+
+
+def _globals(reader: Reader) -> Map | None:
+    """The globals, for Accelergy. Code from files and switches that change Timeloop's results are refused."""
+    node = reader.take("globals", mapping, None)
+    if node is None:
+        return None
+    inner = Reader(without_ignored(node))
+    inner.take("version", version, None)
+    inner.refuse("expression_custom_functions", "expressions call no code from files")
+    inner.take("accelergy_plug_ins", sequence, None)
+    variables = inner.take("environment_variables", mapping, Map(where=node.where))
+    for name in variables:
+        if str(name).startswith("TIMELOOP_") and name not in HARMLESS_VARIABLES:
+            raise variables.at(name).error(f'the environment variable "{name}" is not supported: it can change results')
+    inner.finish(" in the globals")
+    return node
+
+
+def _components(reader: Reader, keys: Sequence[str]) -> Map | None:
+    """The compound components of all sections in one, for Accelergy."""
+    classes = [item for key in keys for item in reader.take(key, _classes, [])]
+    where = reader.at(keys[0]) if keys else reader.node.where
+    found = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
+    return Map({"version": VERSION, "classes": found}, where=where) if keys else None
+
+
+def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    """The classes of one section with their places, lists in the list laid flat."""
+    reader = Reader(without_ignored(mapping(value, where)))
+    reader.take("version", version, None)
+    classes = reader.take("classes", sequence, Seq(where=where))
+    reader.finish(" in the components")
+    return _flat(classes, where)
+
+
+def _flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    if not isinstance(value, list):
+        return [(value, where)]
+    entries = sequence(value, where)
+    return [found for i, entry in enumerate(entries) for found in _flat(entry, entries.at(i))]

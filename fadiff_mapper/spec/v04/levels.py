@@ -1,0 +1,97 @@
+"""The tree as the native dialect's flat list: one `local` component per level, fan-outs as dummy levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fadiff_mapper.spec.v04.attributes import DUMMY_ATTRIBUTES, VERSION, inherit
+from fadiff_mapper.spec.v04.nodes import Branch, Leaf
+from fadiff_mapper.tree import Map, Seq
+
+
+@dataclass(frozen=True)
+class Level:
+    """One native level. `dummy`: it stands only for the fan-out of `leaf`, which lies between it and what follows."""
+
+    name: str
+    leaf: Leaf
+    dummy: bool
+    mesh_x: int
+    mesh_y: int
+    inherited: Map
+    """Attributes of all containers outside."""
+    power_gated_at: str
+
+
+def fanout_level(leaf: Leaf) -> str:
+    """Name of the dummy level that the front end puts before the fan-out of a node."""
+    return f"inter_{leaf.name}_spatial"
+
+
+def place_levels(tree: Branch) -> tuple[Level, ...]:
+    """The levels from the outside in. Disabled components and !Nothing are left out.
+
+    Raises SpecError where the innermost level is not a compute component.
+    """
+    levels: list[Level] = []
+    mesh_x = mesh_y = 1
+    inherited = Map(where=tree.where)
+    gated_at, gate_next = "", False
+    for leaf in _enabled(tree):
+        if leaf.role == "container":
+            inherited = inherit(inherited, Map({"power_gated_at": None, **leaf.attributes}, where=leaf.where,
+                                               places=leaf.attributes.places))
+        names = [(fanout_level(leaf), True)] * (leaf.fanout != 1) + [(leaf.name, False)] * (leaf.role != "container")
+        for name, dummy in names:
+            if not dummy:
+                mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
+            gated_at = name if gate_next else gated_at
+            gate_next = bool(leaf.attributes.get("has_power_gating"))
+            levels.append(Level(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
+        if leaf.role == "container":
+            mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
+    if not levels or levels[-1].leaf.role != "compute":
+        place = levels[-1].leaf.where if levels else tree.where
+        raise place.error("the innermost node is not a compute component",
+                          "a last !Component with a class that contains mac or compute")
+    return tuple(levels)
+
+
+def native_architecture(tree: Branch, levels: tuple[Level, ...], variables: Map) -> Map:
+    """`{version, subtree: [{name, attributes, local}]}`, equal to what the front end writes.
+
+    An outermost container lends the subtree its name and, besides the variables, its attributes.
+    """
+    first = next(_enabled(tree), None)
+    outer = first if first is not None and first.role == "container" else None
+    attributes = inherit(variables, outer.attributes) if outer else variables
+    if outer:
+        attributes.setdefault("power_gated_at", None)
+    node = Map({"name": f"{outer.name}_top_level" if outer else "top_level", "attributes": attributes,
+                "local": Seq([_component(level) for level in levels], where=tree.where)}, where=tree.where)
+    return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
+
+
+def _component(level: Level) -> Map:
+    leaf = level.leaf
+    own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
+    given = inherit(level.inherited, own)
+    for key in ("width", "datawidth") if leaf.role == "storage" else ():
+        if key not in given:
+            raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
+    mesh = {"meshX": level.mesh_x, "meshY": level.mesh_y}
+    attributes = Map({**given, **mesh, "power_gated_at": given.get("power_gated_at", level.power_gated_at)},
+                     where=own.where, places=given.places)
+    rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
+    name = f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
+    return Map({"name": name, **rest, "attributes": attributes}, where=leaf.where, places=leaf.component.places)
+
+
+def _enabled(branch: Branch) -> Iterator[Leaf]:
+    """The leaves that become levels or fan-outs, in the order of the text (parallel ones one after the other)."""
+    for node in branch.nodes:
+        if isinstance(node, Branch):
+            yield from _enabled(node)
+        elif node.enabled and node.role != "nothing":
+            yield node

@@ -1,0 +1,206 @@
+"""The tree under `architecture: nodes:`, read into frozen nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.spec.v04.attributes import (
+    COMMON_DEFAULTS,
+    STORAGE_DEFAULTS,
+    Names,
+    expression_of,
+    read_attributes,
+    version,
+    without_ignored,
+)
+from fadiff_mapper.tree import Map, Reader, Seq, Where, boolean, integer, kind_of, mapping, number, sequence, text
+
+BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
+LEAVES = ("!Component", "!Container", "!Nothing")
+ROLES = {
+    "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"),
+    "compute": ("mac", "intmac", "fpmac", "compute"),
+    "network": ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast"),
+    "nothing": ("nothing",),
+}
+"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+STORAGE_ACTIONS = ("read", "write", "update", "leak")
+COMPUTE_ACTIONS = ("compute",)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A container or component. `attributes` are its own; those of the containers around it come later."""
+
+    role: str
+    """ "container", "storage", "compute" or "nothing". """
+    name: str
+    where: Where
+    attributes: Map
+    mesh_x: int
+    mesh_y: int
+    constraints: Map
+    """As written, under `constraints:`."""
+    component: Map
+    """The component's other keys in the native dialect: class, subclass, required_actions, scales, enabled."""
+
+    @property
+    def fanout(self) -> int:
+        return self.mesh_x * self.mesh_y
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.component.get("enabled", True))
+
+
+@dataclass(frozen=True)
+class Branch:
+    tag: str
+    where: Where
+    nodes: tuple[Leaf | Branch, ...]
+
+    @property
+    def parallel(self) -> bool:
+        return self.tag == "!Parallel"
+
+
+def read_tree(architecture: Map, names: Names) -> Branch:
+    """The tree of an architecture. `names`: the variables.
+
+    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and for what is
+    not modelled: networks, sparse optimizations, containers or fan-outs directly under a !Parallel.
+    """
+    reader = Reader(without_ignored(architecture))
+    reader.take("version", version, None)
+    nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
+    reader.finish(" in the architecture")
+    tree = Branch("!Hierarchical", architecture.where, nodes)
+    _check_names(tree)
+    return tree
+
+
+def leaves(tree: Branch) -> Iterator[Leaf]:
+    """All leaves, those of a branch's own list before those of the branches in it (the front end's order)."""
+    for node in tree.nodes:
+        if isinstance(node, Leaf):
+            yield node
+    for node in tree.nodes:
+        if isinstance(node, Branch):
+            yield from leaves(node)
+
+
+def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[Leaf | Branch, ...], Names]:
+    """The nodes of one list, and the names with the attributes of the containers met in it."""
+    found: list[Leaf | Branch] = []
+    for i, value in enumerate(nodes):
+        where = nodes.at(i)
+        tag = getattr(value, "tag", None)
+        if tag in BRANCHES:
+            reader = Reader(without_ignored(mapping(value, where)))
+            inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+            reader.finish(f" of {tag}")
+            found.append(Branch(tag, where, inner))
+        elif tag in LEAVES:
+            node = without_ignored(mapping(value, where) if value is not None else Map(where=where))
+            leaf = _READERS[tag](node, names)
+            if around == "!Parallel":
+                _refuse_in_parallel(leaf)
+            found.append(leaf)
+            names = {**names, leaf.name: _summary(leaf)} | (leaf.attributes if leaf.role == "container" else {})
+        else:
+            raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
+                              f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
+    return tuple(found), names
+
+
+def _container(node: Map, names: Names) -> Leaf:
+    reader = Reader(node)
+    name = reader.take("name", text)
+    reader.refuse("networks", "user-defined networks are not modelled")
+    return _leaf(reader, "container", name, Map(where=node.where), names)
+
+
+def _component(node: Map, names: Names) -> Leaf:
+    reader = Reader(node)
+    name = reader.take("name", text)
+    role = _role(reader.take("class", text), reader.at("class"))
+    return _leaf(reader, role, name, _component_keys(reader, role, names), names)
+
+
+def _nothing(node: Map, names: Names) -> Leaf:
+    reader = Reader(node)
+    reader.take("class", text, "nothing")
+    name = reader.take("name", text, "nothing")
+    return _leaf(reader, "nothing", name, _component_keys(reader, "nothing", names), names)
+
+
+_READERS: dict[str, Callable[[Map, Names], Leaf]] = {
+    "!Container": _container, "!Component": _component, "!Nothing": _nothing}
+
+
+def _role(kind: str, where: Where) -> str:
+    for role, words in ROLES.items():
+        if any(word in kind for word in words):
+            if role == "network":
+                raise where.error(f'the class "{kind}" is not supported: user-defined networks are not modelled')
+            return role
+    words = sum(ROLES.values(), ())
+    raise where.error(f'unknown class "{kind}"{nearest(kind, words)}', f"a class that contains {listed(words)}")
+
+
+def _component_keys(reader: Reader, role: str, names: Names) -> Map:
+    """The keys that the native dialect takes over, with the actions that the front end wants priced."""
+    node = reader.node
+    wanted = {"storage": STORAGE_ACTIONS, "compute": COMPUTE_ACTIONS}.get(role, ())
+    own = reader.take("required_actions", sequence, Seq(where=node.where))
+    actions = dict.fromkeys([*wanted, *(text(action, own.at(i)) for i, action in enumerate(own))])
+    items: dict[str, Any] = {
+        "class": node.get("class"),
+        "subclass": reader.take("subclass", text, None),
+        "required_actions": Seq(actions, where=own.where) if actions else None,
+        "area_scale": reader.take("area_scale", expression_of(number(0), names), None),
+        "energy_scale": reader.take("energy_scale", expression_of(number(0), names), None),
+        "enabled": reader.take("enabled", expression_of(boolean, names), True)}
+    return Map({key: value for key, value in items.items() if value is not None}, where=node.where, places=node.places)
+
+
+def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) -> Leaf:
+    """The part that containers and components share."""
+    node = reader.node
+    empty = Map(where=node.where)
+    defaults = STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS
+    attributes = read_attributes(reader.take("attributes", mapping, empty), reader.at("attributes"), names, defaults)
+    spatial = Reader(without_ignored(reader.take("spatial", mapping, empty)))
+    scope = {**names, **attributes}
+    mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
+    spatial.finish(f' in the spatial part of "{name}"')
+    constraints = reader.take("constraints", mapping, empty)
+    reader.refuse("sparse_optimizations", "sparse data is not modelled")
+    reader.finish(f' of "{name}"')
+    return Leaf(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component)
+
+
+def _summary(leaf: Leaf) -> Map:
+    """What later expressions can read of a node, as in `Buffer.attributes["depth"]`."""
+    return Map({"name": leaf.name, "attributes": leaf.attributes,
+                "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
+
+
+def _refuse_in_parallel(leaf: Leaf) -> None:
+    if leaf.role == "container":
+        raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
+                               "components, !Nothing and branches there")
+    if leaf.fanout != 1:
+        raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
+                               "a fan-out before the !Parallel")
+
+
+def _check_names(tree: Branch) -> None:
+    seen: dict[str, Leaf] = {}
+    for leaf in leaves(tree):
+        if leaf.name in seen:
+            raise leaf.where.error(f'the name "{leaf.name}" is taken already at {seen[leaf.name].where}', "unique names")
+        seen[leaf.name] = leaf

@@ -1,0 +1,127 @@
+"""From the constraints of nodes to lists of native directives: `architecture_constraints` and `mapping`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.v04.attributes import version, without_ignored
+from fadiff_mapper.spec.v04.branches import place_unit_loops, split_parallel
+from fadiff_mapper.spec.v04.constraints import (
+    Directive,
+    Group,
+    Scope,
+    attach,
+    native_directive,
+    read_group,
+    read_target,
+)
+from fadiff_mapper.spec.v04.levels import Level, fanout_level
+from fadiff_mapper.spec.v04.macros import expand, ones
+from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves
+from fadiff_mapper.tree import Map, Reader, Seq, Where, kind_of, mapping, sequence
+
+MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
+                   "rmw_first_update", "no_coalesce")
+"""What a mapping can say; limits on factors are for the map space alone."""
+
+
+def target_entries(value: object, where: Where) -> list[Map]:
+    """The constraints of one top-level section: a list, or a mapping with the list under `targets`."""
+    if isinstance(value, dict):
+        reader = Reader(without_ignored(mapping(value, where)))
+        reader.take("version", version, None)
+        entries = reader.take("targets", sequence, Seq(where=where))
+        reader.finish(" in the constraints")
+    elif isinstance(value, list):
+        entries = sequence(value, where)
+    else:
+        raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with the list as targets")
+    return [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
+
+
+def design_constraints(tree: Branch, targets: Sequence[Map], scope: Scope) -> dict[str, Group]:
+    """All constraints by node: inline ones and targets combined, macros and !Parallel written out.
+
+    Raises SpecError for unknown targets, contradictions, and what a container cannot be told.
+    """
+    nodes = list(leaves(tree))
+    groups = {leaf.name: read_group(leaf.constraints, scope) for leaf in nodes}
+    for target in targets:
+        groups = attach(groups, *read_target(target, scope))
+    _check_containers(nodes, groups)
+    groups = split_parallel(tree, expand(groups, nodes, scope.problem), scope.problem)
+    return place_unit_loops(groups, nodes, scope.problem)
+
+
+def native_targets(levels: Sequence[Level], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
+    """The native list, level by level from the outside in. A dummy level passes everything but its fan-out."""
+    found = []
+    for level in levels:
+        group = groups[level.leaf.name]
+        if level.dummy:
+            directives = [group["spatial"], *_pass_through(level.leaf.where, problem)]
+        else:
+            spatial_is_outside = level.leaf.fanout != 1
+            directives = [d for kind, d in group.items() if kind != "spatial" or not spatial_is_outside]
+        found += [native_directive(directive, level.name, problem) for directive in directives]
+    return Seq([node for node in found if node is not None], where=where)
+
+
+def native_mapping(
+    entries: Seq, tree: Branch, levels: Sequence[Level], groups: dict[str, Group], scope: Scope
+) -> Seq:
+    """A mapping in the native dialect.
+
+    A v0.4 mapping is put on top of the design's constraints: what it leaves open (factors, orders, data spaces)
+    is taken from them. A list that already names dummy levels or native types is returned as it is.
+    """
+    nodes = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
+    if any(_is_native(node, levels) for node in nodes):
+        return entries
+    said: dict[str, Group] = {name: {} for name in groups}
+    for node in nodes:
+        said = attach(said, *read_target(node, scope))
+    said = {name: {kind: Directive(kind, groups[name][kind].where) for kind in groups[name]} | group
+            for name, group in said.items()}
+    said = expand(said, list(leaves(tree)), scope.problem)
+    merged = {name: {kind: _on_top(directive, said[name].get(kind)) for kind, directive in group.items()}
+              for name, group in groups.items()}
+    return native_targets(levels, merged, scope.problem, entries.where)
+
+
+def _is_native(node: Map, levels: Sequence[Level]) -> bool:
+    dummies = {level.name for level in levels if level.dummy}
+    return node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype")
+
+
+def _on_top(design: Directive, said: Directive | None) -> Directive:
+    """The design's directive with what a mapping says about the same loops or data spaces put first."""
+    mine = said.entries if said else {}
+    entries = {**design.entries, **mine}
+    factors = tuple(factor for factor in design.entries.get("factors", ()) if factor.operator == "=")
+    named = {factor.dimension for factor in mine.get("factors", ())}
+    entries["factors"] = (*mine.get("factors", ()), *(f for f in factors if f.dimension not in named))
+    for key, other in (("keep", "bypass"), ("bypass", "keep")):
+        rest = (name for name in design.entries.get(key, ()) if name not in mine.get(other, ()))
+        entries[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
+    where = said.where if said and said.entries else design.where
+    places = {**design.places, **(said.places if said else {})}
+    return Directive(design.kind, where, {key: entries[key] for key in MAPPING_ENTRIES if key in entries}, places)
+
+
+def _pass_through(where: Where, problem: Problem) -> tuple[Directive, Directive]:
+    """No temporal loops and no data: what a dummy level is for."""
+    loops = {"factors": ones(problem.dimensions, where), "permutation": (problem.dimensions, ())}
+    return (Directive("temporal", where, loops),
+            Directive("dataspace", where, {"bypass": problem.dataspace_names()}))
+
+
+def _check_containers(nodes: Sequence[Leaf], groups: dict[str, Group]) -> None:
+    """Containers hold no loops and no data of their own; their spatial constraints are about their fan-out."""
+    for leaf in nodes:
+        if leaf.role == "container":
+            for kind, directive in groups[leaf.name].items():
+                if kind != "spatial" and directive.entries:
+                    raise directive.where.error(f'the container "{leaf.name}" has a {kind} constraint',
+                                                f"spatial constraints (on {fanout_level(leaf)})")
