@@ -103,7 +103,7 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluat
         raw = spread_out.delivery
         tally = counting.bypassed(raw, nest.keep)
         result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT)
-        network = network_use(layer.arch, layer.projection, tally, spread_out.hop_words, result.partition,
+        network = network_use(layer.arch, layer.projection, nest.keep, tally, spread_out.hop_words, result.partition,
                               use.instances) if networks else None
         total = cost(result, use, layer.machine, float(layer.problem.computes), EXACT)
         checks = limits(nest, tile, use, layer.arch)

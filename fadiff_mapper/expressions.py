@@ -317,11 +317,14 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau, "inf": math.inf, "nan": math.nan}
 _PLAIN_MATH = (
-    "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees dist erf erfc exp expm1 fabs floor fmod "
-    "frexp fsum gamma gcd hypot isclose isfinite isinf isnan isqrt ldexp lgamma log log10 log1p log2 modf radians "
-    "remainder sin sinh sqrt tan tanh trunc").split()
+    math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.ceil, math.copysign,
+    math.cos, math.cosh, math.degrees, math.dist, math.erf, math.erfc, math.exp, math.expm1, math.fabs, math.floor,
+    math.fmod, math.frexp, math.fsum, math.gamma, math.gcd, math.hypot, math.isclose, math.isfinite, math.isinf,
+    math.isnan, math.isqrt, math.ldexp, math.lgamma, math.log, math.log10, math.log1p, math.log2, math.modf,
+    math.radians, math.remainder, math.sin, math.sinh, math.sqrt, math.tan, math.tanh, math.trunc,
+)
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    **{name: getattr(math, name) for name in _PLAIN_MATH},
+    **{function.__name__: function for function in _PLAIN_MATH},
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
     "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
     "pow": _power, "prod": _product, "range": _range, "round": rounded, "sum": _total,

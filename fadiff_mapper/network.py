@@ -30,19 +30,21 @@ class NetworkUse:
     total: np.ndarray
 
 
-def network_use(arch: Architecture, projection: Projection, tally: Delivery, hop_words: np.ndarray,
+def network_use(arch: Architecture, projection: Projection, keep: np.ndarray, tally: Delivery, hop_words: np.ndarray,
                 partition: np.ndarray, instances: np.ndarray) -> NetworkUse:
     """Network traffic from the tally after bypassing.
 
-    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word. The hops
-    were counted before bypassing: bypassing changes the words, not this sum. `instances` [L, B] are in use.
+    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word it holds. The
+    hops were counted before bypassing: bypassing changes the words, not this sum. Outside the outermost level that
+    keeps a data space nothing travels. `keep` [L, T, B]; `instances` [L, B] are in use.
     """
-    words = tally.words.copy()
+    reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1]
+    words, hop_words = tally.words * reaches, hop_words * reaches
     for level, unit in enumerate(arch.levels):
         for tensor, read_write in enumerate(projection.read_write):
             if read_write and not unit.network.reduction_supported:
                 part = words[:, level, tensor]
-                words[:, level, tensor] = np.where(part > 0, 2 * part - partition[level, tensor], part)
+                words[:, level, tensor] = np.where(part > 0, 2 * part - partition[level, tensor] * keep[level, tensor], part)
     total = words.sum(axis=0)
     some = np.where(total > 0, total, 1)
     written = np.array(projection.read_write)[:, None]

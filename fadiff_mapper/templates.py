@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NoReturn
 
 import jinja2
@@ -27,11 +28,11 @@ from fadiff_mapper import expressions
 from fadiff_mapper.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.tree import Where
 
-MAX_SOURCE = 1 << 20
-"""Characters of one template."""
+MAX_TOKENS = 50_000
+"""Words and signs inside the tags of one template: compiling them takes the longest."""
 MAX_OUTPUT = 8 << 20
 """Characters that one template may produce."""
-MAX_UNITS = 2_000_000
+MAX_UNITS = 1_000_000
 """Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
 MAX_SECONDS = 20.0
 """Time of one file with all it includes."""
@@ -95,10 +96,10 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
     """
     if not is_template(text):
         return untouched(text, file)
-    if len(text) > MAX_SOURCE:
-        raise Where(file).error(f"a template of {len(text)} characters", f"at most {MAX_SOURCE}")
     environment = _Environment(functions, budget)
     try:
+        if next(islice(environment.lex(text, None, file), MAX_TOKENS, None), None) is not None:
+            raise Where(file).error("the template is too long", f"at most {MAX_TOKENS} words and signs in tags")
         tree = environment.parse(text, None, file)
         _refuse_statements(tree, file)
         _mark_lines(tree)
@@ -111,7 +112,7 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
             raise
         _fail(error, file, [])
     except Exception as error:  # a template's own expressions may raise anything
-        _fail(error, file, [*functions, *data])
+        _fail(error, file, [*environment.globals, *data])
     if len(marked_text) > 2 * MAX_OUTPUT:
         raise Where(file).error("the template's output is too long", f"at most {MAX_OUTPUT} characters")
     return _unmarked(marked_text, file)
@@ -144,17 +145,22 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters = {**_filters(budget), "_weighed": budget.weigh, "_steps": budget.steps}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        for operand in (left, right):
-            if isinstance(operand, Undefined):
-                str(operand)  # raises, and names the variable
-        return expressions.binary(operator, left, right)
+        return expressions.binary(operator, _defined(left), _defined(right))
 
     def is_safe_callable(self, obj: Any) -> bool:
         if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
             return True
-        owner = getattr(obj, "__self__", None)
-        return isinstance(owner, LoopContext) or (
-            isinstance(owner, str | dict) and getattr(obj, "__name__", "") in _METHODS)
+        owner, name = getattr(_defined(obj), "__self__", None), getattr(obj, "__name__", "this value")
+        if isinstance(owner, LoopContext) or (isinstance(owner, str | dict) and name in _METHODS):
+            return True
+        raise ValueError(f'"{name}" cannot be called; accepted: {listed([*self.globals, *_METHODS])}')
+
+
+def _defined(value: Any) -> Any:
+    """The value; asking an undefined one for its text raises the error that names the variable."""
+    if isinstance(value, Undefined):
+        str(value)
+    return value
 
 
 _METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "strip", "upper", "values")
@@ -179,11 +185,11 @@ def _filters(budget: Budget) -> dict[str, Function]:
 
     return {
         "abs": abs, "count": len, "d": do_default, "default": do_default, "float": do_float, "int": do_int,
-        "first": lambda values: list(values)[0], "last": lambda values: list(values)[-1], "join": join,
+        "first": lambda values: next(iter(values)), "last": lambda values: list(values)[-1], "join": join,
         "length": len, "list": list, "lower": lambda text: str(text).lower(), "max": max, "min": min,
-        "replace": replace, "round": expressions.rounded, "sort": sorted, "string": str, "sum": lambda values: sum(values),
-        "trim": lambda text: str(text).strip(), "unique": lambda values: list(dict.fromkeys(values)),
-        "upper": lambda text: str(text).upper(),
+        "replace": replace, "round": expressions.rounded, "sort": sorted, "string": str,
+        "sum": lambda values: sum(values), "trim": lambda text: str(text).strip(),
+        "unique": lambda values: list(dict.fromkeys(values)), "upper": lambda text: str(text).upper(),
     }
 
 
@@ -196,9 +202,9 @@ def _refuse_statements(tree: nodes.Template, file: str) -> None:
                 f"template: the {name} is not supported", "for, if, set, with, macro; include(), include_text()")
 
 
-def _guard(node: nodes.Node, environment: _Environment) -> nodes.Node:
+def _guard(node: Any, environment: _Environment) -> Any:
     """Rewrites a syntax tree in place so that loop steps and growing values are charged."""
-    def through(name: str, inner: nodes.Node) -> nodes.Node:
+    def through(name: str, inner: Any) -> nodes.Expr:
         return nodes.Filter(inner, name, [], [], None, None, lineno=inner.lineno, environment=environment)
 
     def rewritten(part: Any) -> Any:
@@ -241,7 +247,8 @@ def _unmarked(text: str, file: str) -> Rendered:
     """Takes the marks out; a line without one (of a value of several lines) belongs to the next mark."""
     lines = text.split("\n")
     places: list[tuple[str, int]] = []
-    place = (file, max((place[1] for place in _places(lines[-2:], file)), default=0) + 1)
+    before = _places(lines[-2:-1], file)
+    place = (file, before[-1][1] + 1 if before else 1)
     for line in reversed(lines):
         place = next(iter(_places([line], file)), place)
         places.append(place)
@@ -264,8 +271,8 @@ def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:
             line = trace.tb_lineno
         trace = trace.tb_next
     reason = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, RecursionError | MemoryError):
-        reason = "too deeply nested"
+    if isinstance(error, RecursionError | MemoryError | SyntaxError):
+        line, reason = None, "too deeply nested"
     undefined = re.match(r"'(\w+)' is undefined", reason)
     if undefined:
         reason = f'the name "{undefined[1]}" is not defined{nearest(undefined[1], names)}; accepted: {listed(names)}'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from fadiff_mapper.expressions import Literal
@@ -16,9 +16,8 @@ from fadiff_mapper.expressions import Literal
 MAX_FLOW = 100
 """Characters of a list that is written in one line."""
 
-_SAFE = re.compile(r"[A-Za-z_/(.][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
-_WORDS = frozenset("y n yes no on off true false null inf infinity nan .inf .nan".split())
-_NUMBER_LIKE = re.compile(r"[-+.(]*[0-9_.]*(e[-+]?[0-9]*)?", re.IGNORECASE)
+_SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "infinity", "nan"))
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
@@ -34,30 +33,25 @@ def _lines(value: Any) -> list[str]:
     flow = _flow(value)
     if flow is not None:
         return [flow]
-    entries = _map_lines(value) if isinstance(value, dict) else _seq_lines(value)
-    return [*([value.tag] if _tag(value) else []), *entries]
+    return [*([value.tag] if _tag(value) else []), *_block(value)]
+
+
+def _block(value: Any) -> Iterator[str]:
+    """The lines of a mapping or list that does not fit into one line, without its tag."""
+    if not isinstance(value, dict):
+        for item in value:
+            first, *rest = _lines(item)
+            yield f"- {first}"
+            yield from ("  " + line for line in rest)
+        return
+    for key, item in value.items():
+        flow = _flow(item)
+        yield f"{_scalar(key)}: {_tag(item) if flow is None else flow}".rstrip()
+        yield from ("  " + line for line in (_block(item) if flow is None else ()))
 
 
 def _tag(value: Any) -> str:
     return f"{value.tag} " if getattr(value, "tag", None) else ""
-
-
-def _map_lines(value: dict[Any, Any]) -> Iterable[str]:
-    for key, item in value.items():
-        lines = _lines(item)
-        if isinstance(item, dict | list | tuple) and len(lines) + bool(_tag(item)) > 1 or len(lines) > 1:
-            first = f" {lines.pop(0)}" if _tag(item) else ""
-            yield f"{_scalar(key)}:{first}"
-            yield from ("  " + line for line in lines)
-        else:
-            yield f"{_scalar(key)}: {lines[0]}"
-
-
-def _seq_lines(value: Sequence[Any]) -> Iterable[str]:
-    for item in value:
-        first, *rest = _lines(item)
-        yield f"- {first}"
-        yield from ("  " + line for line in rest)
 
 
 def _flow(value: Any) -> str | None:
@@ -96,7 +90,7 @@ def _float(value: float) -> str:
 def _is_plain(text: str) -> bool:
     """Whether unquoted text is read back as the same text by every reader, in blocks and in lists."""
     return (not isinstance(text, Literal) and _SAFE.fullmatch(text) is not None
-            and text.lower() not in _WORDS and not _NUMBER_LIKE.fullmatch(text) and not text.startswith("---"))
+            and text.lower() not in _WORDS)
 
 
 def _quoted(text: str) -> str:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import yaml
-from yaml.events import (AliasEvent, DocumentStartEvent, Event, MappingEndEvent, MappingStartEvent, ScalarEvent,
-                         SequenceEndEvent, SequenceStartEvent, StreamEndEvent)
+from yaml import events
 from yaml.reader import ReaderError
 
 from fadiff_mapper.errors import SpecError
@@ -56,7 +55,7 @@ class _Document:
     file: str
     lines: Sequence[tuple[str, int]] | None
     included: Sequence[Built]
-    events: Iterator[Event]
+    stream: Iterator[Any]
     nodes: int = 0
     anchors: dict[str, Built | None] = field(default_factory=dict)
     unmerged: list[Map | Seq] = field(default_factory=list)
@@ -81,40 +80,41 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
     `lines` gives file and line of each line of the text where it does not stand in `file` itself, `included`
     the values that `!include_loaded` may refer to. Raises SpecError with file and line.
     """
-    document = _Document(file, lines, included, yaml.parse(text, Loader=_Loader))
+    stream: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    document = _Document(file, lines, included, stream)
     try:
-        next(document.events)
-        start = next(document.events)
-        if isinstance(start, StreamEndEvent):
+        next(stream)
+        start = next(stream)
+        if isinstance(start, events.StreamEndEvent):
             raise Where(file).error("the file is empty", "a YAML document")
-        first = next(document.events)
+        first = next(stream)
         built = _build(document, first, document.at(first.start_mark.line), 1)
-        next(document.events)
-        following = next(document.events)
+        next(stream)
+        following = next(stream)
     except yaml.YAMLError as error:
         raise _syntax_error(error, text, document) from None
     except UnicodeEncodeError:
         raise Where(file).error("the text is not valid Unicode", "UTF-8") from None
-    if isinstance(following, DocumentStartEvent):
+    if not isinstance(following, events.StreamEndEvent):
         raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
     for value in document.unmerged:
         value.tag = None
     return built
 
 
-def _build(document: _Document, event: Event, where: Where, depth: int) -> Built:
+def _build(document: _Document, event: Any, where: Where, depth: int) -> Built:
     if depth > MAX_DEPTH:
-        raise where.error("nested too deeply", f"at most {MAX_DEPTH} levels")
+        raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
     document.count(1, where)
-    if isinstance(event, AliasEvent):
-        return _aliased(document, event.anchor, where, depth)
+    if isinstance(event, events.AliasEvent):
+        return _aliased(document, str(event.anchor), where, depth)
     before, anchor = document.nodes, event.anchor
     if anchor is not None:
         document.anchors[anchor] = None
-    if isinstance(event, ScalarEvent):
+    if isinstance(event, events.ScalarEvent):
         built = _scalar(document, event, where, depth)
     else:
-        collection = _sequence if isinstance(event, SequenceStartEvent) else _mapping
+        collection = _sequence if isinstance(event, events.SequenceStartEvent) else _mapping
         value, height = collection(document, event, where, depth)
         built = Built(value, document.nodes - before + 1, height)
     if anchor is not None:
@@ -135,13 +135,16 @@ def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Bu
     """A value built before, used once more."""
     document.count(built.size, where)
     if depth + built.height > MAX_DEPTH:
-        raise where.error("nested too deeply, aliases written out", f"at most {MAX_DEPTH} levels")
+        raise Where(where.file, where.line).error("nested too deeply, aliases written out",
+                                                  f"at most {MAX_DEPTH} levels")
     return built
 
 
-def _sequence(document: _Document, start: Event, where: Where, depth: int) -> tuple[Seq, int]:
-    items, places, height = [], [], 0
-    while not isinstance(event := next(document.events), SequenceEndEvent):
+def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
+    items: list[Any] = []
+    places: list[Where] = []
+    height = 0
+    while not isinstance(event := next(document.stream), events.SequenceEndEvent):
         place = document.at(event.start_mark.line, f"{where.path}[{len(items)}]")
         item = _build(document, event, place, depth + 1)
         items.append(item.value)
@@ -151,26 +154,26 @@ def _sequence(document: _Document, start: Event, where: Where, depth: int) -> tu
     return _remembered(document, result), height + 1
 
 
-def _mapping(document: _Document, start: Event, where: Where, depth: int) -> tuple[Map, int]:
+def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple[Map, int]:
     items: dict[str, Any] = {}
     places: dict[str, Where] = {}
     height, prefix = 0, f"{where.path}." if where.path else ""
-    while not isinstance(event := next(document.events), MappingEndEvent):
+    while not isinstance(event := next(document.stream), events.MappingEndEvent):
         key = _key(document, event, where)
         place = document.at(event.start_mark.line, prefix + key)
         if key in items:
             raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})', "each key once")
-        item = _build(document, next(document.events), place, depth + 1)
+        item = _build(document, next(document.stream), place, depth + 1)
         items[key], places[key] = item.value, place
         height = max(height, item.height)
     result = Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)
     return _remembered(document, _with_merges(result)), height + 1
 
 
-def _key(document: _Document, event: Event, where: Where) -> str:
+def _key(document: _Document, event: Any, where: Where) -> str:
     """The text of a key: `3`, `no` and `N` are what they look like."""
     place = document.at(event.start_mark.line, where.path)
-    if not isinstance(event, ScalarEvent):
+    if not isinstance(event, events.ScalarEvent):
         raise place.error("a key that is not a simple text", "text")
     if event.tag not in (None, "!", f"{_CORE}str"):
         raise place.error(f'the tag "{_shown(event.tag)}" on a key', "no tag")
@@ -197,11 +200,11 @@ def _tag(tag: str | None, kind: str, where: Where) -> str | None:
 
 
 def _shown(tag: str | None) -> str:
-    """A tag as it is written."""
-    return (tag or "").replace(_CORE, "!!")
+    """A tag as it is written, as far as it fits into a message."""
+    return (tag or "").replace(_CORE, "!!")[:60]
 
 
-def _scalar(document: _Document, event: ScalarEvent, where: Where, depth: int) -> Built:
+def _scalar(document: _Document, event: Any, where: Where, depth: int) -> Built:
     tag, text = event.tag, event.value
     if tag is None or tag == "!":
         return Built(_untagged(event), 1, 1)
@@ -216,7 +219,7 @@ def _scalar(document: _Document, event: ScalarEvent, where: Where, depth: int) -
     raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
 
 
-def _untagged(event: ScalarEvent) -> Any:
+def _untagged(event: Any) -> Any:
     if event.style in ("'", '"'):
         return Literal(event.value)
     if event.style in ("|", ">") or event.tag == "!":
@@ -254,12 +257,18 @@ def _of_core_type(tag: str, text: str, where: Where) -> Any:
 
 
 def _with_merges(node: Map) -> Map:
-    """The mapping with its merge keys worked in; its own keys come first and win."""
+    """The mapping with its merge keys worked in; its own keys come first and win.
+
+    As in Timeloop's front end, a list written after the merge key stands as it is; one written before is joined.
+    """
     for key, deep in (("<<", False), ("<<<", True)):
         if key in node:
             base = _merge_base(node[key], node.at(key), deep)
+            later = list(node)[list(node).index(key) + 1:]
             own = {name: value for name, value in node.items() if name != key}
-            node = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, deep)
+            whole = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, deep)
+            whole.update({name: own[name] for name in later if isinstance(own[name], Seq)})
+            node = whole
     return node
 
 
@@ -306,9 +315,9 @@ def _syntax_error(error: yaml.YAMLError, text: str, document: _Document) -> Spec
         line = text.encode()[:error.position].count(b"\n")
         return document.at(line).error("a character that YAML does not allow", "printable text")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = mark.line if mark else 0
-    indentation = re.match(r"\s*", (text.split("\n") + [""])[min(line, text.count("\n"))])
-    if indentation and "\t" in indentation[0]:
+    line = min(mark.line if mark else 0, text.rstrip("\n").count("\n"))
+    broken = text.split("\n")[line]
+    if "\t" in broken[:len(broken) - len(broken.lstrip())]:
         return document.at(line).error("a tab in the indentation", "spaces")
     parts = [getattr(error, "problem", None) or "not YAML", getattr(error, "context", None) or ""]
     return document.at(line).error(f"YAML syntax: {' '.join(part for part in parts if part)}")

@@ -87,7 +87,9 @@ def _level_space(architecture: Architecture, problem: Problem, constraints: Leve
 def _temporal(problem: Problem, loops: LoopConstraint, pinned: bool, order_matters: bool) -> LoopSpace:
     choices = {name: permitted(bound, loops, name, pinned=pinned) for name, bound in problem.bounds.items()}
     inner, between, outer = _positions(loops, problem.dimensions, canonical=False)
-    return LoopSpace(choices, inner, between, outer) if order_matters else LoopSpace(choices, inner + between, (), outer)
+    if not order_matters:
+        inner, between = inner + between, ()
+    return LoopSpace(choices, inner, between, outer)
 
 
 def _spatial(

@@ -15,7 +15,9 @@ from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
     """Every constraint that the mapping breaks: a sentence each, with the place of the constraint.
 
-    Only what constraints say is looked at; whether the hardware can run the mapping is another question.
+    Only what constraints say is looked at; whether the hardware can run the mapping is another question. An order is
+    checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and rightly so,
+    as it changes no count): a mapping found there may break it.
     """
     return [sentence for i in range(len(space.levels)) for sentence in _level(space, mapping.levels[i], i)] + [
         *_parallelism(space, mapping)]

@@ -53,14 +53,19 @@ def _limits(level: int, kind: str, loops: LoopConstraint) -> Iterator[Claim]:
             yield Claim(level, kind, name, what, value, source(loops.sources, f"{what}.{name}"))
 
 
-def core(found: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool]) -> list[Claim]:
-    """An irreducible contradiction: claims that contradict together, and no longer do when any one is dropped.
+def cores(found: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool]) -> Iterator[list[Claim]]:
+    """Irreducible contradictions that share no claim: each contradicts, and no longer does when any one is dropped.
 
-    `found` must contradict, and adding a claim must never resolve a contradiction. Later claims are kept first.
+    Adding a claim must never resolve a contradiction. An empty core contradicts without any claim.
     """
-    needed = list(found)
-    for claim in found:
-        rest = [other for other in needed if other is not claim]
-        if contradict(rest):
-            needed = rest
-    return needed
+    left = list(found)
+    while contradict(left):
+        needed = list(left)
+        for claim in left:
+            rest = [other for other in needed if other is not claim]
+            if contradict(rest):
+                needed = rest
+        yield needed
+        if not needed:
+            return
+        left = [claim for claim in left if claim not in needed]

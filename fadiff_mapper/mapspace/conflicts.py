@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from fadiff_mapper.errors import listed
 from fadiff_mapper.mapspace.check import source
-from fadiff_mapper.mapspace.claims import Claim, claims, core
+from fadiff_mapper.mapspace.claims import Claim, claims, cores
 from fadiff_mapper.mapspace.factorize import divisors, factorizations
 from fadiff_mapper.mapspace.space import MapSpace
 
@@ -21,6 +20,7 @@ from fadiff_mapper.mapspace.space import MapSpace
 def conflicts(space: MapSpace) -> list[str]:
     """Reasons why no mapping can meet the constraints on this hardware, a sentence each.
 
+    A further sentence shares no constraint with an earlier one of its kind, so each of them has to be resolved.
     Looked for: factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
     forced tile beyond a capacity, a data space that is bypassed everywhere, a least parallelism out of reach.
     """
@@ -48,6 +48,15 @@ def _reach(space: MapSpace, said: Sequence[Claim], dimension: str, levels: range
     return set(factorizations(space.problem.bounds[dimension], slots))
 
 
+def _completable(space: MapSpace, said: Sequence[Claim], level: int, dimension: str) -> tuple[int, ...]:
+    """The spatial factors of a level that the dimension's other loops can complete to its bound; (1,) if none."""
+    bound = space.problem.bounds[dimension]
+    others = [_choices(space, said, i, kind, dimension) for i in range(len(space.levels))
+              for kind in ("spatial", "temporal") if (i, kind) != (level, "spatial")]
+    rest = factorizations(bound, others)
+    return tuple(f for f in _choices(space, said, level, "spatial", dimension) if bound // f in rest) or (1,)
+
+
 # Factors of one dimension.
 
 def _unreachable(space: MapSpace, dimension: str, said: Sequence[Claim]) -> bool:
@@ -57,8 +66,8 @@ def _unreachable(space: MapSpace, dimension: str, said: Sequence[Claim]) -> bool
 def _factor_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
     for dimension, bound in space.problem.bounds.items():
         limits = [claim for claim in said if claim.kind in ("temporal", "spatial") and claim.name == dimension]
-        if _unreachable(space, dimension, limits):
-            yield _factor_sentence(space, dimension, bound, core(limits, partial(_unreachable, space, dimension)))
+        for culprits in cores(limits, partial(_unreachable, space, dimension)):
+            yield _factor_sentence(space, dimension, bound, culprits)
 
 
 def _factor_sentence(space: MapSpace, dimension: str, bound: int, culprits: Sequence[Claim]) -> str:
@@ -88,16 +97,14 @@ def _fillings(space: MapSpace, level: int, factors: Mapping[str, Sequence[int]])
 
 def _overfull(space: MapSpace, level: int, said: Sequence[Claim]) -> bool:
     """Whether even the least spatial factors fit together on no assignment of dimensions to axes."""
-    choices = {name: _choices(space, said, level, "spatial", name) for name in space.problem.dimensions}
-    return not _fillings(space, level, {name: options[:1] or (1,) for name, options in choices.items()})
+    return not _fillings(space, level, {name: _completable(space, said, level, name)[:1]
+                                        for name in space.problem.dimensions})
 
 
 def _fanout_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
     for i in range(len(space.levels)):
-        limits = [claim for claim in said if claim.kind == "spatial" and claim.level == i]
-        if _overfull(space, i, limits):
-            named = _named(space, core(limits, partial(_overfull, space, i)))
-            yield f"{named} do not fit together on {_fanout_text(space, i)}"
+        for culprits in cores(said, partial(_overfull, space, i)):
+            yield f"{_named(space, culprits)} do not fit together on {_fanout_text(space, i)}"
 
 
 def _fanout_text(space: MapSpace, level: int) -> str:
@@ -122,16 +129,24 @@ def least_tile(space: MapSpace, said: Sequence[Claim], level: int) -> dict[str, 
     return tile
 
 
+def _must_keep(space: MapSpace, said: Sequence[Claim], level: int) -> set[str]:
+    """The data spaces that the level has to keep: told to, outermost, or bypassed at every other level."""
+    def bypassed(index: int, name: str) -> bool:
+        dummy = space.architecture.levels[index].is_dummy and name in space.levels[index].bypass
+        return dummy or any((claim.level, claim.kind, claim.name) == (index, "bypass", name) for claim in said)
+
+    indices, outermost = range(len(space.levels)), len(space.levels) - 1
+    told = {claim.name for claim in said if (claim.level, claim.kind) == (level, "keep")}
+    return told | {name for name in space.problem.dataspace_names() if not bypassed(level, name) and (
+        (level == outermost and name in space.levels[level].keep)
+        or all(bypassed(index, name) for index in indices if index != level))}
+
+
 def _least_words(space: MapSpace, level: int, said: Sequence[Claim]) -> tuple[int, list[str]]:
     """Words that the data spaces kept by force need in the smallest tile, and their names."""
-    tile = least_tile(space, said, level)
-    bypassed = {claim.name for claim in said if (claim.level, claim.kind) == (level, "bypass")}
-    kept = {claim.name for claim in said if (claim.level, claim.kind) == (level, "keep")}
-    if level == len(space.levels) - 1:
-        kept |= space.levels[level].keep - bypassed
-    spaces = [ds for ds in space.problem.dataspaces if ds.name in kept]
-    words = sum(math.prod(ds.tile_extents(tile)) for ds in spaces) if tile else 0
-    return words, [ds.name for ds in spaces]
+    tile, names = least_tile(space, said, level), _must_keep(space, said, level)
+    spaces = [ds for ds in space.problem.dataspaces if ds.name in names]
+    return sum(math.prod(ds.tile_extents(tile)) for ds in spaces) if tile else 0, [ds.name for ds in spaces]
 
 
 def _too_large(space: MapSpace, level: int, said: Sequence[Claim]) -> bool:
@@ -140,16 +155,18 @@ def _too_large(space: MapSpace, level: int, said: Sequence[Claim]) -> bool:
 
 
 def _capacity_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[str]:
-    for i, level in enumerate(space.levels):
-        if not _too_large(space, i, said):
-            continue
-        culprits = core(said, partial(_too_large, space, i))
-        words, names = _least_words(space, i, culprits)
-        tile = least_tile(space, culprits, i) or {}
-        extents = " ".join(f"{name}={size}" for name, size in tile.items() if size > 1) or "of one point"
-        reasons = f", forced by {_named(space, culprits)}" if culprits else ""
-        yield (f"{level.name} has room for {space.architecture.levels[i].usable} words, but {_joined(names)} "
-               f"{'needs' if len(names) == 1 else 'need'} at least {words} (tile {extents}){reasons}")
+    for i in range(len(space.levels)):
+        for culprits in cores(said, partial(_too_large, space, i)):
+            yield _capacity_sentence(space, i, culprits)
+
+
+def _capacity_sentence(space: MapSpace, level: int, culprits: Sequence[Claim]) -> str:
+    words, names = _least_words(space, level, culprits)
+    tile = least_tile(space, culprits, level) or {}
+    extents = " ".join(f"{name}={size}" for name, size in tile.items() if size > 1) or "of one point"
+    reasons = f", forced by {_named(space, culprits)}" if culprits else ""
+    return (f"{space.levels[level].name} has room for {space.architecture.levels[level].usable} words, but "
+            f"{_joined(names)} {'needs' if len(names) == 1 else 'need'} at least {words} (tile {extents}){reasons}")
 
 
 # Data spaces and parallelism.
@@ -165,7 +182,7 @@ def _most_parallel(space: MapSpace, said: Sequence[Claim]) -> float:
     """No mapping uses a larger share of the fan-outs than this (each fan-out filled as well as it can be)."""
     share = 1.0
     for i, level in enumerate(space.levels):
-        choices = {name: _choices(space, said, i, "spatial", name) or (1,) for name in space.problem.dimensions}
+        choices = {name: _completable(space, said, i, name) for name in space.problem.dimensions}
         share *= max((x * y for x, y in _fillings(space, i, choices)), default=1) / math.prod(level.fanout)
     return share
 
@@ -176,9 +193,7 @@ def _parallelism_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[s
     def too_few(some: Sequence[Claim]) -> bool:
         return _most_parallel(space, some) < least
 
-    limits = [claim for claim in said if claim.kind == "spatial"]
-    if too_few(limits):
-        culprits = core(limits, too_few)
+    for culprits in cores(said, too_few):
         place = source(space.constraints.levels[0].sources, "min_parallelism")
         reasons = f" under {_named(space, culprits)}" if culprits else " for these fan-outs and dimensions"
         yield (f"parallelism of {least:g}{place} is out of reach: at most {_most_parallel(space, culprits):g}"
@@ -187,8 +202,8 @@ def _parallelism_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[s
 
 def _named(space: MapSpace, culprits: Sequence[Claim]) -> str:
     names = space.architecture.level_names()
-    return _joined([claim.describe(names) for claim in culprits]) if culprits else listed([])
+    return _joined([claim.describe(names) for claim in culprits])
 
 
 def _joined(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])

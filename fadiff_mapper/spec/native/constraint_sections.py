@@ -93,8 +93,9 @@ def open_entry(found: Found) -> Entry:
 
 
 def _architecture_sections(document: Map) -> list[tuple[str, Where, Any]]:
-    inside = [(f"{key}.constraints", document[key].at("constraints"), document[key]["constraints"])
-              for key in ("architecture", "arch") if isinstance(document.get(key), Map) and "constraints" in document[key]]
+    trees = [(key, document[key]) for key in ("architecture", "arch") if isinstance(document.get(key), Map)]
+    inside = [(f"{key}.constraints", where, value) for key, tree in trees
+              for _, where, value in _present(tree, "constraints")]
     return inside + _present(document, "arch_constraints", "architecture_constraints", "constraints")
 
 
@@ -125,17 +126,15 @@ def _named_list(section: str, node: Map) -> Iterator[Found]:
     template = reader.take("template", one_of("uber", "ruby"), "uber")
     if template == "ruby":
         raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
-    alternatives = [key for key in node if str(key).startswith("constraints_")]
-    reader.asked += alternatives
+    alternatives = [str(key) for key in node if str(key).startswith("constraints_")]
+    reader.asked += ["targets", "constraints", *alternatives]
     if reader.has("constraints") and reader.has("targets"):
         raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
     key = "constraints" if reader.has("constraints") else "targets"
     if isinstance(node.get("constraints"), str):
-        chosen = f"constraints_{node['constraints']}"
-        reader.take("constraints", one_of(*(str(name).removeprefix("constraints_") for name in alternatives)))
-        key = chosen
+        names = [alternative.removeprefix("constraints_") for alternative in alternatives]
+        key = f"constraints_{reader.take('constraints', one_of(*names))}"
     constraints = reader.take(key, sequence, [])
-    reader.asked += ["targets", "constraints"]
     reader.finish()
     if constraints:
         yield from _section_entries(section, constraints, reader.at(key))

@@ -106,10 +106,10 @@ def _statements(entry: Entry, scope: Scope) -> list[Statement]:
 def _check_fanout(entry: Entry, level: int, scope: Scope) -> None:
     x, y = scope.fanouts[level]
     if x * y == 1:
-        inner = f'the next level inwards, "{scope.levels[level - 1]}"' if level else "the arithmetic"
+        inner = f'the next level inwards ("{scope.levels[level - 1]}")' if level else "the arithmetic"
         spatial = [name for name, (x, y) in zip(scope.levels, scope.fanouts, strict=True) if x * y > 1]
         raise entry.target_where.error(
-            f'"{entry.target}" has no fan-out: {inner}, has as many instances, so there are no spatial loops',
+            f'"{entry.target}" has no fan-out: {inner} has as many instances, so there are no spatial loops',
             f"levels with a fan-out: {listed(spatial)}")
 
 

@@ -10,13 +10,18 @@ from fadiff_mapper.errors import listed, nearest
 from fadiff_mapper.spec.native.factors import Factor, factor_text, factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import SEPARATOR, parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem, single_letter
-from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_empty, without_ignored
+from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_ignored
 from fadiff_mapper.tree import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
 
 KINDS = ("spatial", "temporal", "dataspace")
 """The order in which the front end writes those that a node does not mention."""
-JOINED = ("factors", "factors_only", "keep", "bypass", "no_reuse", "no_link_transfer")
-"""Entries that add up when two constraints speak of the same node; any other one may be given once."""
+FACTORS = ("factors", "factors_only")
+JOINED = ("keep", "bypass", "no_reuse", "no_link_transfer")
+"""Lists that, like factors, add up when two constraints speak of the same node. Others may be given once."""
+ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_only")
+"""Entries that say something when they are empty, too: nothing else."""
+NOTHING: tuple[Any, ...] = ((), ((), ()))
+"""An empty list, and an empty order."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,9 @@ def read_group(node: Map, scope: Scope) -> Group:
     """The inline `constraints:` of one node; every kind has an entry."""
     reader = Reader(node)
     reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
-    inline = {str(key) for key in node}
-    found = {kind: _read_directive(kind, value, scope) for kind in [*(k for k in node if k in KINDS), *KINDS]
-             if (value := reader.take(kind, mapping, Map(where=node.where))) is not None}
-    reader.finish(f" in the constraints{' of the node' if inline else ''}")
+    kinds = dict.fromkeys([*(kind for kind in node if kind in KINDS), *KINDS])
+    found = {kind: _read_directive(kind, reader.take(kind, mapping, Map(where=node.where)), scope) for kind in kinds}
+    reader.finish(" in the constraints of a node")
     return found
 
 
@@ -88,12 +92,12 @@ def attach(groups: dict[str, Group], name: str, directive: Directive) -> dict[st
 
 
 def combine(first: Directive, second: Directive) -> Directive:
-    """Both constraints on the same node in one."""
-    found = first
+    """Both constraints on the same node in one. SpecError where they contradict each other."""
+    found = first if first.entries else replace(first, where=second.where)
     for key, value in second.entries.items():
         if key not in found.entries:
             found = found.with_entry(key, value, second.at(key))
-        elif key == "factors" or key == "factors_only":
+        elif key in FACTORS:
             found = found.with_entry(key, add_factors(found.entries[key], value))
         elif key in JOINED:
             found = found.with_entry(key, tuple(dict.fromkeys((*found.entries[key], *value))))
@@ -131,7 +135,7 @@ def native_directive(directive: Directive, target: str, problem: Problem) -> Map
 
     Factors and orders become strings; an order stays a list where a dimension has more than one letter.
     """
-    entries = {key: value for key, value in directive.entries.items() if value not in ((), ((), ()))}
+    entries = {key: value for key, value in directive.entries.items() if value not in NOTHING}
     if not entries:
         return None
     node = Map({"target": target, "type": "bypass" if directive.kind == "dataspace" else directive.kind},
@@ -142,7 +146,8 @@ def native_directive(directive: Directive, target: str, problem: Problem) -> Map
         elif key == "permutation":
             node[key] = _order_value(value, directive.at(key), problem)
         else:
-            node[key] = Seq(value, where=directive.at(key)) if isinstance(value, tuple) else value
+            place = directive.at(key)
+            node[key] = Seq(value, where=place, places=[place] * len(value)) if isinstance(value, tuple) else value
     return node
 
 
@@ -154,14 +159,14 @@ def _order_value(order: tuple[tuple[str, ...], tuple[str, ...]], where: Where, p
 
 
 def _read_directive(kind: str, node: Map, scope: Scope) -> Directive:
-    reader = Reader(without_empty(without_ignored(node)))
+    reader = Reader(without_ignored(node))
     entries = {key: reader.take(key, check, None) for key, check in _checks(kind, scope).items()}
     if kind in KINDS:
         reader.take("type", one_of(kind), None)
-    reader.node.pop("target", None)
     reader.finish(f" in a {kind} constraint")
-    directive = Directive(kind, node.where, {key: entries[key] for key in node if entries.get(key) is not None},
-                          node.places)
+    said = {key: value for key, value in entries.items()
+            if value is not None and (key in ONLY or value not in NOTHING)}
+    directive = Directive(kind, node.where, said, node.places)
     if "factors" in directive.entries:
         directive = directive.with_entry("factors", add_factors((), directive.entries["factors"]))
     check_dataspaces(directive)

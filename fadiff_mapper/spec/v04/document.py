@@ -38,10 +38,10 @@ def to_native(document: Map) -> Map:
     """
     reader = Reader(without_ignored(document))
     variables = _variables(reader)
-    names: Names = {**variables, "variables": variables}
+    problem_node, problem = _problem(reader, variables)
+    names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     levels = place_levels(tree)
-    problem_node, problem = _problem(reader, names)
     scope = Scope(problem, names)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
@@ -51,9 +51,11 @@ def to_native(document: Map) -> Map:
         "architecture": native_architecture(tree, levels, variables),
         "architecture_constraints": Map({"targets": constraints}, where=tree.where),
         "problem": problem_node}
-    if reader.has("mapping"):
-        items["mapping"] = native_mapping(reader.take("mapping", sequence, Seq(where=document.where)), tree, levels, groups, scope)
-    items |= _other_sections(reader, document, names)
+    entries = reader.take("mapping", sequence, None)
+    if entries is not None:
+        items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
+    items |= _other_sections(reader, document)
+    reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Map(items, where=document.where, places=document.places)
 
@@ -66,17 +68,26 @@ def _variables(reader: Reader) -> Map:
     return found
 
 
+def _names(variables: Map, problem: Map) -> Names:
+    """What expressions in the architecture can read: variables, and parts of the document such as
+    `len(spec.problem.instance)`, in which the front end counts the (empty) densities."""
+    instance = {**problem.get("instance", {}), "densities": {}}
+    document = {"variables": variables, "problem": {**problem, "instance": instance}}
+    return {**variables, "variables": variables, "spec": document}
+
+
 def _problem(reader: Reader, names: Names) -> tuple[Map, Problem]:
     """The problem with its instance worked out, and the same as values."""
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if isinstance(instance, Map):
-        node = Map({**node, "instance": without_empty(resolve_map(instance, names))}, where=node.where, places=node.places)
+        resolved = without_empty(resolve_map(instance, names))
+        node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
     return node, read_problem(node, node.where)[0]
 
 
-def _other_sections(reader: Reader, document: Map, names: Names) -> dict[str, Any]:
-    """What is handed on as it is (or worked out), after refusing what is not modelled."""
+def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
+    """What is handed on as it is, after refusing what is not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
     _refuse_sparse(reader)
     _check_mapspace(reader)
@@ -91,7 +102,8 @@ def _other_sections(reader: Reader, document: Map, names: Names) -> dict[str, An
 def _refuse_sparse(reader: Reader) -> None:
     node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
     if set(without_empty(without_ignored(node))) - {"version"}:
-        raise reader.at("sparse_optimizations").error('"sparse_optimizations" is not supported: sparse data is not modelled')
+        place = reader.at("sparse_optimizations")
+        raise place.error('"sparse_optimizations" is not supported: sparse data is not modelled')
 
 
 def _check_mapspace(reader: Reader) -> None:

@@ -34,7 +34,8 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[Factor, ...]:
 
 
 def _expand_one(directive: Directive, problem: Problem) -> Directive:
-    return _expand_dataspaces(directive, problem) if directive.kind == "dataspace" else _expand_loops(directive, problem)
+    one = _expand_dataspaces if directive.kind == "dataspace" else _expand_loops
+    return one(directive, problem)
 
 
 def _expand_loops(directive: Directive, problem: Problem) -> Directive:

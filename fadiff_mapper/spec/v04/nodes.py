@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.v04.attributes import (
     COMMON_DEFAULTS,
     STORAGE_DEFAULTS,
@@ -93,27 +93,35 @@ def leaves(tree: Branch) -> Iterator[Leaf]:
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[Leaf | Branch, ...], Names]:
-    """The nodes of one list, and the names with the attributes of the containers met in it."""
+    """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
     found: list[Leaf | Branch] = []
+    mistakes: list[str] = []
     for i, value in enumerate(nodes):
-        where = nodes.at(i)
-        tag = getattr(value, "tag", None)
-        if tag in BRANCHES:
-            reader = Reader(without_ignored(mapping(value, where)))
-            inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
-            reader.finish(f" of {tag}")
-            found.append(Branch(tag, where, inner))
-        elif tag in LEAVES:
-            node = without_ignored(mapping(value, where) if value is not None else Map(where=where))
-            leaf = _READERS[tag](node, names)
-            if around == "!Parallel":
-                _refuse_in_parallel(leaf)
-            found.append(leaf)
-            names = {**names, leaf.name: _summary(leaf)} | (leaf.attributes if leaf.role == "container" else {})
-        else:
-            raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
-                              f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
+        try:
+            node, names = _read_node(value, nodes.at(i), names, around)
+            found.append(node)
+        except SpecError as error:
+            mistakes += error.problems
+    if mistakes:
+        raise SpecError(*mistakes)
     return tuple(found), names
+
+
+def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Leaf | Branch, Names]:
+    tag = getattr(value, "tag", None)
+    if tag in BRANCHES:
+        reader = Reader(without_ignored(mapping(value, where)))
+        inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+        reader.finish(f" of {tag}")
+        return Branch(tag, where, inner), names
+    if tag not in LEAVES:
+        raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
+                          f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
+    leaf = _READERS[tag](without_ignored(mapping(value, where)), names)
+    if around == "!Parallel":
+        _refuse_in_parallel(leaf)
+    handed_in = leaf.attributes if leaf.role == "container" else {}
+    return leaf, {**names, leaf.name: _summary(leaf), **handed_in}
 
 
 def _container(node: Map, names: Names) -> Leaf:
@@ -147,8 +155,8 @@ def _role(kind: str, where: Where) -> str:
             if role == "network":
                 raise where.error(f'the class "{kind}" is not supported: user-defined networks are not modelled')
             return role
-    words = sum(ROLES.values(), ())
-    raise where.error(f'unknown class "{kind}"{nearest(kind, words)}', f"a class that contains {listed(words)}")
+    accepted = [word for role, words in ROLES.items() if role != "network" for word in words]
+    raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
 
 
 def _component_keys(reader: Reader, role: str, names: Names) -> Map:
@@ -202,5 +210,6 @@ def _check_names(tree: Branch) -> None:
     seen: dict[str, Leaf] = {}
     for leaf in leaves(tree):
         if leaf.name in seen:
-            raise leaf.where.error(f'the name "{leaf.name}" is taken already at {seen[leaf.name].where}', "unique names")
+            raise leaf.where.error(f'the name "{leaf.name}" is already given at {seen[leaf.name].where}',
+                                   "unique names")
         seen[leaf.name] = leaf

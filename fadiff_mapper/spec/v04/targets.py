@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fadiff_mapper.errors import SpecError, listed
+from fadiff_mapper.spec.native.factors import factor_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import version, without_ignored
 from fadiff_mapper.spec.v04.branches import place_unit_loops, split_parallel
@@ -16,7 +18,7 @@ from fadiff_mapper.spec.v04.constraints import (
     read_group,
     read_target,
 )
-from fadiff_mapper.spec.v04.levels import Level, fanout_level
+from fadiff_mapper.spec.v04.levels import Level
 from fadiff_mapper.spec.v04.macros import expand, ones
 from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves
 from fadiff_mapper.tree import Map, Reader, Seq, Where, kind_of, mapping, sequence
@@ -24,6 +26,8 @@ from fadiff_mapper.tree import Map, Reader, Seq, Where, kind_of, mapping, sequen
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """What a mapping can say; limits on factors are for the map space alone."""
+ABOUT = {"container": ("spatial",), "nothing": ("dataspace",)}
+"""What nodes that are no level can be told. A spatial constraint is about the fan-out."""
 
 
 def target_entries(value: object, where: Where) -> list[Map]:
@@ -46,12 +50,29 @@ def design_constraints(tree: Branch, targets: Sequence[Map], scope: Scope) -> di
     Raises SpecError for unknown targets, contradictions, and what a container cannot be told.
     """
     nodes = list(leaves(tree))
-    groups = {leaf.name: read_group(leaf.constraints, scope) for leaf in nodes}
-    for target in targets:
-        groups = attach(groups, *read_target(target, scope))
-    _check_containers(nodes, groups)
-    groups = split_parallel(tree, expand(groups, nodes, scope.problem), scope.problem)
+    groups = expand(_read_all(nodes, targets, scope), nodes, scope.problem)
+    _check_subjects(nodes, groups)
+    groups = split_parallel(tree, groups, scope.problem)
     return place_unit_loops(groups, nodes, scope.problem)
+
+
+def _read_all(nodes: Sequence[Leaf], targets: Sequence[Map], scope: Scope) -> dict[str, Group]:
+    """The constraints of all nodes. SpecError lists the mistakes of all."""
+    groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
+    mistakes: list[str] = []
+    for leaf in nodes:
+        try:
+            groups[leaf.name] = read_group(leaf.constraints, scope)
+        except SpecError as error:
+            mistakes += error.problems
+    for target in targets:
+        try:
+            groups = attach(groups, *read_target(target, scope))
+        except SpecError as error:
+            mistakes += error.problems
+    if mistakes:
+        raise SpecError(*mistakes)
+    return groups
 
 
 def native_targets(levels: Sequence[Level], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
@@ -85,13 +106,14 @@ def native_mapping(
     said = {name: {kind: Directive(kind, groups[name][kind].where) for kind in groups[name]} | group
             for name, group in said.items()}
     said = expand(said, list(leaves(tree)), scope.problem)
+    _check_subjects(list(leaves(tree)), said)
     merged = {name: {kind: _on_top(directive, said[name].get(kind)) for kind, directive in group.items()}
               for name, group in groups.items()}
     return native_targets(levels, merged, scope.problem, entries.where)
 
 
 def _is_native(node: Map, levels: Sequence[Level]) -> bool:
-    dummies = {level.name for level in levels if level.dummy}
+    dummies = [level.name for level in levels if level.dummy]
     return node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype")
 
 
@@ -117,11 +139,18 @@ def _pass_through(where: Where, problem: Problem) -> tuple[Directive, Directive]
             Directive("dataspace", where, {"bypass": problem.dataspace_names()}))
 
 
-def _check_containers(nodes: Sequence[Leaf], groups: dict[str, Group]) -> None:
-    """Containers hold no loops and no data of their own; their spatial constraints are about their fan-out."""
+def _check_subjects(nodes: Sequence[Leaf], groups: dict[str, Group]) -> None:
+    """SpecError where a container or !Nothing is told what it cannot obey.
+
+    Spatial constraints of a container without a fan-out are dropped, as all loops are 1 there, unless they
+    demand a larger one.
+    """
     for leaf in nodes:
-        if leaf.role == "container":
-            for kind, directive in groups[leaf.name].items():
-                if kind != "spatial" and directive.entries:
-                    raise directive.where.error(f'the container "{leaf.name}" has a {kind} constraint',
-                                                f"spatial constraints (on {fanout_level(leaf)})")
+        for kind, directive in groups[leaf.name].items() if leaf.role in ABOUT else ():
+            if kind not in ABOUT[leaf.role] and directive.entries:
+                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
+                                            f"{listed(ABOUT[leaf.role])} constraints there")
+            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
+                if factor.operator != "<=" and factor.value > 1:
+                    raise factor.where.error(f'"{factor_text(factor)}" is spatial, but "{leaf.name}" has no fan-out',
+                                             "spatial: {meshX: ..., meshY: ...}")

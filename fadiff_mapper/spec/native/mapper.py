@@ -1,0 +1,56 @@
+"""Reads `mapper:` into `MapperOptions`: what has a meaning here, and a word on what has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.spec.mapper import METRICS, MapperOptions
+from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence
+
+WITHOUT_MEANING = {
+    "algorithm": "the search descends a relaxed model, it does not sample",
+    "timeout": "Timeloop counts rejected mappings in a row here; use --time-limit for seconds",
+    "victory_condition": "Timeloop counts mappings without improvement here; the search ends when it has converged",
+    "sync_interval": "the search has no threads to synchronise",
+    "log_interval": "progress is shown on the terminal",
+    "log_oaves": "no such log is written",
+    "log_oaves_mappings": "no such log is written",
+    "log_orojenesis_mappings": "no such log is written",
+    "log_stats": "the history is in fadiff.result.json",
+    "log_suboptimal": "the history is in fadiff.result.json",
+    "log_all_mappings": "the history is in fadiff.result.json",
+    "log_mappings_yaml": "the history is in fadiff.result.json",
+    "log_mappings_verbose": "the history is in fadiff.result.json",
+    "live_status": "progress is shown on the terminal",
+    "diagnostics": "rejected mappings are not sampled",
+    "penalize_consecutive_bypass_fails": "rejected mappings are not sampled",
+    "emit_whoop_nest": "no Whoop nest is written",
+    "max_temporal_loops_in_a_mapping": "mappings are not limited by their number of loops",
+    "filter_revisits": "mappings are not sampled",
+    "max_permutations_per_if_visit": "loop orders are not enumerated",
+    "out_prefix": "files are named after timeloop-mapper",
+}
+
+
+def read_mapper(node: Any, where: Where) -> MapperOptions:
+    """The options; an unknown key or metric is an error."""
+    reader = Reader(mapping(node, where))
+    reader.take("version", anything, None)
+    spelling = ("optimization_metric", "optimization_metrics", "optimization-metric", "optimization-metrics")
+    written = reader.take(spelling, anything, None)
+    key = next((name for name in spelling if reader.has(name)), spelling[0])
+    metrics: tuple[str, ...] = ("edp",)
+    if isinstance(written, str):
+        metrics = (one_of(*METRICS)(written.replace("-", "_"), reader.at(key)),)
+    elif written is not None:
+        rows = sequence(written, reader.at(key))
+        metrics = tuple(one_of(*METRICS)(str(value).replace("-", "_"), rows.at(i)) for i, value in enumerate(rows))
+        metrics = metrics or ("edp",)
+    size = reader.take(("search_size", "search-size"), integer(0), None)
+    threads = reader.take(("num_threads", "num-threads"), integer(1), None)
+    ignored = []
+    for name, why in WITHOUT_MEANING.items():
+        if reader.take((name, name.replace("_", "-")), anything, None) is not None:
+            ignored.append((name, why))
+    reader.finish(" in the mapper section")
+    return MapperOptions(metrics, size or None, threads, tuple(ignored))
