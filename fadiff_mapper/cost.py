@@ -17,11 +17,15 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy
 
 
+UNLIMITED = 1e30
+"""Bandwidth of a level without a limit: not infinite, so that gradients stay finite."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """An architecture as constants for array work; [L, 1] or [L, T, 1] unless stated otherwise.
 
-    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: inf is unlimited.
+    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: `UNLIMITED` where there is no limit.
     """
 
     fanout_x: np.ndarray
@@ -52,7 +56,7 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
         return np.array(values, dtype=np.float64)[:, None]
 
     def unlimited(value: float | None) -> float:
-        return np.inf if value is None else value
+        return UNLIMITED if value is None else value
 
     levels = arch.levels
     fanouts = [arch.fanout(level) for level in range(len(levels))]

@@ -11,7 +11,7 @@ import numpy as np
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Machine, Usage, cost, machine, usage
 from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
-from fadiff_mapper.legality import Limit, legal, limits
+from fadiff_mapper.legality import Limit, excess, legal, limits
 from fadiff_mapper.nest import Nest, Projection, project
 from fadiff_mapper.network import NetworkUse, network_use
 from fadiff_mapper.spec.arch import Architecture
@@ -112,11 +112,24 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluat
 
 @dataclass(frozen=True)
 class Scores:
-    """What a search needs of a batch, [B] each: cycles, energy in pJ, and whether the mapping is legal."""
+    """What a search needs of a batch, [B] each.
+
+    Cycles, energy in pJ, accesses of the outermost level in words, whether the mapping is legal, and by how many
+    octaves it breaks its limits if not.
+    """
 
     cycles: np.ndarray
     energy: np.ndarray
+    last_level_accesses: np.ndarray
     legal: np.ndarray
+    excess: np.ndarray
+
+
+def scores_of(found: Evaluation) -> Scores:
+    """The scores of an evaluated batch."""
+    counts = found.counts
+    outermost = (counts.reads[-1] + counts.fills[-1] + counts.updates[-1]).sum(axis=0) * found.use.instances[-1]
+    return Scores(found.cycles, found.energy, outermost, found.legal, excess(found.checks))
 
 
 def score(layer: Layer, nest: Nest, *, threads: int = 1) -> Scores:
@@ -125,7 +138,7 @@ def score(layer: Layer, nest: Nest, *, threads: int = 1) -> Scores:
 
     def one(part: Nest) -> Scores:
         found = evaluate_nest(layer, part)
-        return Scores(found.cycles, found.energy, found.legal)
+        return scores_of(found)
 
     if threads > 1 and len(parts) > 1:
         with ThreadPoolExecutor(threads) as pool:

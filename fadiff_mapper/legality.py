@@ -104,3 +104,12 @@ def legal(checks: list[Limit]) -> np.ndarray:
     """[B]: whether nothing is broken."""
     result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
     return result
+
+
+def excess(checks: list[Limit]) -> np.ndarray:
+    """[B]: how far from legal, the sum of log2(asked / available) over all broken limits (1 where that is nothing)."""
+    total = np.zeros(len(checks[0].broken))
+    for check in checks:
+        ratio = np.maximum(check.amount, 1e-9) / np.maximum(check.limit, 1e-9)
+        total += np.where(check.broken, np.abs(np.log2(ratio)) + 0.1, 0.0)
+    return total

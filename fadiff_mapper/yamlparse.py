@@ -37,6 +37,7 @@ _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})|0x[0-9a-fA-F]{1,999}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -80,6 +81,8 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
     `lines` gives file and line of each line of the text where it does not stand in `file` itself, `included`
     the values that `!include_loaded` may refer to. Raises SpecError with file and line.
     """
+    if _SURROGATE.search(text):
+        raise Where(file).error("the text is not valid Unicode", "UTF-8")
     stream: Iterator[Any] = yaml.parse(text, Loader=_Loader)
     document = _Document(file, lines, included, stream)
     try:
@@ -93,8 +96,6 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
         following = next(stream)
     except yaml.YAMLError as error:
         raise _syntax_error(error, text, document) from None
-    except UnicodeEncodeError:
-        raise Where(file).error("the text is not valid Unicode", "UTF-8") from None
     if not isinstance(following, events.StreamEndEvent):
         raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
     for value in document.unmerged:
@@ -312,7 +313,9 @@ def joined(first: Seq, second: Seq) -> Seq:
 
 def _syntax_error(error: yaml.YAMLError, text: str, document: _Document) -> SpecError:
     if isinstance(error, ReaderError):
-        line = text.encode()[:error.position].count(b"\n")
+        counts_letters = error.encoding == "unicode"  # libyaml counts bytes
+        before = text[:error.position] if counts_letters else text.encode()[:error.position].decode(errors="ignore")
+        line = before.count("\n")
         return document.at(line).error("a character that YAML does not allow", "printable text")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = min(mark.line if mark else 0, text.rstrip("\n").count("\n"))

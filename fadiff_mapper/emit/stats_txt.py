@@ -1,0 +1,108 @@
+"""The statistics of one mapping as text, in the layout of `timeloop-model.stats.txt`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.emit.level_text import arithmetic_lines, level_lines, storage_accesses
+from fadiff_mapper.emit.network_text import network_energy, network_lines
+from fadiff_mapper.emit.numbers import fixed, single, single_ratio, unsigned
+from fadiff_mapper.emit.versions import PACKAGE, package_version
+from fadiff_mapper.emit.written import written_attributes
+from fadiff_mapper.load import Spec
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.stats import Stats
+
+LABEL = 40
+"""Width of the labels of the operational intensity."""
+
+
+def stats_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
+    """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
+
+    As there, levels without accesses and energy and networks without energy are left out, and the summary's
+    area is 0. Energies in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
+    """
+    lines = [f"# Written by {PACKAGE} {package_version()}, in the layout of timeloop-model's statistics"]
+    lines += ["Buffer and Arithmetic Levels", "----------------------------", *_levels(spec, stats)]
+    lines += ["Networks", "--------", *_networks(spec, mapping, stats)]
+    lines += ["", *_operational_intensity(spec, stats), "", ""]
+    lines += [*_summary(spec, stats), "", *_per_compute(stats), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _levels(spec: Spec, stats: Stats) -> list[str]:
+    written = written_attributes(spec.arch)
+    lines = []
+    if stats.arithmetic["energy_pj"]:
+        lines += ["Level 0", "-------", *arithmetic_lines(spec, written, stats.arithmetic)]
+    for index, found in enumerate(stats.levels):
+        if storage_accesses(found) or found["energy_pj_total"]:
+            lines += [f"Level {index + 1}", "-------", *level_lines(spec, written, index, stats)]
+    return lines
+
+
+def _networks(spec: Spec, mapping: Mapping, stats: Stats) -> list[str]:
+    lines = []
+    for number, found in enumerate(network for network in stats.networks if network_energy(network)):
+        lines += [f"Network {number}", "---------", *network_lines(spec, mapping, stats, found)]
+    return lines
+
+
+def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
+    """Operations (a multiply-accumulate counts as two, but for the first of each output) per byte moved."""
+    outermost = {name: _outermost_tile(stats, name) for name in spec.problem.dataspace_names()}
+    outputs = sum(outermost[space.name] for space in spec.problem.dataspaces if space.read_write)
+    reductions = unsigned(stats.computes - outputs)
+    operations = unsigned(stats.computes + reductions)
+    required = sum(outermost.values())
+    lines = ["Operational Intensity Stats", "---------------------------"]
+    lines += [_labelled("Total elementwise ops", stats.computes), _labelled("Total reduction ops", reductions),
+              _labelled("Total ops", operations), _labelled("Total memory accesses required", required),
+              _labelled("Optimal Op per Byte", _per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
+    for level, found in zip(spec.arch.levels, stats.levels, strict=True):
+        lines.append(f"=== {level.name} ===")
+        accesses = storage_accesses(found)
+        if accesses:
+            lines += [_labelled("Total scalar accesses", accesses),
+                      _labelled("Op per Byte", _per_byte(operations, level.word_bits, accesses))]
+    return lines
+
+
+def _outermost_tile(stats: Stats, name: str) -> int:
+    """Words of the data space at the outermost level that keeps it."""
+    tiles: list[int] = [level["dataspaces"][name]["utilized_capacity"]
+                        for level in reversed(stats.levels) if name in level["dataspaces"]]
+    return tiles[0]
+
+
+def _per_byte(operations: int, word_bits: int, words: int) -> str:
+    return fixed(single_ratio(operations, word_bits * words // 8))
+
+
+def _labelled(label: str, value: Any) -> str:
+    return f"    {label:<{LABEL}}: {value}"
+
+
+def _summary(spec: Spec, stats: Stats) -> list[str]:
+    outputs = sum(_outermost_tile(stats, space.name) for space in spec.problem.dataspaces if space.read_write)
+    operations = unsigned(2 * stats.computes - outputs)
+    edp_j_cycle = single(stats.cycles) * stats.energy_pj / 1e12
+    return ["Summary Stats", "-------------",
+            f"GFLOPs (@1GHz): {fixed(single_ratio(operations, stats.cycles))}",
+            f"Utilization: {fixed(stats.utilization * 100)}%",
+            f"Cycles: {stats.cycles}",
+            f"Energy: {fixed(stats.energy_pj / 1e6)} uJ",
+            f"EDP(J*cycle): {edp_j_cycle:.2e}",
+            "Area: 0.00 mm^2"]
+
+
+def _per_compute(stats: Stats) -> list[str]:
+    """Energy per multiply-accumulate of everything that has any, and in total."""
+    units = [(stats.arithmetic["name"], stats.arithmetic["energy_pj"])]
+    units += [(level["name"], level["energy_pj_total"]) for level in stats.levels]
+    units += [(network["name"], network_energy(network)) for network in stats.networks]
+    width = max(len(name) for name, _ in units) + 1
+    shown = [(name, energy) for name, energy in units if energy] + [("Total", stats.energy_pj)]
+    return [f"Computes = {stats.computes}", "fJ/Compute",
+            *(f"    {name:<{width}}= {fixed(energy * 1000 / stats.computes)}" for name, energy in shown)]

@@ -1,0 +1,45 @@
+"""The differentiable cost model: the shared equations on torch tensors, without what has no smooth form.
+
+At integer factors it differs from the exact evaluation only where windows meet several moving loops or lie next to
+each other in space (`windows.py`, `spread.py`), in the rounding of counts and vector accesses, and in the energy of
+networks. `benchmarks/smooth_distance.py` measures how much that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fadiff_mapper import counts as counting
+from fadiff_mapper.cost import Cost, Usage, cost, usage
+from fadiff_mapper.counts import Counts, Rounding, Tiles
+from fadiff_mapper.evaluate import Layer
+from fadiff_mapper.nest import Nest
+
+
+def _same(values: torch.Tensor) -> torch.Tensor:
+    return values
+
+
+SMOOTH = Rounding(nearest=_same, down=_same, up=_same)
+
+
+@dataclass(frozen=True)
+class SmoothEvaluation:
+    """What the relaxed model says of a batch of nests; axes and units as in `evaluate.Evaluation`."""
+
+    tile: Tiles
+    use: Usage
+    counts: Counts
+    cost: Cost
+
+
+def evaluate_smooth(layer: Layer, nest: Nest) -> SmoothEvaluation:
+    """Counts, cycles and energy of torch nests, differentiable in their factors."""
+    tile = counting.tiles(nest, layer.projection)
+    use = usage(nest)
+    raw = counting.delivery(nest, layer.projection, counting.demand(nest, layer.projection, tile))
+    tally = counting.bypassed(raw, nest.keep)
+    found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH)
+    return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, float(layer.problem.computes), SMOOTH))
