@@ -1,1 +1,39 @@
-"""A mapper for Timeloop: reads its files, evaluates mappings exactly, and finds good ones by gradient descent."""
+"""A mapper for Timeloop: reads its files, evaluates mappings exactly, and finds good ones by gradient descent.
+
+    spec = load("arch.yaml", "problem.yaml")    # any Timeloop files, either dialect, or one dict
+    result = map_layer(spec, metric="edp")       # a Result: mapping, stats, status, history
+    result.write("out")                          # the files that timeloop-mapper leaves behind
+    stats = evaluate(load("out/fadiff.input.yaml"))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
+
+if TYPE_CHECKING:
+    from fadiff_mapper.api import Result, evaluate, map_layer
+    from fadiff_mapper.inputs import Spec, load
+    from fadiff_mapper.spec.mapping import Mapping
+    from fadiff_mapper.stats import Stats
+
+__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "evaluate", "load",
+           "map_layer"]
+
+try:
+    __version__ = version("fadiff-mapper")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0+unknown"
+
+_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "Spec": "inputs", "load": "inputs",
+         "Mapping": "spec.mapping", "Stats": "stats"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when they are first used, so that small commands stay instant."""
+    if name in _HOME:
+        return getattr(import_module(f"fadiff_mapper.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

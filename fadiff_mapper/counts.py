@@ -11,12 +11,14 @@ bypass, as `timeloop-model` computes them. What has no smooth form is left to `w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from array_api_compat import array_namespace
 
-from fadiff_mapper.nest import Array, Nest, Projection
+from fadiff_mapper.nest import Active, Array, Nest, Projection, Ranks, all_active
 
 
 @dataclass(frozen=True)
@@ -73,141 +75,142 @@ class Rounding:
     up: Callable[[Array], Array]
 
 
-def tile_extents(nest: Nest) -> tuple[Array, Array, Array]:
-    """Points per dimension of (below, across, whole tile), each [L, D, B]; eq. (5) of the paper."""
+def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
+    """The boxes at every boundary; eq. (5) of the paper, with the holes of strides and dilations counted."""
     xp = array_namespace(nest.temporal)
-    below, across, whole = [], [], []
-    inner = xp.ones_like(nest.temporal[0])
+    active = active or all_active(nest)
+    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
     for level in range(nest.temporal.shape[0]):
-        below.append(inner)
-        across.append(inner * nest.spatial[level])
-        inner = across[-1] * nest.temporal[level]
-        whole.append(inner)
-    return xp.stack(below), xp.stack(across), xp.stack(whole)
-
-
-def rank_extents(extents: Array, ranks: tuple[tuple[tuple[int, int], ...], ...]) -> list[Array]:
-    """Extent of every rank of one data space, [L, B] each: 1 + sum of coefficient * (points - 1)."""
-    return [1 + sum(coefficient * (extents[:, d] - 1) for d, coefficient in rank) if len(rank) > 1 or rank[0][1] != 1
-            else extents[:, rank[0][0]] for rank in ranks]
+        below.append(len(boxes) - 1)
+        if active.spatial[level].any():
+            boxes.append(boxes[-1] * nest.spatial[level])
+        across.append(len(boxes) - 1)
+        if active.temporal[level].any():
+            boxes.append(boxes[-1] * nest.temporal[level])
+        whole.append(len(boxes) - 1)
+    extents = xp.stack(boxes)
+    words = volume(extents, projection)
+    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
 
 
 def volume(extents: Array, projection: Projection) -> Array:
-    """Words of the box that `extents` [L, D, B] spans in every data space, [L, T, B]."""
+    """Words of the boxes `extents` [N, D, B] in every data space, [N, T, B]."""
     xp = array_namespace(extents)
-    return xp.stack([product(rank_extents(extents, ranks)) for ranks in projection.ranks], axis=1)
+    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
 
 
-def product(factors: list[Array]) -> Array:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
+def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
+    """Extent of one rank of a data space, [N, B]: 1 + sum of coefficient * (points - 1)."""
+    reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
+    surplus = sum(coefficient for _, coefficient in rank) - 1
+    return reach - surplus if surplus else reach
 
 
-def tiles(nest: Nest, projection: Projection) -> Tiles:
-    below, across, whole = tile_extents(nest)
-    return Tiles(below, across, volume(whole, projection), volume(below, projection), volume(across, projection))
+def product(factors: Sequence[Array]) -> Array:
+    return reduce(operator.mul, factors)
 
 
-def demand(nest: Nest, projection: Projection, tile: Tiles) -> Array:
+def total(terms: Sequence[Array]) -> Array:
+    """The sum in the given order, on which the last bit may depend."""
+    return reduce(operator.add, terms)
+
+
+def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None) -> Array:
     """Words that one receiver below each boundary asks for over the whole run, [L, T, B].
 
     Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
     tile is sent again for every outer temporal loop, except for the run of irrelevant loops that directly
     surrounds it: once one relevant loop is met, every loop outside it counts (eq. 6 of the paper counts the
-    relevant ones only). The steps of that innermost relevant loop send only what the previous tile did not hold.
+    relevant ones only). The steps of that innermost relevant loop send only what the previous tile did not hold;
+    this is left out where no row keeps the data space below, since `bypassed` does not look at the demand there.
     """
     xp = array_namespace(nest.temporal)
-    levels, dims = nest.temporal.shape[:2]
-    bounds = xp.reshape(xp.take_along_axis(nest.temporal, nest.order, axis=1), (levels * dims, -1))
-    dim_of = xp.reshape(nest.order, (levels * dims, -1))
-    step = xp.reshape(xp.take_along_axis(tile.across, nest.order, axis=1), (levels * dims, -1))
-    outside = suffix_products(bounds)
-    result = [xp.broadcast_to(outside[0], (len(projection.ranks), *outside[0].shape))]
-    first = first_moving(bounds, dim_of, projection, levels)
-    padded = xp.concat([bounds, xp.ones_like(bounds[:1])])
-    beyond = xp.concat([outside[1:], xp.ones_like(bounds[:1])])
-    for level in range(1, levels):
-        at = first[level]                                             # [T, B]
-        iterations = xp.take_along_axis(padded, at, axis=0)
-        size = tile.below_size[level]
-        fresh = xp.stack([
-            _fresh_words(tile, projection, level, tensor, at[tensor], dim_of, step)
-            if projection.windowed[tensor] else size[tensor] for tensor in range(len(projection.ranks))])
-        result.append((size + fresh * (iterations - 1)) * xp.take_along_axis(beyond, at, axis=0))
+    active = active or all_active(nest)
+    visits, moving = visits_of_tiles(nest, projection, active)
+    whole = tile.below_size * visits
+    result = [whole[0]]
+    for level in range(1, nest.temporal.shape[0]):
+        overlapping = [windowed and active.counted[level - 1, t] for t, windowed in enumerate(projection.windowed)]
+        result.append(xp.stack([
+            whole[level, t] - held_words(nest, projection.ranks[t], tile, level, moving[level][t], visits[level, t])
+            if overlaps else whole[level, t] for t, overlaps in enumerate(overlapping)])
+            if any(overlapping) else whole[level])
     return xp.stack(result)
 
 
-def suffix_products(bounds: Array) -> Array:
-    """[S + 1, B]: entry s is the product of the bounds of loop s and all loops outside it (1 at the end)."""
-    xp = array_namespace(bounds)
-    running = [xp.ones_like(bounds[0])]
-    for slot in reversed(range(bounds.shape[0])):
-        running.append(running[-1] * bounds[slot])
-    return xp.stack(running[::-1])
+def visits_of_tiles(nest: Nest, projection: Projection, active: Active) -> tuple[Array, list[list[Array]]]:
+    """How often the tile below each boundary is sent, [L, T, B], and because of which loop.
 
-
-def first_moving(bounds: Array, dim_of: Array, projection: Projection, levels: int) -> Array:
-    """Slot of the innermost loop outside each boundary that moves the data space, [L, T, B]; S where none does.
-
-    A loop of bound 1 moves nothing. `bounds` and `dim_of` are [S, B], from the innermost loop outwards.
+    The first is the product of all loops from the innermost one that moves the data space outwards (below the
+    innermost level: of all loops). A loop of bound 1 moves nothing. The second, per level and data space, [B]: the
+    position of that loop, counted from 1 for the outermost slot inwards; 0 where nothing moves. (Both grow inwards,
+    so the maximum over all loops that move is that of the innermost one.) It is found for windowed data spaces only.
     """
-    xp = array_namespace(bounds)
-    slots, dims = bounds.shape[0], bounds.shape[0] // levels
-    relevant = xp.asarray(projection.relevant)[:, dim_of]             # [T, S, B]
-    index = xp.reshape(xp.arange(slots), (1, slots, 1))
-    where = xp.where(relevant & (bounds > 1), index, slots)
-    nearest = [xp.full_like(where[:, 0], slots)]
+    xp = array_namespace(nest.temporal)
+    levels, dims, batch = nest.temporal.shape
+    relevant, row = xp.asarray(projection.relevant), xp.arange(batch)
+    outside = xp.ones_like(nest.temporal[0, 0])
+    visits = xp.stack([outside] * len(projection.ranks))
+    moving = [xp.zeros_like(row)] * len(projection.ranks)
+    all_visits, all_moving = [visits], [moving]
     for level in reversed(range(levels)):
-        within = xp.min(where[:, level * dims:(level + 1) * dims], axis=1)
-        nearest.append(xp.minimum(within, nearest[-1]))
-    return xp.stack(nearest[1:][::-1])
+        if active.temporal[level].any():
+            order = nest.order[level]
+            bounds = xp.reshape(nest.temporal[level], (-1,))[order * batch + row]
+            moves = relevant[:, order] & (bounds > 1)                              # [T, D, B]
+            for slot in reversed(range(dims)):
+                outside = outside * bounds[slot]
+                visits = xp.maximum(visits, outside * moves[:, slot])
+                position = (levels - level) * dims - slot
+                moving = [xp.maximum(found, position * moves[t, slot]) if projection.windowed[t] else found
+                          for t, found in enumerate(moving)]
+        all_visits.append(visits)
+        all_moving.append(moving)
+    all_visits[levels] = xp.stack([outside] * len(projection.ranks))
+    return xp.stack(all_visits[:0:-1]), all_moving[:0:-1]
 
 
-def _fresh_words(tile: Tiles, projection: Projection, level: int, tensor: int, at: Array, dim_of: Array,
-                 step: Array) -> Array:
-    """Words of a tile that a step of the loop in slot `at` [B] brings in anew: its size less the overlap, [B]."""
-    xp = array_namespace(step)
-    slot = xp.minimum(at, xp.full_like(at, step.shape[0] - 1))[None]
-    dim, points = xp.take_along_axis(dim_of, slot, axis=0)[0], xp.take_along_axis(step, slot, axis=0)[0]
-    extents = rank_extents(tile.below[level:level + 1], projection.ranks[tensor])
+def held_words(nest: Nest, ranks: Ranks, tile: Tiles, level: int, moving: Array, visits: Array) -> Array:
+    """Words that need not be sent because the tile of the step before held them, [B].
+
+    `moving` and `visits` [B]: the loop that moves the tile and how often the tile is sent, of `visits_of_tiles`.
+    """
+    xp = array_namespace(visits)
+    levels, dims, batch = nest.temporal.shape
+    row, some = xp.arange(batch), moving > 0
+    slot = levels * dims - xp.where(some, moving, xp.ones_like(moving))
+    at = slot // dims
+    dim = nest.order[at, slot - at * dims, row]
+    points, bound = tile.across[at, dim, row], nest.temporal[at, dim, row]
     overlap = []
-    for rank, extent in zip(projection.ranks[tensor], extents, strict=True):
-        shift = sum(coefficient * points * (dim == d) for d, coefficient in rank)
-        left = extent[0] - shift
-        overlap.append(xp.where(left > 0, left, xp.zeros_like(left)))
-    return tile.below_size[level, tensor] - product(overlap)
+    for rank in ranks:
+        left = rank_extent(tile.below[level:level + 1], rank)[0] - points * total([c * (dim == d) for d, c in rank])
+        overlap.append(left * (left > 0))
+    return product(overlap) * (visits - visits / bound) * some
 
 
-def delivery(nest: Nest, projection: Projection, wanted: Array) -> Delivery:
+def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None) -> Delivery:
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
     `wanted` [L, T, B] is the demand of one receiver. Multicast covers the irrelevant spatial dimensions (eq. 9 of
     the paper; for outputs the same number is the spatial reduction of eq. 12).
     """
     xp = array_namespace(wanted)
-    scatter = xp.stack([
-        product([nest.spatial[:, d] for d in range(nest.spatial.shape[1]) if relevant[d]] or [xp.ones_like(wanted[:, 0])])
-        for relevant in projection.relevant], axis=1)
-    fan = product([nest.spatial[:, d] for d in range(nest.spatial.shape[1])])[:, None]
-    return Delivery((wanted * scatter)[None], (fan / scatter)[None], scatter[None], fan, xp.zeros_like(wanted))
+    active = active or all_active(nest)
+    one = xp.ones_like(wanted[0, 0])
+    scatter, fan = [], []
+    for level in range(nest.temporal.shape[0]):
+        loops = [int(d) for d in active.spatial[level].nonzero()[0]]
+        fan.append(product([nest.spatial[level, d] for d in loops] or [one]))
+        scatter += [product([nest.spatial[level, d] for d in loops if relevant[d]] or [one])
+                    for relevant in projection.relevant]
+    receivers, groups = xp.stack(fan)[:, None], xp.reshape(xp.stack(scatter), wanted.shape)
+    return Delivery((wanted * groups)[None], (receivers / groups)[None], groups[None], receivers, xp.zeros_like(wanted))
 
 
-def received(tally: Delivery) -> Array:
-    """Words that arrive at one receiver below each boundary, [L, T, B]."""
-    total = tally.words[0] * tally.multicast[0] / tally.fan
-    for kind in range(1, tally.words.shape[0]):
-        total = total + tally.words[kind] * tally.multicast[kind] / tally.fan
-    return total
-
-
-def sent(tally: Delivery) -> Array:
-    """Words that one instance of each level sends (or takes in, for outputs), [L, T, B]."""
-    total = tally.words[0]
-    for kind in range(1, tally.words.shape[0]):
-        total = total + tally.words[kind]
-    return total
+def sum_kinds(values: Array) -> Array:
+    """The sum over the kinds of a tally, in their order."""
+    return total([values[kind] for kind in range(values.shape[0])])
 
 
 def bypassed(tally: Delivery, keep: Array) -> Delivery:
@@ -217,69 +220,65 @@ def bypassed(tally: Delivery, keep: Array) -> Delivery:
     so the multicast in between is kept; its neighbour links are lost.
     """
     xp = array_namespace(tally.words)
-    words = [tally.words[:, level] for level in range(keep.shape[0])]
-    links = [tally.links[level] for level in range(keep.shape[0])]
-    for level in range(keep.shape[0] - 1):
-        content = sum_kinds(words[level])
-        reach = sum_kinds(words[level + 1] * tally.multicast[:, level + 1])
-        factor = xp.where(keep[level], xp.ones_like(content), content * tally.fan[level + 1] / reach)
-        words[level + 1] = words[level + 1] * factor
-        links[level + 1] = xp.where(keep[level], links[level + 1], xp.zeros_like(content))
+    words, links = [tally.words[:, 0]], [tally.links[0]]
+    for level in range(1, keep.shape[0]):
+        kept, own = keep[level - 1], tally.words[:, level]
+        content, reach = sum_kinds(words[-1]), sum_kinds(own * tally.multicast[:, level])
+        words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
+        links.append(tally.links[level] * kept)
     return Delivery(xp.stack(words, axis=1), tally.multicast, tally.scatter, tally.fan, xp.stack(links))
 
 
-def sum_kinds(values: Array) -> Array:
-    total = values[0]
-    for kind in range(1, values.shape[0]):
-        total = total + values[kind]
-    return total
-
-
-def partitions(nest: Nest, tile: Tiles, rounding: Rounding) -> Array:
+def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
     """Words of each data space that one instance is responsible for, [L, T, B]."""
     xp = array_namespace(tile.size)
-    levels = tile.size.shape[0]
-    result = [tile.size[levels - 1]]
-    for level in reversed(range(levels - 1)):
-        result.append(rounding.down(result[-1] * tile.size[level] / tile.across_size[level + 1]))
+    result = [tile.size[-1]]
+    for level in reversed(range(tile.size.shape[0] - 1)):
+        shared = active.spatial[level + 1].any()
+        result.append(rounding.down(result[-1] * tile.size[level] / tile.across_size[level + 1]) if shared else result[-1])
     return xp.stack(result[::-1])
 
 
 def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, instances: Array,
-             rounding: Rounding) -> Counts:
+             rounding: Rounding, active: Active | None = None) -> Counts:
     """Reads, fills and updates from the tally before (`raw`) and after bypassing (`tally`).
 
     An output level is updated with all that comes up from below, reads back all but the first touch of each word
     of its partition, and is filled from above with all but the first visit. `instances` [L, B]: used instances.
     """
     xp = array_namespace(tile.size)
-    levels = tile.size.shape[0]
-    content, arriving, zero = sent(tally), received(raw), xp.zeros_like(tile.size[0])
-    part = partitions(nest, tile, rounding)
-    outermost = _outermost(nest.keep)
-    reads, fills, updates = [], [], []
+    active = active or all_active(nest)
+    levels, tensors = nest.keep.shape[:2]
+    zero, part, beyond = xp.zeros_like(tile.size[0, 0]), partitions(tile, rounding, active), kept_further_out(nest.keep)
+    cells: list[tuple[Array, Array, Array]] = []
     for level in range(levels):
-        above = level + 1 < levels
-        peer = tally.links[level + 1] / instances[level] if above else zero
-        top = outermost[level]
-        share = xp.where(top, zero, arriving[level + 1]) if above else zero
-        written = xp.asarray(projection.read_write)[:, None]
-        supply = rounding.nearest(content[level] + peer - xp.where(written, part[level], zero))
-        first = xp.where(top, zero, part[level])
-        reads.append(supply)
-        fills.append(xp.where(written, rounding.nearest(share + peer - first), rounding.down(share + peer)))
-        updates.append(xp.where(written, rounding.nearest(content[level]), zero))
-    kept = nest.keep * xp.ones_like(tile.size)
-    reads, fills, updates = (xp.stack(values) * kept for values in (reads, fills, updates))
-    generations = fills + xp.where(written, updates, reads)
-    return Counts(reads, fills, updates, part, generations)
+        for t, written in enumerate(projection.read_write):
+            if not active.counted[level, t]:
+                cells.append((zero, zero, zero))
+                continue
+            keep, outer = nest.keep[level, t], level + 1 < levels
+            content = sum_kinds(tally.words[:, level, t])
+            peer = tally.links[level + 1, t] / instances[level] if outer else zero
+            share = received(raw, level + 1, t) * beyond[level][t] if outer else zero
+            if written:
+                reads = rounding.nearest(content + peer - part[level, t])
+                fills = rounding.nearest(share + peer - part[level, t] * beyond[level][t])
+                cells.append((reads * keep, fills * keep, rounding.nearest(content) * keep))
+            else:
+                cells.append((rounding.nearest(content + peer) * keep, rounding.down(share + peer) * keep, zero))
+    reads, fills, updates = (xp.reshape(xp.stack(values), tile.size.shape) for values in zip(*cells, strict=True))
+    from_below = xp.where(xp.asarray(projection.read_write)[:, None], updates, reads)
+    return Counts(reads, fills, updates, part, fills + from_below)
 
 
-def _outermost(keep: Array) -> list[Array]:
-    """Whether no level further out keeps the data space, per level [T, B]."""
-    above = keep[-1] & ~keep[-1]
-    result = []
-    for level in reversed(range(keep.shape[0])):
-        result.append(~above)
-        above = above | keep[level]
+def received(tally: Delivery, level: int, tensor: int) -> Array:
+    """Words of one data space that arrive at one receiver below a level, [B]."""
+    return sum_kinds(tally.words[:, level, tensor] * tally.multicast[:, level, tensor] / tally.fan[level])
+
+
+def kept_further_out(keep: Array) -> list[Array]:
+    """Whether some level further out keeps the data space, per level [T, B]."""
+    result = [keep[-1] & ~keep[-1]]
+    for level in reversed(range(1, keep.shape[0])):
+        result.append(result[-1] | keep[level])
     return result[::-1]

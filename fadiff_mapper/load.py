@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fadiff_mapper import bundled
@@ -20,7 +20,7 @@ from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.spec.tables import Tables, missing_actions
 from fadiff_mapper.spec.v04 import is_v04, to_native
 from fadiff_mapper.tree import Map, Where, plain, with_places
 from fadiff_mapper.yamlio import load_files
@@ -93,19 +93,34 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), "ERT in the input")
     if not tables.ert:
         tables = bundled.tables_for(arch) or tables
-    constraints = read_constraints(document, arch.levels, [arch.fanout(i) for i in range(len(arch.levels))], problem)
+    constraints = _supported(read_constraints(document, arch.levels, [arch.fanout(i) for i in range(len(arch.levels))], problem))
     options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
     mapping = read_mapping(document["mapping"], document.at("mapping"), arch, problem) if document.get("mapping") else None
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
-    notes = tuple(f'mapper.{name} has no effect: {why}' for name, why in options.ignored)
-    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, notes)
+    notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken" for what in missing_actions(arch, tables)]
+    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
 
 
-def with_problem(spec: Spec, document: Map) -> Spec:
-    """The same design and constraints with another problem (of the same dimensions), without a mapping."""
-    problem, literal_problem = read_problem(document["problem"], document.at("problem"))
-    return replace(spec, problem=problem, mapping=None, literal=spec.literal | {"problem": literal_problem})
+def refuse_missing_energies(spec: Spec) -> None:
+    """SpecError where the given ERT lacks an action that the architecture needs; the message names them."""
+    missing = missing_actions(spec.arch, spec.tables)
+    if missing:
+        place = listed(spec.files) if spec.files else "input"
+        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, update "
+                        "(or random_read, ...) for every memory and compute for the arithmetic, or --built-in-energies")
+
+
+def _supported(constraints: Constraints) -> Constraints:
+    """The constraints, or SpecError for one that the evaluation cannot honour."""
+    for level in constraints.levels:
+        for loops in (level.temporal, level.spatial):
+            if loops.no_reuse:
+                place = loops.sources.get("no_reuse", "constraints")
+                raise SpecError(f'{place}: "no_reuse" for {listed(sorted(loops.no_reuse))} is not supported: data '
+                                "spaces without reuse are not modelled")
+    return constraints
 
 
 def _check_keys(document: Map) -> None:

@@ -19,6 +19,9 @@ from fadiff_mapper.spec.problem import DataSpace, Problem
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
 
+Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+"""The ranks of one data space; each is a sum of terms (dimension index, coefficient)."""
+
 
 @dataclass(frozen=True)
 class Nest:
@@ -46,6 +49,30 @@ class Nest:
         """The nests of some rows: a slice or an index array along the batch axis."""
         return Nest(self.temporal[..., rows], self.spatial[..., rows], self.order[..., rows],
                     self.keep[..., rows], self.on_y[..., rows], self.spatial_order[..., rows])
+
+
+@dataclass(frozen=True)
+class Active:
+    """Where anything happens in at least one row of a batch: what lies outside can be left out of the array work.
+
+    temporal, spatial   [level, dim]      whether some factor exceeds 1
+    counted             [level, tensor]   whether the accesses of the level matter: some row keeps the data space
+    """
+
+    temporal: np.ndarray
+    spatial: np.ndarray
+    counted: np.ndarray
+
+
+def all_active(nest: Nest) -> Active:
+    """Nothing may be left out."""
+    loops, kept = np.ones(nest.temporal.shape[:2], dtype=np.bool_), np.ones(nest.keep.shape[:2], dtype=np.bool_)
+    return Active(loops, loops, kept)
+
+
+def active_parts(nest: Nest) -> Active:
+    """What a NumPy batch makes use of."""
+    return Active((nest.temporal > 1).any(axis=-1), (nest.spatial > 1).any(axis=-1), nest.keep.any(axis=-1))
 
 
 def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
@@ -96,7 +123,7 @@ class Projection:
     """
 
     relevant: np.ndarray
-    ranks: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
+    ranks: tuple[Ranks, ...]
     windowed: tuple[bool, ...]
     read_write: tuple[bool, ...]
 
@@ -109,7 +136,7 @@ def project(problem: Problem) -> Projection:
     """The projection constants of a problem."""
     index = {name: i for i, name in enumerate(problem.dimensions)}
 
-    def ranks(ds: DataSpace) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def ranks(ds: DataSpace) -> Ranks:
         return tuple(tuple((index[term.dimension], term.coefficient) for term in rank) for rank in ds.ranks)
 
     return Projection(

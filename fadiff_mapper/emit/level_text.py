@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fadiff_mapper.emit.areas import areas
 from fadiff_mapper.emit.numbers import fixed, single, specified
-from fadiff_mapper.emit.written import Attributes, written_number
-from fadiff_mapper.load import Spec
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.tables import (
     Tables,
@@ -28,10 +28,10 @@ def storage_accesses(found: dict[str, Any]) -> int:
                for space in found["dataspaces"].values())
 
 
-def arithmetic_lines(spec: Spec, written: dict[str, Attributes], found: dict[str, Any]) -> list[str]:
+def arithmetic_lines(spec: Spec, found: dict[str, Any]) -> list[str]:
+    """What the multiply-accumulate units are and do; `found` is `Stats.arithmetic`."""
     unit = spec.arch.arithmetic
-    own_area = written_number(written.get(unit.name, {}), "area") or 0.0
-    area = _area(unit.name, spec.tables, own_area) * unit.instances
+    area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
     return [f"=== {unit.name} ===", "", "    SPECS", "    -----",
             f"    Word bits             : {unit.word_bits}",
             f"    Instances             : {unit.instances} ({unit.mesh_x}*{unit.mesh_y})",
@@ -44,14 +44,13 @@ def arithmetic_lines(spec: Spec, written: dict[str, Attributes], found: dict[str
             f"    Area (total)            : {fixed(area)} um^2", ""]
 
 
-def level_lines(spec: Spec, written: dict[str, Attributes], index: int, stats: Stats) -> list[str]:
+def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
+    """What one storage level is and, for every data space that it keeps, what it does."""
     level, found = spec.arch.levels[index], stats.levels[index]
-    lines = [f"=== {level.name} ===", "", "    SPECS", "    -----"]
-    lines += [f"        {label:<32}: {value}"
-              for label, value in (*_specs(level, spec.tables, written.get(level.name, {})), *_leakage(spec, index, stats))]
-    cluster_area = written_number(written.get(level.name, {}), "cluster_area") or 0.0
-    area = _area(level.name, spec.tables, cluster_area / level.cluster_size)
-    lines += [f"        {'Area':<32}: {fixed(area)} um^2", "", "    STATS", "    -----",
+    area = single(areas(spec.arch, spec.tables)[level.name])
+    specs = [*_specs(level, spec.tables), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
+    lines = [f"=== {level.name} ===", "", "    SPECS", "    -----",
+             *(f"        {label:<32}: {value}" for label, value in specs), "", "    STATS", "    -----",
               f"    Cycles               : {found['cycles']}",
               f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
     for name, space in found["dataspaces"].items():
@@ -60,7 +59,7 @@ def level_lines(spec: Spec, written: dict[str, Attributes], index: int, stats: S
     return [*lines, ""]
 
 
-def _specs(level: StorageLevel, tables: Tables, written: Attributes) -> list[tuple[str, Any]]:
+def _specs(level: StorageLevel, tables: Tables) -> list[tuple[str, Any]]:
     def size(words: int | None) -> str:
         return "-" if words is None else str(words)
 
@@ -119,9 +118,3 @@ def _dataspace(level: StorageLevel, name: str, found: dict[str, Any]) -> list[tu
         ("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))),
         *((f"{kind} Bandwidth ({whose})", f"{fixed(value * times)} words/cycle")
           for kind, value in bandwidths for whose, times in (("per-instance", 1), ("total", instances)))]
-
-
-def _area(name: str, tables: Tables, otherwise: float) -> float:
-    """um^2 per instance: the last entry of the ART (read only with an ERT), in single precision, else as written."""
-    areas = [area for component, area in tables.art.items() if component_name(component) == name] if tables.ert else []
-    return single(areas[-1]) if areas else otherwise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fadiff_mapper.load import Spec
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.stats import Stats
 

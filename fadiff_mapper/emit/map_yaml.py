@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.load import Spec
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from fadiff_mapper.yamlio import dump

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.emit.tables_yaml import art_tree, ert_tree
-from fadiff_mapper.load import Spec
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from fadiff_mapper.yamlio import dump
@@ -23,6 +23,7 @@ def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
     sections["problem"] = spec.literal["problem"]
     if spec.tables.ert or not _is_list_format(spec):
         sections["ERT"] = ert_tree(spec.arch, spec.tables)
+    if spec.tables.art:
         sections["ART"] = art_tree(spec.arch, spec.tables)
     if mapping is not None:
         sections["mapping"] = literal_mapping(mapping, spec.arch, spec.problem)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from fadiff_mapper.emit.numbers import fixed, specified
-from fadiff_mapper.emit.written import written_attributes, written_number
-from fadiff_mapper.load import Spec
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.emit.written import Attributes, written_attributes, written_number
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.stats import Stats
 
 READ_FILL_UPDATE_DRAIN = 3
@@ -17,27 +16,25 @@ READ_FILL_UPDATE_DRAIN = 3
 
 def network_energy(found: dict[str, Any]) -> float:
     """pJ of one network, all instances and data spaces together."""
-    return sum(space.get("energy_pj_total", 0.0) for space in found["dataspaces"].values())
+    return float(sum(space.get("energy_pj_total", 0.0) for space in found["dataspaces"].values()))
 
 
-def network_lines(spec: Spec, mapping: Mapping, stats: Stats, found: dict[str, Any]) -> list[str]:
+def network_lines(spec: Spec, stats: Stats, found: dict[str, Any]) -> list[str]:
+    """What one network is and, for every data space, what it carries; `found` is an entry of `Stats.networks`."""
     outer = spec.arch.level_names().index(found["name"].split(" <==> ")[0])
-    fanout = math.prod(mapping.levels[outer].spatial.values())
+    level = spec.arch.levels[outer]
     instances = stats.levels[outer]["max_instances"]
     lines = [found["name"], "", "    SPECS", "    -----"]
-    lines += [f"        {label:<16}: {value}" for label, value in _specs(spec, outer)]
+    written = written_attributes(spec.arch)[level.name]
+    lines += [f"        {label:<16}: {value}" for label, value in _specs(level, written)]
     lines += ["", "    STATS", "    -----"]
     for name in spec.problem.dataspace_names():
         lines.append(f"    {name}:")
-        lines += _dataspace(found["dataspaces"].get(name, {}), fanout, instances,
-                            spec.arch.levels[outer].network.energy_per_hop)
+        lines += _dataspace(found["dataspaces"].get(name, {}), instances, level.network.energy_per_hop)
     return [*lines, ""]
 
 
-def _specs(spec: Spec, outer: int) -> list[tuple[str, Any]]:
-    level = spec.arch.levels[outer]
-    written = written_attributes(spec.arch).get(level.name, {})
-
+def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
     def energy(key: str) -> str:
         return specified(written_number(written, key))
 
@@ -49,12 +46,12 @@ def _specs(spec: Spec, outer: int) -> list[tuple[str, Any]]:
         ("Fill latency", int(level.network.fill_latency)), ("Drain latency", int(level.network.drain_latency))]
 
 
-def _dataspace(found: dict[str, Any], fanout: int, instances: int, energy_per_hop: float) -> list[str]:
+def _dataspace(found: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:
     """The lines of one data space; `found` is empty where it has no traffic. Energies are those of one instance."""
     ingresses = found.get("ingresses", [])
     wires = found.get("energy_pj_per_instance", 0.0)
     links = found.get("link_transfer_energy_pj_per_instance", 0.0)
-    counts = [("Fanout", fanout), ("Multicast factor", found.get("multicast_factor", 0)),
+    counts = [("Fanout", found.get("fanout", 0)), ("Multicast factor", found.get("multicast_factor", 0)),
               ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
     kinds = [f"            @multicast {multicast} @scatter {scatter}: {fixed(words)}"
              for multicast, scatter, words in sorted(ingresses)]
@@ -63,7 +60,7 @@ def _dataspace(found: dict[str, Any], fanout: int, instances: int, energy_per_ho
              ("Average number of hops", fixed(found.get("hops", 0.0))),
              ("Energy (per-hop)", f"{fixed(energy_per_hop * 1000)} fJ")]
     energies = [(f"{kind} ({whose})", f"{fixed(value * times)} pJ")
-                for kind, value in (("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0.0))
+                for kind, value in (("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0))
                 for whose, times in (("per-instance", 1), ("total", instances))]
     return [*_labelled(counts), *kinds, *_labelled(moves), *_labelled(energies)]
 

@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping as AnyMapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.emit.versions import versions
-from fadiff_mapper.load import Spec
-from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
-from fadiff_mapper.stats import Stats
+
+if TYPE_CHECKING:
+    from fadiff_mapper.api import Result
 
 
-@dataclass(frozen=True)
-class Improvement:
-    """A point of the search's history: the best `metric` after so many evaluations and seconds."""
-
-    time_s: float
-    evaluations: int
-    metric: float
-
-
-def result_json(spec: Spec, mapping: Mapping | None, stats: Stats | None, *, status: str,
-                history: Sequence[Improvement] = (), seed: int | None = None,
-                options: AnyMapping[str, Any] | None = None, timing: AnyMapping[str, float] | None = None) -> str:
+def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
-    `status` is the sentence in which the run ended; `options` must be JSON values. All seconds, those of the
-    history too, stand under `timing`: the rest of the text is the same whenever the same versions run with the
-    same seed. Without a mapping, `mapping` and `stats` are null. What is not finite is null.
+    status, mapping (directives), stats (`Stats.to_dict`), energy_source, evaluations, history (improvements:
+    evaluations, value, stage), options, seed, files, notes, versions, timing. All seconds, those of the history
+    too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless
+    a time limit cut the run short. What is not finite is null.
     """
-    result = {
-        "status": status,
-        "mapping": None if mapping is None else literal_mapping(mapping, spec.arch, spec.problem),
-        "stats": None if stats is None else stats.to_dict(),
+    spec = result.spec
+    content = {
+        "status": result.status,
+        "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
+        "stats": result.stats.to_dict(),
         "energy_source": spec.tables.source,
-        "history": [{"evaluations": point.evaluations, "metric": point.metric} for point in history],
-        "seed": seed,
-        "options": dict(options or {}),
-        "files": list(spec.files),
-        "notes": list(spec.notes),
+        "evaluations": result.evaluations,
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "options": result.options,
+        "seed": result.options.get("seed"),
+        "files": spec.files,
+        "notes": spec.notes,
         "versions": versions(),
-        "timing": {**(timing or {}), "history_s": [point.time_s for point in history]},
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
     }
-    return json.dumps(_finite(result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

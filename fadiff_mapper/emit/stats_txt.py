@@ -4,60 +4,66 @@ from __future__ import annotations
 
 from typing import Any
 
+from fadiff_mapper import __version__
 from fadiff_mapper.emit.level_text import arithmetic_lines, level_lines, storage_accesses
 from fadiff_mapper.emit.network_text import network_energy, network_lines
 from fadiff_mapper.emit.numbers import fixed, single, single_ratio, unsigned
-from fadiff_mapper.emit.versions import PACKAGE, package_version
-from fadiff_mapper.emit.written import written_attributes
-from fadiff_mapper.load import Spec
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.stats import Stats
 
 LABEL = 40
 """Width of the labels of the operational intensity."""
 
 
-def stats_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
+def stats_txt(spec: Spec, stats: Stats) -> str:
     """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
 
     As there, levels without accesses and energy and networks without energy are left out, and the summary's
     area is 0. Energies in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
     """
-    lines = [f"# Written by {PACKAGE} {package_version()}, in the layout of timeloop-model's statistics"]
+    lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics"]
     lines += ["Buffer and Arithmetic Levels", "----------------------------", *_levels(spec, stats)]
-    lines += ["Networks", "--------", *_networks(spec, mapping, stats)]
+    lines += ["Networks", "--------", *_networks(spec, stats)]
     lines += ["", *_operational_intensity(spec, stats), "", ""]
     lines += [*_summary(spec, stats), "", *_per_compute(stats), ""]
     return "\n".join(lines) + "\n"
 
 
 def _levels(spec: Spec, stats: Stats) -> list[str]:
-    written = written_attributes(spec.arch)
     lines = []
     if stats.arithmetic["energy_pj"]:
-        lines += ["Level 0", "-------", *arithmetic_lines(spec, written, stats.arithmetic)]
+        lines += ["Level 0", "-------", *arithmetic_lines(spec, stats.arithmetic)]
     for index, found in enumerate(stats.levels):
         if storage_accesses(found) or found["energy_pj_total"]:
-            lines += [f"Level {index + 1}", "-------", *level_lines(spec, written, index, stats)]
+            lines += [f"Level {index + 1}", "-------", *level_lines(spec, index, stats)]
     return lines
 
 
-def _networks(spec: Spec, mapping: Mapping, stats: Stats) -> list[str]:
+def _networks(spec: Spec, stats: Stats) -> list[str]:
     lines = []
     for number, found in enumerate(network for network in stats.networks if network_energy(network)):
-        lines += [f"Network {number}", "---------", *network_lines(spec, mapping, stats, found)]
+        lines += [f"Network {number}", "---------", *network_lines(spec, stats, found)]
     return lines
+
+
+def _reductions(spec: Spec, stats: Stats) -> int:
+    """Additions into outputs: all multiply-accumulates but the first of each output."""
+    outputs = sum(_outermost_tile(stats, space.name) for space in spec.problem.dataspaces if space.read_write)
+    return unsigned(stats.computes - outputs)
+
+
+def _operations(spec: Spec, stats: Stats) -> int:
+    """Multiplications and additions."""
+    return unsigned(stats.computes + _reductions(spec, stats))
 
 
 def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
-    """Operations (a multiply-accumulate counts as two, but for the first of each output) per byte moved."""
-    outermost = {name: _outermost_tile(stats, name) for name in spec.problem.dataspace_names()}
-    outputs = sum(outermost[space.name] for space in spec.problem.dataspaces if space.read_write)
-    reductions = unsigned(stats.computes - outputs)
-    operations = unsigned(stats.computes + reductions)
-    required = sum(outermost.values())
+    """Operations per byte read or written: at best, and at every level."""
+    operations = _operations(spec, stats)
+    required = sum(_outermost_tile(stats, name) for name in spec.problem.dataspace_names())
     lines = ["Operational Intensity Stats", "---------------------------"]
-    lines += [_labelled("Total elementwise ops", stats.computes), _labelled("Total reduction ops", reductions),
+    lines += [_labelled("Total elementwise ops", stats.computes),
+              _labelled("Total reduction ops", _reductions(spec, stats)),
               _labelled("Total ops", operations), _labelled("Total memory accesses required", required),
               _labelled("Optimal Op per Byte", _per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
     for level, found in zip(spec.arch.levels, stats.levels, strict=True):
@@ -85,11 +91,9 @@ def _labelled(label: str, value: Any) -> str:
 
 
 def _summary(spec: Spec, stats: Stats) -> list[str]:
-    outputs = sum(_outermost_tile(stats, space.name) for space in spec.problem.dataspaces if space.read_write)
-    operations = unsigned(2 * stats.computes - outputs)
     edp_j_cycle = single(stats.cycles) * stats.energy_pj / 1e12
     return ["Summary Stats", "-------------",
-            f"GFLOPs (@1GHz): {fixed(single_ratio(operations, stats.cycles))}",
+            f"GFLOPs (@1GHz): {fixed(single_ratio(_operations(spec, stats), stats.cycles))}",
             f"Utilization: {fixed(stats.utilization * 100)}%",
             f"Cycles: {stats.cycles}",
             f"Energy: {fixed(stats.energy_pj / 1e6)} uJ",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.load import Spec
+from fadiff_mapper.emit.areas import areas
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy
 from fadiff_mapper.yamlio import dump
@@ -19,7 +20,7 @@ def ert_yaml(spec: Spec) -> str:
 
 
 def art_yaml(spec: Spec) -> str:
-    """The ART: um^2 per component; 0 for every component (Timeloop's built-in areas) where there is none."""
+    """The ART: um^2 per component; where there is none, the areas that the architecture writes (built in: 0)."""
     return dump({"ART": art_tree(spec.arch, spec.tables)})
 
 
@@ -34,10 +35,9 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
-    """The areas as given, or 0 for all components."""
-    names = [*(level.name for level in reversed(arch.levels)), arch.arithmetic.name]
-    areas = tables.art or {_full_name(arch, name): 0.0 for name in names}
-    return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in areas.items()]}
+    """The areas as given, or those of all components."""
+    rows = tables.art or {_full_name(arch, name): area for name, area in areas(arch, tables).items()}
+    return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
 
 
 def _built_in(level: StorageLevel) -> dict[str, float]:

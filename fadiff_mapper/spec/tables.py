@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,20 @@ def _actions(name: str, tables: Tables) -> dict[str, float]:
 
 def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
     return next((actions[name] for name in names if name in actions), None)
+
+
+def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
+    """What the ERT does not price, a phrase per component; empty where there is no ERT.
+
+    Timeloop takes its built-in value there. Levels that stand only for a fan-out are not expected in an ERT.
+    """
+    if not tables.ert:
+        return []
+    missing = []
+    for level in arch.levels:
+        lacking = [] if level.is_dummy else sorted(storage_energy(level, tables).built_in)
+        if lacking:
+            missing.append(f'"{level.name}" ({", ".join(lacking)})')
+    if compute_energy(arch.arithmetic, tables)[1]:
+        missing.append(f'"{arch.arithmetic.name}" (compute)')
+    return missing

@@ -31,19 +31,20 @@ class Factor:
     where: Where
 
 
-def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int]) -> tuple[Factor, ...]:
+def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
+                  bounded: bool = True) -> tuple[Factor, ...]:
     """The factors in a string or a list of strings, in the order in which they were written.
 
     `dimensions` maps each dimension to its bound. As in Timeloop, "=" may be left out, 0 stands for the whole
     dimension and text from "#" on is a comment. What Timeloop skips without a word is an error here: leftover
     text, a factor above its dimension, two values for the same dimension. Imperfect factors (`P=5,3`) are
-    refused by name.
+    refused by name. `bounded` off lets a factor be larger than its dimension (a mapping's are checked as a product).
 
     Raises SpecError.
     """
     factors: list[Factor] = []
     for part, place in _strings(value, where):
-        for factor in _scan(part.split("#")[0], place, dimensions):
+        for factor in _scan(part.split("#")[0], place, dimensions, bounded):
             same = [f for f in factors if (f.dimension, f.operator) == (factor.dimension, factor.operator)]
             if not same:
                 factors.append(factor)
@@ -76,7 +77,7 @@ def _strings(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
         yield text(whole, entries.at(i)), entries.at(i)
 
 
-def _scan(line: str, where: Where, dimensions: Mapping[str, int]) -> Iterator[Factor]:
+def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool) -> Iterator[Factor]:
     rest = line.strip(" \t\n,")
     while rest:
         match = _FACTOR.match(rest)
@@ -86,18 +87,20 @@ def _scan(line: str, where: Where, dimensions: Mapping[str, int]) -> Iterator[Fa
         if imperfect:
             raise where.error(f'the imperfect factor "{rest[:imperfect.end()]}" is not supported',
                               "factors that divide the dimension, such as P=5")
-        yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions)
+        yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions,
+                      bounded)
         rest = rest[match.end():].lstrip(" \t\n,")
 
 
-def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int]) -> Factor:
+def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int],
+            bounded: bool) -> Factor:
     if name not in dimensions:
         raise where.error(f'unknown dimension "{name}" in "{name}{operator}{value}"'
                           f"{nearest(name, list(dimensions))}", listed(dimensions))
     bound = dimensions[name]
     if value == 0 and operator != "=":
         raise where.error(f'found "{name}{operator}0"', f"a limit of 1 or more (0 is the whole dimension in {name}=0)")
-    if value > bound and operator == "=":
+    if bounded and value > bound and operator == "=":
         raise where.error(f'"{name}={value}" is larger than the dimension {name}={bound}',
                           f"factors of {bound}, or 0 for the whole dimension")
     return Factor(name, operator, value or bound, where)

@@ -11,7 +11,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.factors import parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
-from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
@@ -66,15 +66,15 @@ def _target(reader: Reader, arch: Architecture) -> int:
 
 def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
     written = reader.take("factors", anything, "")
-    if isinstance(written, list):
+    if isinstance(written, list) and single_letter(problem.dimensions):
         raise reader.at("factors").error("timeloop-model ignores a list of factors", 'one string such as "C=2 M=3"')
     factors = {name: 1 for name in problem.dimensions}
-    for factor in parse_factors(written, reader.at("factors"), problem.bounds):
+    for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False):
         if factor.operator != "=":
             raise factor.where.error(f'found "{factor.dimension}{factor.operator}{factor.value}"', "exact factors in a mapping")
         factors[factor.dimension] = factor.value
     permutation = reader.take("permutation", anything, "")
-    if isinstance(permutation, list):
+    if isinstance(permutation, list) and single_letter(problem.dimensions):
         raise reader.at("permutation").error("timeloop-model ignores a list as permutation", 'one string such as "RSP"')
     inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions)
     if outer:

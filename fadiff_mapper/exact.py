@@ -1,0 +1,1 @@
+from fadiff_mapper.evaluate import *

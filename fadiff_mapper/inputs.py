@@ -1,0 +1,2 @@
+from fadiff_mapper.load import *
+from fadiff_mapper.load import Spec, load

@@ -1,0 +1,209 @@
+"""The layer search: gradient descent on the relaxed model in many restarts at once, then exact refinement."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from fadiff_mapper.choices import random_choices, temporal_orders
+from fadiff_mapper.evaluate import Layer, score
+from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.nest import Nest
+from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
+from fadiff_mapper.penalty import penalty
+from fadiff_mapper.refine import join, put, refine
+from fadiff_mapper.relax import Choices, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.smooth import evaluate_smooth
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """`restarts` run side by side for `steps` of Adam; every `reorder_every` steps the decisions without a gradient
+    (loop order, keep or bypass) are set to the best of their alternatives. The temperature of the draw falls from
+    `hot` to `cold`, the weight of the penalties rises from `light` to `heavy`. `elites` are refined."""
+
+    metrics: tuple[str, ...] = ("edp",)
+    seed: int = 0
+    time_limit: float | None = None
+    restarts: int = 48
+    steps: int = 80
+    reorder_every: int = 16
+    learning_rate: float = 0.12
+    hot: float = 4.0
+    cold: float = 0.05
+    light: float = 1.0
+    heavy: float = 8.0
+    elites: int = 12
+    gradient: bool = True
+    refinement: bool = True
+    threads: int = 2
+
+    def as_dict(self) -> dict[str, Any]:
+        """All options that bear on the result, for the record."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "threads"}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The best so far: its value (see `objective.exact_value`), found after how long and how many evaluations."""
+
+    time_s: float
+    evaluations: int
+    value: float
+    stage: str
+
+    @property
+    def legal(self) -> bool:
+        return self.value < ILLEGAL
+
+    @property
+    def metric_value(self) -> float | None:
+        """The first metric itself (up to a millionth, where several are given), None before a legal mapping."""
+        return math.exp(self.value) if self.legal else None
+
+
+@dataclass
+class Search:
+    """The running state: what was evaluated, and the best nests of all restarts so far."""
+
+    layer: Layer
+    options: SearchOptions
+    on_progress: Callable[[Progress], None]
+    start: float = field(default_factory=time.monotonic)
+    evaluations: int = 0
+    best: float = np.inf
+    history: list[Progress] = field(default_factory=list)
+
+    def value(self, nest: Nest, stage: str) -> np.ndarray:
+        """Exact values of a batch; keeps count and history."""
+        found = exact_value(score(self.layer, nest, threads=self.options.threads), self.options.metrics)
+        self.evaluations += nest.batch
+        lowest = float(found.min(initial=np.inf))
+        if lowest < self.best:
+            self.best = lowest
+            self.history.append(Progress(time.monotonic() - self.start, self.evaluations, lowest, stage))
+            self.on_progress(self.history[-1])
+        return found
+
+    def out_of_time(self) -> bool:
+        limit = self.options.time_limit
+        return limit is not None and time.monotonic() - self.start > limit
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best nest (one row), its value, and how the search ended."""
+
+    nest: Nest
+    value: float
+    status: str
+    history: tuple[Progress, ...]
+    evaluations: int
+
+    @property
+    def legal(self) -> bool:
+        return self.value < ILLEGAL
+
+
+def search(layer: Layer, space: MapSpace, options: SearchOptions,
+           on_progress: Callable[[Progress], None] = lambda _: None) -> Found:
+    """The best mapping found in the map space. The same seed gives the same answer, unless time runs out.
+
+    The result may be illegal where no legal mapping was met; `Found.legal` tells.
+    """
+    torch.manual_seed(options.seed)
+    rng = np.random.default_rng(options.seed)
+    state = Search(layer, options, on_progress)
+    slots = slots_of(space)
+    choices = random_choices(space, layer.projection, options.restarts, rng)
+    nests, values = _descend(state, space, slots, choices)
+    status = "descent ended"
+    if options.refinement and not state.out_of_time():
+        nests, values = refine(space, layer.projection, _elites(nests, values, options.elites),
+                               lambda nest: state.value(nest, "refine"), rng, state.out_of_time)
+        status = "converged: no neighbour of the best mapping is better"
+    if state.out_of_time():
+        status = f"out of time after {options.time_limit:g} s: the best mapping so far"
+    row = int(values.argmin())
+    return Found(nests.take([row]), float(values[row]), status, tuple(state.history), state.evaluations)
+
+
+def _elites(nests: Nest, values: np.ndarray, count: int) -> Nest:
+    """The best rows, one of each value."""
+    _, distinct = np.unique(np.round(values, 9), return_index=True)
+    return nests.take(distinct[:count])
+
+
+def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> tuple[Nest, np.ndarray]:
+    """Adam on eq. (20), with the best integer nest of every restart kept; returns those and their values."""
+    options = state.options
+    generator = torch.Generator().manual_seed(options.seed)
+    theta = _first_theta(slots, options.restarts, generator).requires_grad_(True)
+    adam = torch.optim.Adam([theta], lr=options.learning_rate)
+    best, values = None, np.full(options.restarts, np.inf)
+    for step in range(options.steps if options.gradient else 1):
+        ratio = step / max(options.steps - 1, 1)
+        temperature = options.hot * (options.cold / options.hot) ** ratio
+        weight = options.light * (options.heavy / options.light) ** ratio
+        factors = draw(slots, theta, gumbel(slots, options.restarts, generator), temperature)
+        drawn = decode(factors, choices)
+        found = state.value(drawn, "descent")
+        better = np.flatnonzero(found < values)
+        best = drawn if best is None else put(best, better, drawn.take(better))
+        values[better] = found[better]
+        if options.gradient:
+            nest = torch_nest(factors, choices)
+            smooth = evaluate_smooth(state.layer, nest)
+            loss = smooth_value(smooth, options.metrics) + weight * penalty(
+                state.layer, slots, theta, nest, smooth, space.constraints.min_parallelism)
+            adam.zero_grad()
+            loss.sum().backward()
+            adam.step()
+        if (step + 1) % options.reorder_every == 0:
+            choices = _best_orders(state, space, drawn, choices)
+        if state.out_of_time():
+            break
+    assert best is not None
+    return best, values
+
+
+def _first_theta(slots: Slots, restarts: int, generator: torch.Generator) -> torch.Tensor:
+    """Random shares of each dimension's octaves over its slots; the first restart leaves all to the outermost."""
+    weights = torch.rand((len(slots.level), len(slots.bound), restarts), generator=generator, dtype=torch.float64) ** 2
+    shares = weights / weights.sum(dim=0, keepdim=True)
+    theta = shares * torch.log2(slots.bound)[:, None]
+    theta[..., 0] = 0
+    return theta
+
+
+def _best_orders(state: Search, space: MapSpace, nest: Nest, choices: Choices) -> Choices:
+    """For the factors just drawn, the best loop order of each level in turn and the best keep or bypass."""
+    order, keep = choices.order.copy(), choices.keep.copy()
+    rows = np.arange(nest.batch)
+    for level in range(len(space.levels)):
+        candidates = temporal_orders(space, state.layer.projection, level)
+        if len(candidates) < 2:
+            continue
+        tried = []
+        for candidate in candidates:
+            changed = order.copy()
+            changed[level] = candidate[:, None]
+            tried.append(Nest(nest.temporal, nest.spatial, changed, keep, nest.on_y, nest.spatial_order))
+        values = state.value(join(tried), "order").reshape(len(candidates), -1)
+        order[level] = candidates[values.argmin(axis=0)][rows].T
+    for level, tensor in [(at, t) for at, here in enumerate(space.levels)
+                          for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]:
+        tried = []
+        for kept in (False, True):
+            changed = keep.copy()
+            changed[level, tensor] = kept
+            tried.append(Nest(nest.temporal, nest.spatial, order, changed, nest.on_y, nest.spatial_order))
+        values = state.value(join(tried), "keep").reshape(2, -1)
+        keep[level, tensor] = values[1] <= values[0]
+    return Choices(order, keep, choices.on_y, choices.spatial_order)
