@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +14,16 @@ from fadiff_mapper.tree import Map, plain
 from fadiff_mapper.yamlio import load_text
 
 
-def root() -> Traversable:
-    """The folder of the bundled specs, installed or in a checkout."""
-    installed = files("fadiff_mapper") / "timeloop_specs"
-    return installed if installed.is_dir() else Path(__file__).resolve().parent.parent / "timeloop_specs"
+def root() -> Path:
+    """The folder of the bundled specs: inside the installed package, or beside it in a checkout."""
+    here = Path(__file__).resolve().parent
+    installed = here / "timeloop_specs"
+    return installed if installed.is_dir() else here.parent / "timeloop_specs"
 
 
-def designs() -> dict[str, Traversable]:
+def designs() -> dict[str, Path]:
     """Name -> architecture file of every bundled design."""
-    folder = root() / "arch"
-    return {entry.name.removesuffix(".yaml"): entry for entry in sorted(folder.iterdir(), key=lambda e: e.name)
-            if entry.name.endswith(".yaml")}
+    return {path.stem: path for path in sorted((root() / "arch").glob("*.yaml"))}
 
 
 def find(name: str) -> Path:
@@ -35,16 +32,16 @@ def find(name: str) -> Path:
     Raises FadiffError with the names that exist.
     """
     for candidate in (name, f"{name}.yaml"):
-        entry = root().joinpath(*candidate.split("/"))
-        if entry.is_file():
-            return Path(str(entry))
+        path = root().joinpath(*candidate.split("/"))
+        if path.is_file() and path.resolve().is_relative_to(root().resolve()):
+            return path
     known = listing()
     raise FadiffError(f'there is no bundled file "{name}"{nearest(name, known)}; accepted: {listed(known)}')
 
 
 def listing() -> list[str]:
     """All bundled YAML files, relative to the specs folder, without the ending."""
-    base = Path(str(root()))
+    base = root()
     return sorted(path.relative_to(base).with_suffix("").as_posix() for path in base.rglob("*.yaml"))
 
 
@@ -53,13 +50,13 @@ def tables_for(arch: Architecture) -> Tables | None:
 
     It is the same design where all components agree in name, class and every attribute.
     """
-    for name, entry in designs().items():
+    for name, path in designs().items():
         ert = _document(root() / "tables" / f"{name}.ERT.yaml")
         names = {component_name(table["name"]) for table in ert["ERT"]["tables"]}
         if arch.arithmetic.name not in names or not names <= {arch.arithmetic.name, *arch.level_names()}:
             continue
         template = _document(root() / "problems" / "conv.yaml")
-        design = to_native(Map(_document(entry) | template, where=template.where))
+        design = to_native(Map(_document(path) | template, where=template.where))
         if components(design["architecture"]) == components(next(iter(arch.native.values()))):
             art = _document(root() / "tables" / f"{name}.ART.yaml")
             return read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
@@ -75,5 +72,5 @@ def components(native: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _document(entry: Traversable) -> Map:
-    return load_text(entry.read_text(encoding="utf-8"), f"bundled {entry.name}")
+def _document(path: Path) -> Map:
+    return load_text(path.read_text(encoding="utf-8"), f"bundled {path.name}")

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace
 
-from fadiff_mapper.counts import Counts, Rounding, product
-from fadiff_mapper.nest import Array, Nest
+from fadiff_mapper.counts import Counts, Rounding, product, total
+from fadiff_mapper.nest import Active, Array, Nest, all_active
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy
-
 
 UNLIMITED = 1e30
 """Bandwidth of a level without a limit: not infinite, so that gradients stay finite."""
@@ -25,7 +24,8 @@ UNLIMITED = 1e30
 class Machine:
     """An architecture as constants for array work; [L, 1] or [L, T, 1] unless stated otherwise.
 
-    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: `UNLIMITED` where there is no limit.
+    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: `UNLIMITED` where there is
+    no limit.
     """
 
     fanout_x: np.ndarray
@@ -50,7 +50,8 @@ class Machine:
     """For each level the level at which it is power gated, and how many of its instances one gate serves, [L, 1]."""
 
 
-def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...], compute_energy: float) -> Machine:
+def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...],
+            compute_energy: float) -> Machine:
     """The constants of one architecture; `energies` are those of its levels, `compute_energy` is pJ per MAC."""
     def column(values: list[float]) -> np.ndarray:
         return np.array(values, dtype=np.float64)[:, None]
@@ -98,22 +99,24 @@ class Usage:
         return self.expansion_x[1:] * self.expansion_y[1:]
 
 
-def usage(nest: Nest) -> Usage:
+def usage(nest: Nest, active: Active | None = None) -> Usage:
     """Expansions are the products of all spatial loops further out than a level (all of them for the arithmetic)."""
     xp = array_namespace(nest.temporal)
-    one = xp.ones_like(nest.spatial)
-    on_x = xp.where(nest.on_y, one, nest.spatial)
-    on_y = xp.where(nest.on_y, nest.spatial, one)
-    return Usage(_outer_products(on_x), _outer_products(on_y),
-                 product([xp.prod(nest.temporal[level], axis=0) for level in range(nest.temporal.shape[0])]))
+    active = active or all_active(nest)
+    one = xp.ones_like(nest.spatial[:, 0])
+    loops = active.spatial_dims()
+    on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in loops] or [one])
+    on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in loops] or [one])
+    cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
+    return Usage(_outer_products(on_x), _outer_products(on_y), cycles)
 
 
 def _outer_products(factors: Array) -> Array:
-    """[L + 1, B] from [L, D, B]: entry l is the product over levels >= l."""
+    """[L + 1, B] from [L, B]: entry l is the product over levels >= l."""
     xp = array_namespace(factors)
-    running = [xp.ones_like(factors[0, 0])]
+    running = [xp.ones_like(factors[0])]
     for level in reversed(range(factors.shape[0])):
-        running.append(running[-1] * xp.prod(factors[level], axis=0))
+        running.append(running[-1] * factors[level])
     return xp.stack(running[::-1])
 
 
@@ -127,30 +130,39 @@ def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tup
 def used_clusters(use: Usage, machine: Machine) -> Array:
     """Clusters of each level that work, [L, B]; one access of a cluster serves all its members."""
     xp = array_namespace(use.compute_cycles)
-    limit = xp.asarray(machine.clusters) * xp.ones_like(use.instances)
-    return xp.minimum(use.instances, limit)
+    return xp.minimum(use.instances, xp.asarray(machine.clusters) * xp.ones_like(use.compute_cycles))
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
     """Instances of each level that leak, [L, B]: those in use, and those that share a power gate with one."""
     xp = array_namespace(use.compute_cycles)
+    if not (machine.gated > 1).any():
+        return use.instances
     behind_gates = xp.asarray(machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
     return xp.where(xp.asarray(machine.gated) > 1, behind_gates, use.instances)
 
 
-def access_energy(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Array:
+def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Array:
     """Energy of the accesses per used instance, [L, T, B] (eq. 19 of the paper, per vector access)."""
     xp = array_namespace(counts.reads)
     reads, fills, updates = vector_accesses(counts, machine, rounding)
     price = [xp.asarray(value)[:, None] for value in (machine.read, machine.fill, machine.update)]
-    members = use.instances / used_clusters(use, machine)
+    members = use.instances / clusters
     return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
 
 
-def address_energy(counts: Counts, use: Usage, machine: Machine) -> Array:
+def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
     """Energy of address generation, all clusters together, [L, T, B]."""
     xp = array_namespace(counts.reads)
-    return xp.asarray(machine.addr_gen)[:, None] * counts.address_generations * used_clusters(use, machine)[:, None]
+    if not machine.addr_gen.any():
+        return xp.zeros_like(counts.reads)
+    return xp.asarray(machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
+
+
+def outermost_accesses(counts: Counts, use: Usage) -> Array:
+    """Accesses of the outermost level in words, all its instances together, [B]."""
+    accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
+    return total([accessed[tensor] for tensor in range(accessed.shape[0])]) * use.instances[-1]
 
 
 @dataclass(frozen=True)
@@ -165,17 +177,21 @@ class Bandwidth:
 def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
     """A level that is asked for more than it can give slows the machine down in proportion (eq. 16)."""
     xp = array_namespace(counts.reads)
-    scale = xp.asarray(machine.bandwidth_scale)
-    read = counts.reads / use.compute_cycles * scale
-    write = (counts.updates + counts.fills) / use.compute_cycles * scale
-    total_read, total_write = _over_tensors(read), _over_tensors(write)
-    slowdown = xp.ones_like(total_read)
-    for wanted, limit in ((total_read, machine.read_bandwidth), (total_write, machine.write_bandwidth),
-                          (total_read + total_write, machine.shared_bandwidth)):
-        allowed = xp.asarray(limit) * xp.ones_like(wanted)
-        safe = xp.where(wanted > 0, wanted, xp.ones_like(wanted))
-        slowdown = xp.where(wanted > allowed, xp.minimum(slowdown, allowed / safe), slowdown)
-    return Bandwidth(read, write, slowdown)
+    read, write = counts.reads / use.compute_cycles, (counts.updates + counts.fills) / use.compute_cycles
+    if (machine.bandwidth_scale != 1).any():
+        read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
+    asked = _over_tensors(read), _over_tensors(write)
+    slowdown = []
+    for level in range(read.shape[0]):
+        slowest = xp.ones_like(use.compute_cycles)
+        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level, 0]),
+                              (asked[1][level], machine.write_bandwidth[level, 0]),
+                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
+            if limit < UNLIMITED:
+                allowed = float(limit) * xp.ones_like(wanted)
+                slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
+        slowdown.append(slowest)
+    return Bandwidth(read, write, xp.stack(slowdown))
 
 
 def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
@@ -184,10 +200,7 @@ def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
 
 
 def _over_tensors(values: Array) -> Array:
-    total = values[:, 0]
-    for tensor in range(1, values.shape[1]):
-        total = total + values[:, tensor]
-    return total
+    return total([values[:, tensor] for tensor in range(values.shape[1])])
 
 
 @dataclass(frozen=True)
@@ -216,10 +229,11 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     per_level = level_cycles(use, asked.slowdown, rounding)
     slowest = xp.max(per_level, axis=0)
     busy = xp.maximum(slowest, use.compute_cycles)
-    access = access_energy(counts, use, machine, rounding)
-    address = address_energy(counts, use, machine)
+    clusters = used_clusters(use, machine)
+    access = access_energy(counts, use, machine, clusters, rounding)
+    address = address_energy(counts, machine, clusters)
     leakage = xp.asarray(machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
     levels = _over_tensors(access * use.instances[:, None] + address) + leakage
     return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, access, address,
-                leakage, arithmetic, asked, used_clusters(use, machine))
+                leakage, arithmetic, asked, clusters)

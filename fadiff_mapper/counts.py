@@ -115,6 +115,55 @@ def total(terms: Sequence[Array]) -> Array:
     return reduce(operator.add, terms)
 
 
+@dataclass(frozen=True)
+class Loops:
+    """The temporal loops of a batch, innermost first, without the levels that have none.
+
+    level [S]       the level each slot belongs to
+    dim [S, B]      the dimension of the loop in each slot
+    bound [S, B]    its iterations
+    outside [S + 1, B]   iterations of the loop in a slot times those of all loops outside it; 1 at the end
+    """
+
+    level: list[int]
+    dim: Array
+    bound: Array
+    outside: Array
+
+
+def sorted_loops(nest: Nest, active: Active) -> Loops:
+    """The loops in the order in which they run; at least one level is included, loops or not."""
+    xp = array_namespace(nest.temporal)
+    dims, batch = nest.temporal.shape[1:]
+    levels = active.looping_levels() or [0]
+    row = xp.arange(batch)
+    dim = xp.concat([nest.order[level] for level in levels])
+    bound = xp.concat([xp.reshape(nest.temporal[level], (-1,))[nest.order[level] * batch + row] for level in levels])
+    outside = [xp.ones_like(bound[0])]
+    for slot in reversed(range(bound.shape[0])):
+        outside.append(outside[-1] * bound[slot])
+    return Loops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
+
+
+def first_moving(loops: Loops, projection: Projection, levels: int) -> Array:
+    """Slot of the innermost loop outside each boundary that moves the data space, [L, T, B]; S where none does.
+
+    A loop of bound 1 moves nothing.
+    """
+    xp = array_namespace(loops.bound)
+    slots = len(loops.level)
+    relevant = xp.take(xp.asarray(projection.relevant), xp.reshape(loops.dim, (-1,)), axis=1)
+    moves = xp.reshape(relevant, (-1, *loops.dim.shape)) & (loops.bound > 1)                     # [T, S, B]
+    depth = moves * xp.reshape(xp.arange(slots, 0, -1, dtype=xp.int16), (slots, 1))    # 1 for the outermost slot
+    deepest, result = xp.zeros_like(depth[:, 0]), []
+    for level in reversed(range(levels)):
+        here = [slot for slot in range(slots) if loops.level[slot] == level]
+        if here:
+            deepest = xp.maximum(deepest, xp.max(depth[:, here[0]:here[-1] + 1], axis=1))
+        result.append(deepest)
+    return slots - xp.astype(xp.stack(result[::-1]), xp.int64)
+
+
 def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None) -> Array:
     """Words that one receiver below each boundary asks for over the whole run, [L, T, B].
 
@@ -126,67 +175,35 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
-    visits, moving = visits_of_tiles(nest, projection, active)
-    whole = tile.below_size * visits
-    result = [whole[0]]
+    loops = sorted_loops(nest, active)
+    first = first_moving(loops, projection, nest.temporal.shape[0])
+    visits = loops.outside[first, xp.arange(nest.temporal.shape[2])]
+    result = [xp.stack([loops.outside[0]] * len(projection.ranks))]
     for level in range(1, nest.temporal.shape[0]):
+        whole = tile.below_size[level] * visits[level]
         overlapping = [windowed and active.counted[level - 1, t] for t, windowed in enumerate(projection.windowed)]
         result.append(xp.stack([
-            whole[level, t] - held_words(nest, projection.ranks[t], tile, level, moving[level][t], visits[level, t])
-            if overlaps else whole[level, t] for t, overlaps in enumerate(overlapping)])
-            if any(overlapping) else whole[level])
+            whole[t] - held_words(loops, projection.ranks[t], tile, level, first[level, t], visits[level, t])
+            if overlaps else whole[t] for t, overlaps in enumerate(overlapping)]) if any(overlapping) else whole)
     return xp.stack(result)
 
 
-def visits_of_tiles(nest: Nest, projection: Projection, active: Active) -> tuple[Array, list[list[Array]]]:
-    """How often the tile below each boundary is sent, [L, T, B], and because of which loop.
-
-    The first is the product of all loops from the innermost one that moves the data space outwards (below the
-    innermost level: of all loops). A loop of bound 1 moves nothing. The second, per level and data space, [B]: the
-    position of that loop, counted from 1 for the outermost slot inwards; 0 where nothing moves. (Both grow inwards,
-    so the maximum over all loops that move is that of the innermost one.) It is found for windowed data spaces only.
-    """
-    xp = array_namespace(nest.temporal)
-    levels, dims, batch = nest.temporal.shape
-    relevant, row = xp.asarray(projection.relevant), xp.arange(batch)
-    outside = xp.ones_like(nest.temporal[0, 0])
-    visits = xp.stack([outside] * len(projection.ranks))
-    moving = [xp.zeros_like(row)] * len(projection.ranks)
-    all_visits, all_moving = [visits], [moving]
-    for level in reversed(range(levels)):
-        if active.temporal[level].any():
-            order = nest.order[level]
-            bounds = xp.reshape(nest.temporal[level], (-1,))[order * batch + row]
-            moves = relevant[:, order] & (bounds > 1)                              # [T, D, B]
-            for slot in reversed(range(dims)):
-                outside = outside * bounds[slot]
-                visits = xp.maximum(visits, outside * moves[:, slot])
-                position = (levels - level) * dims - slot
-                moving = [xp.maximum(found, position * moves[t, slot]) if projection.windowed[t] else found
-                          for t, found in enumerate(moving)]
-        all_visits.append(visits)
-        all_moving.append(moving)
-    all_visits[levels] = xp.stack([outside] * len(projection.ranks))
-    return xp.stack(all_visits[:0:-1]), all_moving[:0:-1]
-
-
-def held_words(nest: Nest, ranks: Ranks, tile: Tiles, level: int, moving: Array, visits: Array) -> Array:
+def held_words(loops: Loops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
     """Words that need not be sent because the tile of the step before held them, [B].
 
-    `moving` and `visits` [B]: the loop that moves the tile and how often the tile is sent, of `visits_of_tiles`.
+    `first` [B] is the slot of the loop that moves the tile, `visits` [B] how often the tile is sent.
     """
     xp = array_namespace(visits)
-    levels, dims, batch = nest.temporal.shape
-    row, some = xp.arange(batch), moving > 0
-    slot = levels * dims - xp.where(some, moving, xp.ones_like(moving))
-    at = slot // dims
-    dim = nest.order[at, slot - at * dims, row]
-    points, bound = tile.across[at, dim, row], nest.temporal[at, dim, row]
+    row, slots = xp.arange(first.shape[0]), len(loops.level)
+    some = first < slots
+    slot = xp.where(some, first, xp.zeros_like(first))
+    dim = loops.dim[slot, row]
+    points = tile.across[xp.asarray(loops.level)[slot], dim, row]
     overlap = []
     for rank in ranks:
         left = rank_extent(tile.below[level:level + 1], rank)[0] - points * total([c * (dim == d) for d, c in rank])
         overlap.append(left * (left > 0))
-    return product(overlap) * (visits - visits / bound) * some
+    return product(overlap) * (visits - visits / loops.bound[slot, row]) * some
 
 
 def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None) -> Delivery:
@@ -197,15 +214,12 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
-    one = xp.ones_like(wanted[0, 0])
-    scatter, fan = [], []
-    for level in range(nest.temporal.shape[0]):
-        loops = [int(d) for d in active.spatial[level].nonzero()[0]]
-        fan.append(product([nest.spatial[level, d] for d in loops] or [one]))
-        scatter += [product([nest.spatial[level, d] for d in loops if relevant[d]] or [one])
-                    for relevant in projection.relevant]
-    receivers, groups = xp.stack(fan)[:, None], xp.reshape(xp.stack(scatter), wanted.shape)
-    return Delivery((wanted * groups)[None], (receivers / groups)[None], groups[None], receivers, xp.zeros_like(wanted))
+    loops = active.spatial_dims()
+    one = xp.ones_like(wanted[:, 0])
+    fan = product([nest.spatial[:, d] for d in loops] or [one])[:, None]
+    scatter = xp.stack([product([nest.spatial[:, d] for d in loops if relevant[d]] or [one])
+                        for relevant in projection.relevant], axis=1)
+    return Delivery((wanted * scatter)[None], (fan / scatter)[None], scatter[None], fan, xp.zeros_like(wanted))
 
 
 def sum_kinds(values: Array) -> Array:
@@ -234,8 +248,10 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
     xp = array_namespace(tile.size)
     result = [tile.size[-1]]
     for level in reversed(range(tile.size.shape[0] - 1)):
-        shared = active.spatial[level + 1].any()
-        result.append(rounding.down(result[-1] * tile.size[level] / tile.across_size[level + 1]) if shared else result[-1])
+        part = result[-1]
+        if active.spatial[level + 1].any():
+            part = rounding.down(part * tile.size[level] / tile.across_size[level + 1])
+        result.append(part)
     return xp.stack(result[::-1])
 
 
@@ -247,38 +263,41 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     of its partition, and is filled from above with all but the first visit. `instances` [L, B]: used instances.
     """
     xp = array_namespace(tile.size)
-    active = active or all_active(nest)
-    levels, tensors = nest.keep.shape[:2]
-    zero, part, beyond = xp.zeros_like(tile.size[0, 0]), partitions(tile, rounding, active), kept_further_out(nest.keep)
-    cells: list[tuple[Array, Array, Array]] = []
-    for level in range(levels):
-        for t, written in enumerate(projection.read_write):
-            if not active.counted[level, t]:
-                cells.append((zero, zero, zero))
-                continue
-            keep, outer = nest.keep[level, t], level + 1 < levels
-            content = sum_kinds(tally.words[:, level, t])
-            peer = tally.links[level + 1, t] / instances[level] if outer else zero
-            share = received(raw, level + 1, t) * beyond[level][t] if outer else zero
-            if written:
-                reads = rounding.nearest(content + peer - part[level, t])
-                fills = rounding.nearest(share + peer - part[level, t] * beyond[level][t])
-                cells.append((reads * keep, fills * keep, rounding.nearest(content) * keep))
-            else:
-                cells.append((rounding.nearest(content + peer) * keep, rounding.down(share + peer) * keep, zero))
-    reads, fills, updates = (xp.reshape(xp.stack(values), tile.size.shape) for values in zip(*cells, strict=True))
+    part = partitions(tile, rounding, active or all_active(nest))
+    further = kept_further_out(nest.keep)
+    reads, fills, updates = [], [], []
+    for t, written in enumerate(projection.read_write):
+        content = sum_kinds(tally.words[:, :, t])
+        peer = from_outside(tally.links[:, t]) / instances
+        share = from_outside(received(raw, t)) * further[:, t]
+        if written:
+            reads.append(rounding.nearest(content + peer - part[:, t]))
+            fills.append(rounding.nearest(share + peer - part[:, t] * further[:, t]))
+            updates.append(rounding.nearest(content))
+        else:
+            reads.append(rounding.nearest(content + peer))
+            fills.append(rounding.down(share + peer))
+            updates.append(xp.zeros_like(content))
+    reads, fills, updates = (xp.stack(values, axis=1) * nest.keep for values in (reads, fills, updates))
     from_below = xp.where(xp.asarray(projection.read_write)[:, None], updates, reads)
     return Counts(reads, fills, updates, part, fills + from_below)
 
 
-def received(tally: Delivery, level: int, tensor: int) -> Array:
-    """Words of one data space that arrive at one receiver below a level, [B]."""
-    return sum_kinds(tally.words[:, level, tensor] * tally.multicast[:, level, tensor] / tally.fan[level])
+def received(tally: Delivery, tensor: int) -> Array:
+    """Words of one data space that arrive at one receiver below each boundary, [L, B]."""
+    return sum_kinds(tally.words[:, :, tensor] * tally.multicast[:, :, tensor] / tally.fan[:, 0])
 
 
-def kept_further_out(keep: Array) -> list[Array]:
-    """Whether some level further out keeps the data space, per level [T, B]."""
+def from_outside(values: Array) -> Array:
+    """What each level gets over the boundary above it, from values [L, B] per boundary below a level."""
+    xp = array_namespace(values)
+    return xp.concat([values[1:], xp.zeros_like(values[:1])])
+
+
+def kept_further_out(keep: Array) -> Array:
+    """Whether some level further out keeps the data space, [L, T, B]."""
+    xp = array_namespace(keep)
     result = [keep[-1] & ~keep[-1]]
     for level in reversed(range(1, keep.shape[0])):
         result.append(result[-1] | keep[level])
-    return result[::-1]
+    return xp.stack(result[::-1])

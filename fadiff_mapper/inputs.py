@@ -1,2 +1,138 @@
-from fadiff_mapper.load import *
-from fadiff_mapper.load import Spec, load
+"""From files (or one dict) to a `Spec`: everything that the input says about one layer on one design."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fadiff_mapper import bundled
+from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.constraints import Constraints
+from fadiff_mapper.spec.mapper import MapperOptions
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.arch import read_architecture
+from fadiff_mapper.spec.native.constraints import read_constraints
+from fadiff_mapper.spec.native.mapper import read_mapper
+from fadiff_mapper.spec.native.mapping import read_mapping
+from fadiff_mapper.spec.native.problem import read_problem
+from fadiff_mapper.spec.native.tables import read_tables
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import Tables, missing_actions
+from fadiff_mapper.spec.v04 import is_v04, to_native
+from fadiff_mapper.tree import Map, Where, plain, with_places
+from fadiff_mapper.yamlio import load_files
+
+ARCHITECTURE_KEYS = ("architecture", "arch")
+CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
+READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART")
+PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
+             "dumped_by_timeloop_front_end", "model", "_required_processors")
+REFUSED = {"sparse_optimizations": "sparse optimizations are not modelled",
+           "layout": "data layouts are not modelled",
+           "arch_space_sweep": "sweeps over architectures are not supported",
+           "arch_spec": "sweeps over architectures are not supported"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One problem on one architecture, with what else the input gave.
+
+    `literal` holds the sections as `timeloop-model` reads them (no expressions, no templates); `notes` are
+    sentences about what was understood but has no effect.
+    """
+
+    arch: Architecture
+    problem: Problem
+    constraints: Constraints
+    tables: Tables
+    mapping: Mapping | None = None
+    mapper: MapperOptions = MapperOptions()
+    literal: dict[str, Any] = field(default_factory=dict, repr=False)
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def load(*sources: str | os.PathLike[str] | AnyMapping[str, Any]) -> Spec:
+    """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
+
+    The architecture's energies come from the ERT in the input; else, for a bundled design, from the tables that
+    come with it; else they are Timeloop's built-in values (`Spec.tables.source` says which). Raises SpecError.
+    """
+    return read_spec(read_document(*sources), tuple(str(s) for s in sources if not isinstance(s, AnyMapping)))
+
+
+def read_document(*sources: str | os.PathLike[str] | AnyMapping[str, Any]) -> Map:
+    """The merged input as a tree with places, not yet interpreted."""
+    trees = [s for s in sources if isinstance(s, AnyMapping)]
+    if trees and len(sources) > 1:
+        raise SpecError("load: give either files or one dict, not both")
+    if trees:
+        document = with_places(dict(trees[0]), Where("input"))
+        assert isinstance(document, Map)
+        return document
+    if not sources:
+        raise SpecError("load: no input; accepted: YAML files or one dict")
+    return load_files([str(source) for source in sources])
+
+
+def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
+    """Interpret a merged document."""
+    if is_v04(document):
+        document = to_native(document)
+    _check_keys(document)
+    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
+    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
+    if missing:
+        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
+    assert arch_key is not None
+    arch = read_architecture(document[arch_key], document.at(arch_key), arch_key)
+    problem, literal_problem = read_problem(document["problem"], document.at("problem"))
+    tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), "ERT in the input")
+    if not tables.ert:
+        tables = bundled.tables_for(arch) or tables
+    constraints = _supported(read_constraints(document, arch.levels, [arch.fanout(i) for i in range(len(arch.levels))], problem))
+    options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
+    mapping = read_mapping(document["mapping"], document.at("mapping"), arch, problem) if document.get("mapping") else None
+    literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
+    literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
+    notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken" for what in missing_actions(arch, tables)]
+    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
+
+
+def refuse_missing_energies(spec: Spec) -> None:
+    """SpecError where the given ERT lacks an action that the architecture needs; the message names them."""
+    missing = missing_actions(spec.arch, spec.tables)
+    if missing:
+        place = listed(spec.files) if spec.files else "input"
+        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, update "
+                        "(or random_read, ...) for every memory and compute for the arithmetic, or --built-in-energies")
+
+
+def _supported(constraints: Constraints) -> Constraints:
+    """The constraints, or SpecError for one that the evaluation cannot honour."""
+    for level in constraints.levels:
+        for loops in (level.temporal, level.spatial):
+            if loops.no_reuse:
+                place = loops.sources.get("no_reuse", "constraints")
+                raise SpecError(f'{place}: "no_reuse" for {listed(sorted(loops.no_reuse))} is not supported: data '
+                                "spaces without reuse are not modelled")
+    return constraints
+
+
+def _check_keys(document: Map) -> None:
+    accepted = [*READ_KEYS, *PASSED_ON]
+    problems = []
+    for key in document:
+        if key in REFUSED and document[key]:
+            problems.append(f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}')
+        elif key not in accepted and key not in REFUSED:
+            problems.append(f'{document.at(key)}: unknown section "{key}"{nearest(str(key), accepted)}; '
+                            f"accepted: {listed(READ_KEYS)}")
+    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
+        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
+    if problems:
+        raise SpecError(*problems)

@@ -46,9 +46,13 @@ class Nest:
         return int(self.temporal.shape[-1])
 
     def take(self, rows: Any) -> Nest:
-        """The nests of some rows: a slice or an index array along the batch axis."""
-        return Nest(self.temporal[..., rows], self.spatial[..., rows], self.order[..., rows],
-                    self.keep[..., rows], self.on_y[..., rows], self.spatial_order[..., rows])
+        """The nests of some rows of a NumPy batch: a slice or an index array along the batch axis. Copied, so that
+        the rows of the result lie side by side in memory."""
+        def copied(array: Array) -> Array:
+            return np.ascontiguousarray(array[..., rows])
+
+        return Nest(copied(self.temporal), copied(self.spatial), copied(self.order), copied(self.keep),
+                    copied(self.on_y), copied(self.spatial_order))
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Active:
     temporal: np.ndarray
     spatial: np.ndarray
     counted: np.ndarray
+
+    def looping_levels(self) -> list[int]:
+        """Levels with temporal loops."""
+        return [int(level) for level in np.flatnonzero(self.temporal.any(axis=1))]
+
+    def spatial_dims(self) -> list[int]:
+        """Dimensions with spatial loops, at whatever level."""
+        return [int(d) for d in np.flatnonzero(self.spatial.any(axis=0))]
 
 
 def all_active(nest: Nest) -> Active:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
+from array_api_compat import array_namespace
 
 from fadiff_mapper.errors import FadiffError, listed, nearest
-from fadiff_mapper.evaluate import Scores
-from fadiff_mapper.smooth import SmoothEvaluation
+from fadiff_mapper.cost import outermost_accesses
+from fadiff_mapper.exact import Scores
+from fadiff_mapper.nest import Array
 from fadiff_mapper.spec.mapper import METRICS
+
+if TYPE_CHECKING:
+    from fadiff_mapper.smooth import SmoothEvaluation
 
 PRIORITY = 1e-6
 """A later metric decides between mappings whose earlier one differs by less than about this fraction."""
@@ -29,18 +35,18 @@ def check_metrics(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 def exact_value(scores: Scores, metrics: tuple[str, ...]) -> np.ndarray:
     """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority."""
-    quantities = {"edp": scores.cycles * scores.energy, "energy": scores.energy, "delay": scores.cycles,
-                  "last_level_accesses": scores.last_level_accesses}
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = sum(PRIORITY ** i * np.log(quantities[name]) for i, name in enumerate(metrics))
+        value = _weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics)
     result: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
     return result
 
 
-def smooth_value(found: SmoothEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
+def smooth_value(found: SmoothEvaluation, metrics: tuple[str, ...]) -> Array:
     """The same on the relaxed model, [B], differentiable."""
-    counts = found.counts
-    outermost = (counts.reads[-1] + counts.fills[-1] + counts.updates[-1]).sum(dim=0) * found.use.instances[-1]
-    quantities = {"edp": found.cost.cycles * found.cost.energy, "energy": found.cost.energy,
-                  "delay": found.cost.cycles, "last_level_accesses": outermost}
-    return torch.stack([PRIORITY ** i * torch.log(quantities[name]) for i, name in enumerate(metrics)]).sum(dim=0)
+    return _weighted(found.cost.cycles, found.cost.energy, outermost_accesses(found.counts, found.use), metrics)
+
+
+def _weighted(cycles: Array, energy: Array, outermost: Array, metrics: tuple[str, ...]) -> Array:
+    xp = array_namespace(cycles)
+    quantities = {"edp": cycles * energy, "energy": energy, "delay": cycles, "last_level_accesses": outermost}
+    return sum(PRIORITY ** i * xp.log(quantities[name]) for i, name in enumerate(metrics))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from fadiff_mapper.evaluate import Layer
+from fadiff_mapper.exact import Layer
 from fadiff_mapper.nest import Nest
 from fadiff_mapper.relax import Slots
 from fadiff_mapper.smooth import SmoothEvaluation

@@ -32,14 +32,26 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Everything that may be changed in one map space.
+class Shift:
+    """Moving a factor of one dimension from one loop to another.
 
-    shifts: (dimension index, from, to, factor, allowed at `from` after, allowed at `to` after)
-    orders: per level the candidate temporal orders, where there is more than one
+    divisors [N]; loses [N, N]: may `source`, having divisor i, give away divisor j; gains [N, N]: may `target`,
+    having divisor i, take divisor j.
     """
 
-    shifts: tuple[tuple[int, Loop, Loop, int, frozenset[int], frozenset[int]], ...]
+    dim: int
+    source: Loop
+    target: Loop
+    divisors: np.ndarray
+    loses: np.ndarray
+    gains: np.ndarray
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Everything that may be changed in one map space; `orders` are the candidates of a level, where it has several."""
+
+    shifts: tuple[Shift, ...]
     orders: dict[int, np.ndarray]
     keeps: tuple[tuple[int, int], ...]
     placed: tuple[int, ...]
@@ -47,16 +59,26 @@ class Moves:
 
 def moves_of(space: MapSpace, projection: Projection) -> Moves:
     """The moves that the constraints leave."""
-    shifts = []
-    for d, name in enumerate(space.problem.dimensions):
-        places = [(Loop(level, spatial), frozenset(loops.choices[name])) for level, here in enumerate(space.levels)
-                  for spatial, loops in ((True, here.spatial), (False, here.temporal)) if len(loops.choices[name]) > 1]
-        shifts += [(d, source, target, factor, before, after) for source, before in places for target, after in places
-                   if source != target for factor in divisors(space.problem.bounds[name])[1:]]
+    shifts = [shift for d in range(len(space.problem.dimensions)) for shift in _shifts(space, d)]
     orders = {level: temporal_orders(space, projection, level) for level in range(len(space.levels))}
     return Moves(tuple(shifts), {level: found for level, found in orders.items() if len(found) > 1},
                  tuple(open_keeps(space)),
                  tuple(level for level, here in enumerate(space.levels) if min(here.fanout) > 1))
+
+
+def _shifts(space: MapSpace, dim: int) -> list[Shift]:
+    name = space.problem.dimensions[dim]
+    values = np.array(divisors(space.problem.bounds[name]), dtype=np.float64)
+    places = [(Loop(level, spatial), np.isin(values, loops.choices[name])) for level, here in enumerate(space.levels)
+              for spatial, loops in ((True, here.spatial), (False, here.temporal)) if len(loops.choices[name]) > 1]
+    less, more = values[:, None] / values, values[:, None] * values
+    part = values > 1
+
+    def allowed(result: np.ndarray, choice: np.ndarray) -> np.ndarray:
+        permitted: np.ndarray = np.isin(result, values[choice]) & part
+        return permitted
+    return [Shift(dim, source, target, values, allowed(less, before), allowed(more, after))
+            for source, before in places for target, after in places if source != target]
 
 
 def _factors(nest: Nest, loop: Loop) -> np.ndarray:
@@ -66,21 +88,22 @@ def _factors(nest: Nest, loop: Loop) -> np.ndarray:
 
 def shifted(nest: Nest, moves: Moves) -> tuple[Nest, np.ndarray]:
     """All nests that come from moving one factor, and the row each came from."""
-    rows = []
-    for d, source, target, factor, before, after in moves.shifts:
-        have, get = _factors(nest, source)[d], _factors(nest, target)[d]
-        possible = (have % factor == 0) & np.isin(have // factor, list(before)) & np.isin(get * factor, list(after))
-        rows.append(np.flatnonzero(possible))
-    row = np.concatenate(rows)
-    temporal, spatial = nest.temporal[..., row].copy(), nest.spatial[..., row].copy()
+    found = []
+    for shift in moves.shifts:
+        have, get = (np.searchsorted(shift.divisors, _factors(nest, loop)[shift.dim])
+                     for loop in (shift.source, shift.target))
+        found.append(np.nonzero(shift.loses[have] & shift.gains[get]))
+    row = np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, _ in found)])
+    near = nest.take(row)
+    temporal, spatial = near.temporal.copy(), near.spatial.copy()
     start = 0
-    for found, (d, source, target, factor, _, _) in zip(rows, moves.shifts, strict=True):
-        stop = start + len(found)
-        for loop, scale in ((source, 1 / factor), (target, factor)):
+    for (rows, picks), shift in zip(found, moves.shifts, strict=True):
+        part = slice(start, start + len(rows))
+        for loop, scale in ((shift.source, 1 / shift.divisors[picks]), (shift.target, shift.divisors[picks])):
             table = spatial if loop.spatial else temporal
-            table[loop.level, d, start:stop] = np.rint(table[loop.level, d, start:stop] * scale)
-        start = stop
-    return replace(nest.take(row), temporal=temporal, spatial=spatial), row
+            table[loop.level, shift.dim, part] = np.rint(table[loop.level, shift.dim, part] * scale)
+        start = part.stop
+    return replace(near, temporal=temporal, spatial=spatial), row
 
 
 def rearranged(nest: Nest, space: MapSpace, moves: Moves, rng: np.random.Generator) -> tuple[Nest, np.ndarray]:
@@ -134,6 +157,19 @@ def refine(space: MapSpace, projection: Projection, start: Nest, value: Value, r
         best[rows] = values[better]
         active = rows
     return here, best
+
+
+def kicked(space: MapSpace, projection: Projection, nest: Nest, times: int, rng: np.random.Generator) -> Nest:
+    """Every row after some random factor moves, legal or not: a new start near a good mapping."""
+    moves = moves_of(space, projection)
+    for _ in range(times):
+        near, row = shifted(nest, moves)
+        if not len(row):
+            return nest
+        ranked = np.lexsort((rng.random(len(row)), row))
+        rows, first = np.unique(row[ranked], return_index=True)
+        nest = put(nest, rows, near.take(ranked[first]))
+    return nest
 
 
 def put(nest: Nest, rows: np.ndarray, new: Nest) -> Nest:

@@ -13,16 +13,18 @@ from fadiff_mapper.errors import FadiffError
 LOCK_NAME = ".fadiff.lock"
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path | str, files: Mapping[str, str]) -> None:
     """Write texts (file name -> content, UTF-8) into a folder, which is made where it does not exist.
 
     Every text is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
     no reader ever sees half a file. Raises FadiffError naming the folder or file and the reason.
     """
+    folder = Path(folder)
     _make(folder)
     for name in files:
-        _check_name(folder, name)
+        with _reported(folder / name):
+            _check_name(folder, name)
     partial = {name: folder / f".{name}.{os.getpid()}.partial" for name in files}
     try:
         for name, text in files.items():
@@ -52,12 +54,13 @@ def check_writable(folder: Path | str) -> None:
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path | str) -> Iterator[None]:
     """Hold a folder for one run; it is made where it does not exist.
 
     The lock belongs to the process, so that of a run that died does not bind. Raises FadiffError where another
     run holds the folder, or where it cannot be written to.
     """
+    folder = Path(folder)
     _make(folder)
     path = folder / LOCK_NAME
     with _reported(path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,12 @@ import numpy as np
 import torch
 
 from fadiff_mapper.choices import random_choices, temporal_orders
-from fadiff_mapper.evaluate import Layer, score
+from fadiff_mapper.exact import Layer, score
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest
 from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
 from fadiff_mapper.penalty import penalty
-from fadiff_mapper.refine import join, put, refine
+from fadiff_mapper.refine import join, kicked, put, refine
 from fadiff_mapper.relax import Choices, Slots, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import evaluate_smooth
 
@@ -32,14 +33,16 @@ class SearchOptions:
     seed: int = 0
     time_limit: float | None = None
     restarts: int = 48
-    steps: int = 80
-    reorder_every: int = 16
+    steps: int = 60
+    reorder_every: int = 12
     learning_rate: float = 0.12
     hot: float = 4.0
     cold: float = 0.05
     light: float = 1.0
     heavy: float = 8.0
     elites: int = 12
+    kicks: int = 4
+    patience: int = 4
     gradient: bool = True
     refinement: bool = True
     threads: int = 2
@@ -122,22 +125,57 @@ def search(layer: Layer, space: MapSpace, options: SearchOptions,
     state = Search(layer, options, on_progress)
     slots = slots_of(space)
     choices = random_choices(space, layer.projection, options.restarts, rng)
-    nests, values = _descend(state, space, slots, choices)
+    with _one_torch_thread():
+        nests, values = _descend(state, space, slots, choices)
     status = "descent ended"
     if options.refinement and not state.out_of_time():
-        nests, values = refine(space, layer.projection, _elites(nests, values, options.elites),
-                               lambda nest: state.value(nest, "refine"), rng, state.out_of_time)
-        status = "converged: no neighbour of the best mapping is better"
+        nests, values = _refine(state, space, _elites(nests, values, options.elites), rng)
+        status = "converged: neither a neighbour nor a descent from nearby is better than the best mapping"
     if state.out_of_time():
         status = f"out of time after {options.time_limit:g} s: the best mapping so far"
     row = int(values.argmin())
     return Found(nests.take([row]), float(values[row]), status, tuple(state.history), state.evaluations)
 
 
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """The tensors of a descent are small: threads would cost more than they bring. The caller's setting returns."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _refine(state: Search, space: MapSpace, start: Nest, rng: np.random.Generator) -> tuple[Nest, np.ndarray]:
+    """Local optima of the elites, then of random points near them, until `patience` rounds bring nothing better."""
+    options, projection = state.options, state.layer.projection
+
+    def descend(nest: Nest, stage: str) -> tuple[Nest, np.ndarray]:
+        return refine(space, projection, nest, lambda near: state.value(near, stage), rng, state.out_of_time)
+
+    nests, values = descend(start, "refine")
+    idle = 0
+    while idle < options.patience and not state.out_of_time():
+        before = values.min()
+        copies = nests.take(np.arange(options.elites) % nests.batch)
+        near, near_values = descend(kicked(space, projection, copies, options.kicks, rng), "explore")
+        both, both_values = join([nests, near]), np.concatenate([values, near_values])
+        best = _distinct(both_values)[:options.elites]
+        nests, values = both.take(best), both_values[best]
+        idle = 0 if values.min() < before - 1e-9 else idle + 1
+    return nests, values
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Rows of distinct value, best first."""
+    return np.unique(np.round(values, 9), return_index=True)[1]
+
+
 def _elites(nests: Nest, values: np.ndarray, count: int) -> Nest:
     """The best rows, one of each value."""
-    _, distinct = np.unique(np.round(values, 9), return_index=True)
-    return nests.take(distinct[:count])
+    return nests.take(_distinct(values)[:count])
 
 
 def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> tuple[Nest, np.ndarray]:
@@ -146,8 +184,10 @@ def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> 
     generator = torch.Generator().manual_seed(options.seed)
     theta = _first_theta(slots, options.restarts, generator).requires_grad_(True)
     adam = torch.optim.Adam([theta], lr=options.learning_rate)
-    best, values = None, np.full(options.restarts, np.inf)
-    for step in range(options.steps if options.gradient else 1):
+    quiet = torch.zeros((*theta.shape[:2], slots.divisor.shape[1], options.restarts), dtype=torch.float64)
+    drawn = best = decode(draw(slots, theta, quiet, options.cold), choices)
+    values = state.value(best, "start")
+    for step in range(options.steps if options.gradient else 0):
         ratio = step / max(options.steps - 1, 1)
         temperature = options.hot * (options.cold / options.hot) ** ratio
         weight = options.light * (options.heavy / options.light) ** ratio
@@ -155,21 +195,19 @@ def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> 
         drawn = decode(factors, choices)
         found = state.value(drawn, "descent")
         better = np.flatnonzero(found < values)
-        best = drawn if best is None else put(best, better, drawn.take(better))
+        best = put(best, better, drawn.take(better))
         values[better] = found[better]
-        if options.gradient:
-            nest = torch_nest(factors, choices)
-            smooth = evaluate_smooth(state.layer, nest)
-            loss = smooth_value(smooth, options.metrics) + weight * penalty(
-                state.layer, slots, theta, nest, smooth, space.constraints.min_parallelism)
-            adam.zero_grad()
-            loss.sum().backward()
-            adam.step()
+        nest = torch_nest(factors, choices)
+        smooth = evaluate_smooth(state.layer, nest)
+        loss = smooth_value(smooth, options.metrics) + weight * penalty(
+            state.layer, slots, theta, nest, smooth, space.constraints.min_parallelism)
+        adam.zero_grad()
+        loss.sum().backward()
+        adam.step()
         if (step + 1) % options.reorder_every == 0:
             choices = _best_orders(state, space, drawn, choices)
         if state.out_of_time():
             break
-    assert best is not None
     return best, values
 
 

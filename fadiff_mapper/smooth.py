@@ -14,7 +14,7 @@ import torch
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Usage, cost, usage
 from fadiff_mapper.counts import Counts, Rounding, Tiles
-from fadiff_mapper.evaluate import Layer
+from fadiff_mapper.exact import Layer
 from fadiff_mapper.nest import Nest
 
 
@@ -27,7 +27,7 @@ SMOOTH = Rounding(nearest=_same, down=_same, up=_same)
 
 @dataclass(frozen=True)
 class SmoothEvaluation:
-    """What the relaxed model says of a batch of nests; axes and units as in `evaluate.Evaluation`."""
+    """What the relaxed model says of a batch of nests; axes and units as in `exact.Evaluation`."""
 
     tile: Tiles
     use: Usage

@@ -3,134 +3,162 @@
 Receivers stand in a grid. Those that want the same words form a multicast group; a receiver whose words were at a
 neighbour in the previous call can take them over the link instead. The shared equations (`counts.delivery`) hold
 where receivers differ in unshared dimensions only; this module counts element by element.
+
+A tally is counted as rows (multicast, scatter, words, words times hops): receivers per group, how many such groups,
+what they are sent in all. It stands in ascending order of the first two and ends at a multicast of 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from fadiff_mapper.compiled import compiled
 from fadiff_mapper.counts import Delivery, Tiles
-from fadiff_mapper.nest import Nest, Projection
+from fadiff_mapper.grid import (
+    Fan,
+    Grid,
+    find_groups,
+    find_taken,
+    grid_of,
+    group_hops,
+    group_sizes,
+    groups_left,
+    most_receivers,
+    receivers,
+)
+from fadiff_mapper.nest import Active, Nest, Projection
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.windows import Walk, outer_loops, walk_points, walk_tiles
+from fadiff_mapper.windows import Batch, batch_of, coefficients, outer_loops, tile_extent, walk_points, walk_tiles
+
+Floats: TypeAlias = np.ndarray
+Bools: TypeAlias = np.ndarray
+
+MULTICAST, SCATTER, WORDS, HOP_WORDS = 0, 1, 2, 3
+"""Columns of a tally."""
+
+FIRST_KINDS = 4
+"""Kinds of transfer that there is room for at first; a batch with more is counted again with more room."""
 
 
-@dataclass(frozen=True)
-class Fan:
-    """One fan-out for one data space.
+@compiled
+def place(tally: Floats, multicast: int, scatter: int) -> int:
+    """The row of a kind in a tally [K, 4]; made where it belongs if it is new."""
+    at = 0
+    while 0 < tally[at, MULTICAST] < multicast or (tally[at, MULTICAST] == multicast and tally[at, SCATTER] < scatter):
+        at += 1
+    if tally[at, MULTICAST] == multicast and tally[at, SCATTER] == scatter:
+        return at
+    end = at
+    while tally[end, MULTICAST] > 0:
+        end += 1
+    for row in range(end, at, -1):
+        for column in range(4):
+            tally[row, column] = tally[row - 1, column]
+    tally[at, MULTICAST], tally[at, SCATTER], tally[at, WORDS], tally[at, HOP_WORDS] = multicast, scatter, 0.0, 0.0
+    return at
 
-    offsets [E, R]   where the words of each receiver lie, relative to the first; receivers are numbered along X
-                     first, X loops from the innermost
-    width, height    the grid: the hardware's fan-out, or what is mapped if that is more
+
+@compiled
+def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[int, int], words: float,
+             with_hops: bool) -> None:
+    """Adds to a tally a call that delivers `words` to every receiver that is not taken care of."""
+    sizes = group_sizes(grid, count, groups)
+    hops = group_hops(grid, count, groups, shape[0], shape[1]) if with_hops else np.zeros(groups)
+    for multicast in range(1, count + 1):
+        scatter, hop_sum = 0, 0.0
+        for g in range(groups):
+            if sizes[g] == multicast:
+                scatter += 1
+                hop_sum += hops[g]
+        if scatter > 0:
+            at = place(tally, multicast, scatter)
+            tally[at, WORDS] += scatter * words
+            tally[at, HOP_WORDS] += hop_sum * words
+
+
+@compiled
+def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], moves: Floats, plain: float,
+              repeated: Floats, loops: int, with_hops: bool) -> float:
+    """Counts all calls of a walk (see `walk_tiles`) into an empty tally; returns the words that go over links.
+
+    A call uses links only if that leaves fewer words to send.
     """
-
-    offsets: np.ndarray
-    width: int
-    height: int
-
-
-Tally = dict[tuple[int, int], tuple[float, float]]
-"""(multicast, scatter) -> (words, hops * words). Per word delivered to a receiver as built by `groups`."""
-
-
-def fan_out(nest: Nest, row: int, projection: Projection, arch: Architecture, tile: Tiles, level: int,
-            tensor: int) -> Fan:
-    """The grid of receivers below `level` in one row of the batch."""
-    spatial, on_y = nest.spatial[level, :, row], nest.on_y[level, :, row]
-    used = [int(d) for d in nest.spatial_order[level, :, row] if spatial[d] > 1]
-    loops = [d for d in used if not on_y[d]] + [d for d in used if on_y[d]]
-    mapped_x = int(np.prod([spatial[d] for d in loops if not on_y[d]]))
-    mapped_y = int(np.prod([spatial[d] for d in loops if on_y[d]]))
-    ranks = projection.ranks[tensor]
-    offsets = np.zeros((1, len(ranks)))
-    for d in loops:
-        step = np.array([sum(c for dim, c in rank if dim == d) for rank in ranks]) * tile.below[level, d, row]
-        offsets = (np.arange(spatial[d])[:, None, None] * step + offsets[None]).reshape(-1, len(ranks))
-    x, y = arch.fanout(level)
-    return Fan(offsets, max(x, mapped_x), max(y, mapped_y))
-
-
-def groups(fan: Fan, taken: np.ndarray) -> Tally:
-    """Multicast groups among the receivers that are not `taken` [E] care of, for one word per receiver.
-
-    Hops of a group: along X to its farthest member, and from the middle of each column it touches to its ends.
-    """
-    members = np.flatnonzero(~taken)
-    _, group = np.unique(fan.offsets[members], axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    sizes = np.bincount(group)
-    hops = _group_hops(fan, members, group, len(sizes))
-    return {(int(m), int((sizes == m).sum())): (float((sizes == m).sum()), float(hops[sizes == m].sum()))
-            for m in np.unique(sizes)}
-
-
-def _group_hops(fan: Fan, members: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
-    across, down, middle = members % fan.width, members // fan.width, (fan.height - 1) / 2
-    hops = np.zeros(count)
-    np.maximum.at(hops, group, across)
-    column = group * fan.width + across
-    columns, where = np.unique(column, return_inverse=True)
-    lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
-    np.minimum.at(lowest, where.reshape(-1), down)
-    np.maximum.at(highest, where.reshape(-1), down)
-    reach = np.maximum(middle - lowest, 0) + np.maximum(highest - middle, 0)
-    np.add.at(hops, columns // fan.width, reach)
-    return hops
-
-
-def linked(fan: Fan, move: np.ndarray) -> np.ndarray:
-    """[E]: receivers whose words a direct neighbour held in the previous call, `move` [R] earlier."""
-    count = len(fan.offsets)
-    element = np.arange(count)
-    across, down = element % fan.width, element // fan.width
-    result = np.zeros(count, dtype=bool)
-    for shift, there in ((-1, across > 0), (1, across < fan.width - 1),
-                         (-fan.width, down > 0), (fan.width, down < fan.height - 1)):
-        neighbour = element + shift
-        there = there & (neighbour >= 0) & (neighbour < count)
-        held = fan.offsets[np.where(there, neighbour, 0)]
-        result |= there & (held == fan.offsets + move).all(axis=1)
-    return result
-
-
-def tally(fan: Fan, walk: Walk, moves: np.ndarray, row: int, known: dict[bytes, tuple[Tally, int]]) -> tuple[Tally, float]:
-    """The tally of one row, and the words that go over links.
-
-    A call uses links only if that leaves fewer words to send. `moves` [S, R]: the jump of each loop. `known`
-    remembers the groups of this grid per jump (the empty key: without links).
-    """
-    if b"" not in known:
-        known[b""] = groups(fan, np.zeros(len(fan.offsets), dtype=bool)), 0
-    alone = known[b""][0]
-    result: Tally = {}
-    links = 0.0
-
-    def add(part: Tally, words: float) -> None:
-        for key, (count, hops) in part.items():
-            before = result.get(key, (0.0, 0.0))
-            result[key] = before[0] + count * words, before[1] + hops * words
-
-    unlinked = float(walk.plain[row])
-    for slot, move in enumerate(moves):
-        words = float(walk.repeated[slot, row])
-        if not words:
-            continue
-        key = move.tobytes()
-        if key not in known:
-            taken = linked(fan, move)
-            fewer = groups(fan, taken)
-            helps = sum(n for n, _ in fewer.values()) < sum(n for n, _ in alone.values())
-            known[key] = (fewer, int(taken.sum())) if helps else (alone, 0)
-        part, count = known[key]
-        if count:
-            add(part, words)
-            links += words * count
+    groups, links, unlinked = find_groups(grid, count), 0.0, plain
+    for s in range(loops):
+        taken = find_taken(grid, moves[s], count, shape[0], shape[1]) if repeated[s] > 0 else 0
+        if taken > 0 and groups_left(grid, count, groups) < groups:
+            add_call(tally, grid, count, groups, shape, repeated[s], with_hops)
+            links += repeated[s] * taken
         else:
-            unlinked += words
-    add(alone, unlinked)
-    return result, links
+            unlinked += repeated[s]
+    grid.taken[:] = False
+    add_call(tally, grid, count, groups, shape, unlinked, with_hops)
+    return links
+
+
+class Cell(NamedTuple):
+    """The tallies of one level and data space, [K, B], and the words over links, [B]; see `Delivery`."""
+
+    words: Floats
+    multicast: Floats
+    scatter: Floats
+    hop_words: Floats
+    links: Floats
+
+
+@compiled
+def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: int, width: int, height: int,
+               differing: Bools, with_hops: bool) -> int:
+    """Replaces the tallies of all rows in which receivers differ in one of the dimensions `differing` [D].
+
+    `width`, `height`: the fan-out of the hardware. Returns the most kinds of any row; where this is more than there
+    is room for, the row is left out.
+    """
+    slots, ranks, most = batch.order.shape[0] * batch.order.shape[1], len(coefficient), 1
+    bounds, moves, repeated, extent = np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks)
+    size = most_receivers(fan, level)
+    grid = grid_of(size, ranks)
+    tally = np.zeros(((slots + 1) * (int((2 * size) ** 0.5) + 1) + 1, 4))  # each call adds at most sqrt(2 E) kinds
+    for row in range(cell.links.shape[0]):
+        if not differs(fan.spatial, level, row, differing):
+            continue
+        x, y = receivers(grid, fan, batch, coefficient, level, row)
+        loops = outer_loops(batch, coefficient, level, row, bounds, moves)
+        if level > 0:
+            words = tile_extent(batch, coefficient, level, row, extent)
+            plain = walk_tiles(bounds, moves, loops, extent, words, repeated)
+        else:
+            plain = walk_points(bounds, loops, repeated)
+        links = count_row(tally, grid, x * y, (max(x, width), max(y, height)), moves, plain, repeated, loops, with_hops)
+        most = max(most, store(cell, row, tally, links))
+    return most
+
+
+@compiled
+def store(cell: Cell, row: int, tally: Floats, links: float) -> int:
+    """Moves a tally to its place, as far as there is room; returns how many kinds it has."""
+    cell.links[row] = links
+    cell.words[0, row] = 0.0
+    kind = 0
+    while tally[kind, MULTICAST] > 0:
+        if kind < len(cell.words):
+            cell.multicast[kind, row], cell.scatter[kind, row] = tally[kind, MULTICAST], tally[kind, SCATTER]
+            cell.words[kind, row], cell.hop_words[kind, row] = tally[kind, WORDS], tally[kind, HOP_WORDS]
+        tally[kind, MULTICAST] = 0.0
+        kind += 1
+    return kind
+
+
+@compiled
+def differs(spatial: Floats, level: int, row: int, differing: Bools) -> bool:
+    """Whether there is a spatial loop of one of these dimensions."""
+    found = False
+    for d in range(len(differing)):
+        found |= differing[d] and spatial[level, d, row] > 1
+    return found
 
 
 @dataclass(frozen=True)
@@ -138,57 +166,51 @@ class Spread:
     """A tally that was counted element by element, and the words times hops of each kind, [K, L, T, B]."""
 
     delivery: Delivery
-    hop_words: np.ndarray
+    hop_words: Floats
 
 
 def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, closed_form: Delivery,
-           everywhere: bool) -> Spread:
+           active: Active, with_hops: bool) -> Spread:
     """`counts.delivery` with the count by elements wherever the shared equations may not hold.
 
     That is below the innermost level (operands of neighbouring units may travel over links), and where receivers
-    differ in a dimension that shares a rank. `everywhere`: count every fan-out, for the sake of the hops.
+    differ in a dimension that shares a rank. `with_hops` counts every fan-out.
     """
-    found: dict[tuple[int, int, int], tuple[Tally, float]] = {}
-    for level in range(len(nest.temporal)):
-        for tensor in range(len(projection.ranks)):
-            rows = _rows_to_count(nest, projection, level, tensor, everywhere)
-            if not len(rows):
-                continue
-            part = nest.take(rows)
-            part_tile = Tiles(*(getattr(tile, name)[..., rows] for name in Tiles.__dataclass_fields__))
-            loops = outer_loops(part, projection, part_tile, level, tensor)
-            walk = walk_tiles(loops) if level else walk_points(loops)
-            grids: dict[bytes, tuple[Fan, dict[bytes, tuple[Tally, int]]]] = {}
-            for i, row in enumerate(rows):
-                key = b"".join(np.ascontiguousarray(a[level, :, i]).tobytes() for a in
-                               (part.spatial, part.on_y, part.spatial_order, part_tile.below))
-                if key not in grids:
-                    grids[key] = fan_out(part, i, projection, arch, part_tile, level, tensor), {}
-                fan, known = grids[key]
-                found[level, tensor, int(row)] = tally(fan, walk, loops.move[:, :, i], i, known)
-    return _merge(closed_form, found)
+    differing = {(level, tensor): _differing(projection, level, tensor, with_hops) & active.spatial[level]
+                 for level in range(len(nest.temporal)) for tensor in range(len(projection.ranks))}
+    cells = [cell for cell, dims in differing.items() if dims.any()]
+    if not cells:
+        return Spread(closed_form, np.zeros_like(closed_form.words))
+    batch, fan = batch_of(nest, tile), Fan(*map(np.ascontiguousarray, (nest.spatial, nest.on_y, nest.spatial_order)))
+    room, needed = 0, FIRST_KINDS
+    while needed > room:
+        room = needed
+        result = _with_room(closed_form, room)
+        for level, tensor in cells:
+            width, height = arch.fanout(level)
+            needed = max(needed, count_rows(_cell(result, level, tensor), batch, fan, coefficients(projection, tensor),
+                                            level, width, height, differing[level, tensor], with_hops))
+    return result
 
 
-def _rows_to_count(nest: Nest, projection: Projection, level: int, tensor: int, everywhere: bool) -> np.ndarray:
-    spread_out = nest.spatial[level] > 1
-    if everywhere or level == 0:
-        return np.flatnonzero(spread_out.any(axis=0))
-    shared = list(projection.shared_dims(tensor))
-    return np.flatnonzero(spread_out[shared].any(axis=0)) if shared else np.zeros(0, dtype=np.int64)
+def _differing(projection: Projection, level: int, tensor: int, everywhere: bool) -> Bools:
+    """[D]: dimensions whose spatial loops below a level the shared equations do not cover for a data space."""
+    result = np.full(projection.relevant.shape[1], everywhere or level == 0)
+    result[list(projection.shared_dims(tensor))] = True
+    return result
 
 
-def _merge(closed_form: Delivery, found: dict[tuple[int, int, int], tuple[Tally, float]]) -> Spread:
-    """The closed form with the counted tallies in place, kinds in ascending order of (multicast, scatter)."""
-    kinds = max((len(part) for part, _ in found.values()), default=1)
-    shape = (max(kinds, 1), *closed_form.links.shape)
-    words, hop_words, links = np.zeros(shape), np.zeros(shape), closed_form.links.copy()
-    multicast, scatter = np.ones(shape), np.ones(shape)
+def _cell(result: Spread, level: int, tensor: int) -> Cell:
+    """A view of what is counted for one level and data space."""
+    tally = result.delivery
+    words, multicast, scatter, hop_words = (
+        array[:, level, tensor] for array in (tally.words, tally.multicast, tally.scatter, result.hop_words))
+    return Cell(words, multicast, scatter, hop_words, tally.links[level, tensor])
+
+
+def _with_room(closed_form: Delivery, kinds: int) -> Spread:
+    """A copy of the tally with room for more kinds of transfer."""
+    shape = (kinds, *closed_form.links.shape)
+    words, multicast, scatter = np.zeros(shape), np.ones(shape), np.ones(shape)
     words[0], multicast[0], scatter[0] = closed_form.words[0], closed_form.multicast[0], closed_form.scatter[0]
-    for (level, tensor, row), (part, linked_words) in found.items():
-        at = level, tensor, row
-        words[(slice(None), *at)] = 0
-        links[at] = linked_words
-        for kind, key in enumerate(sorted(part)):
-            multicast[(kind, *at)], scatter[(kind, *at)] = key
-            words[(kind, *at)], hop_words[(kind, *at)] = part[key]
-    return Spread(Delivery(words, multicast, scatter, closed_form.fan, links), hop_words)
+    return Spread(Delivery(words, multicast, scatter, closed_form.fan, closed_form.links.copy()), np.zeros(shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.evaluate import Evaluation, Layer
+from fadiff_mapper.exact import Evaluation, Layer
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,24 @@ remembers where it was and its last step v. A call that moves it by m delivers
     the new words only   where v is unset (then v = m) or m = v
     the whole tile       where m differs from v (then v is unset)
 
-Where only one loop moves a window, the closed form in `counts.demand` says the same. Here is the general case: the
-calls form the sequence S(l) = S(l - 1), step of loop l, S(l - 1) with weight n - 1, and a tile can be in few states,
-so that S(l) as a function of the state is put together loop by loop, for all mappings of a batch at once.
+Where only one loop moves a window, the closed form in `counts.demand` says the same. Here is the general case. The
+calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). A tile can be in few
+states, so it is enough to know the state in which each S(l) leaves the tile and how often each S(l) is entered in
+each state. The functions here are compiled and work on one mapping; `exact_demand` runs them over a batch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from fadiff_mapper.compiled import compiled
 from fadiff_mapper.counts import Tiles
-from fadiff_mapper.nest import Nest, Projection
+from fadiff_mapper.nest import Active, Nest, Projection
 
 Floats: TypeAlias = np.ndarray
+Ints: TypeAlias = np.ndarray
 
 # A state is 3 * step + last. `step` says what v is: unset, the step of the innermost moving loop, or another one.
 UNSET, INNERMOST, OTHER = 0, 1, 2
@@ -33,139 +35,186 @@ STATES = 9
 START = 3 * UNSET + WHOLE
 
 
-@dataclass(frozen=True)
-class OuterLoops:
-    """The temporal loops outside one boundary for one data space, innermost first.
+class Batch(NamedTuple):
+    """The arrays of a batch, [L, D, B], laid out for compiled code; see `Nest` and `Tiles`."""
 
-    bounds [S, B]      iterations
-    step   [S, R, B]   how far one iteration moves the tile in each rank
-    move   [S, R, B]   how far the tile jumps when the loop advances and the loops inside start again
-    extent [R, B]      the tile's extent in each rank
-    """
-
-    bounds: Floats
-    step: Floats
-    move: Floats
-    extent: Floats
+    temporal: Floats
+    order: Ints
+    across: Floats
+    below: Floats
 
 
-def outer_loops(nest: Nest, projection: Projection, tile: Tiles, level: int, tensor: int) -> OuterLoops:
-    """The loops of `level` and further out, without those that are 1 in the whole batch."""
-    dims = nest.temporal.shape[1]
-    bounds, points, dim_of = (
-        np.concatenate([np.take_along_axis(source[at], nest.order[at], axis=0) for at in range(level, len(source))])
-        for source in (nest.temporal, tile.across, np.broadcast_to(np.arange(dims)[:, None], nest.temporal.shape)))
-    used = (bounds > 1).any(axis=1)
-    bounds, points, dim_of = bounds[used], points[used], dim_of[used]
+def batch_of(nest: Nest, tile: Tiles) -> Batch:
+    return Batch(*map(np.ascontiguousarray, (nest.temporal, nest.order, tile.across, tile.below)))
+
+
+def coefficients(projection: Projection, tensor: int) -> Floats:
+    """How far one point of each dimension moves each rank of a data space, [R, D]."""
     ranks = projection.ranks[tensor]
-    step = np.zeros((len(bounds), len(ranks), nest.batch))
-    extent = np.ones((len(ranks), nest.batch))
+    result = np.zeros((len(ranks), projection.relevant.shape[1]))
     for r, rank in enumerate(ranks):
         for d, coefficient in rank:
-            step[:, r] += coefficient * points * (dim_of == d)
-            extent[r] += coefficient * (tile.below[level, d] - 1)
-    running = step * (bounds > 1)[:, None]
-    before = np.cumsum(running, axis=0) - running
-    return OuterLoops(bounds, step, step - before, extent)
-
-
-def several_move_one_rank(nest: Nest, projection: Projection, level: int, tensor: int) -> np.ndarray:
-    """[B]: whether at least two loops outside move the same summed rank, so that the closed form may not hold."""
-    result = np.zeros(nest.batch, dtype=bool)
-    active = (nest.temporal[level:] > 1).sum(axis=0)
-    for rank in projection.ranks[tensor]:
-        if len(rank) > 1:
-            result |= active[[d for d, _ in rank]].sum(axis=0) > 1
+            result[r, d] += coefficient
     return result
 
 
-@dataclass(frozen=True)
-class Walk:
-    """Words delivered to one receiver: [B] without a chance of links, and [S, B] by calls that repeat the shape
-    of the previous one after a step of loop s (whose `move` tells which neighbour held those words)."""
+@compiled
+def outer_loops(batch: Batch, coefficient: Floats, level: int, row: int, bounds: Floats, moves: Floats) -> int:
+    """The temporal loops of `level` and further out that have more than one iteration; returns how many.
 
-    plain: Floats
-    repeated: Floats
-
-    @property
-    def total(self) -> Floats:
-        total: Floats = self.plain + self.repeated.sum(axis=0)
-        return total
-
-
-def walk_points(loops: OuterLoops) -> Walk:
-    """The walk below the innermost level: every iteration asks for one word, held over or not."""
-    outside = np.cumprod(loops.bounds[::-1], axis=0)[::-1] / loops.bounds
-    return Walk(np.ones(loops.extent.shape[1]), (loops.bounds - 1) * outside)
-
-
-def walk_tiles(loops: OuterLoops) -> Walk:
-    """The walk of a tile through all outer loops."""
-    slots, batch = loops.bounds.shape
-    size = loops.extent.prod(axis=0)
-    active = loops.bounds > 1
-    moving = active & (loops.move != 0).any(axis=1)
-    innermost = np.where(moving.any(axis=0), moving.argmax(axis=0), 0) if slots else None
-    following = np.repeat(np.arange(STATES)[:, None], batch, axis=1)
-    plain, repeated = np.zeros((STATES, batch)), np.zeros((STATES, slots, batch))
-    for slot in range(slots):
-        assert innermost is not None
-        same = (loops.move[slot] == loops.move[innermost, :, np.arange(batch)].T).all(axis=0)
-        step = _step(size, _fresh(loops, slot, size), moving[slot], same)
-        epochs = np.where(active[slot], loops.bounds[slot] - 1, 0)
-        after = np.take_along_axis(step.following, following, axis=0)
-        again = np.take_along_axis(repeated, after[:, None], axis=0)
-        step_repeated = np.take_along_axis(step.repeated, following, axis=0)
-        plain = plain + epochs * (np.take_along_axis(step.plain, following, axis=0)
-                                  + np.take_along_axis(plain, after, axis=0))
-        repeated = repeated + epochs * again
-        repeated[:, slot] += epochs * step_repeated
-        following = np.where(active[slot], np.take_along_axis(following, after, axis=0), following)
-    return Walk(size + plain[START], repeated[START])
+    Fills in, innermost loop first, `bounds` [S] (iterations) and `moves` [S, R]: how far the tile jumps in each rank
+    when the loop advances and the loops inside it, which stood at iteration 1, start again.
+    """
+    ranks = len(coefficient)
+    travelled = np.zeros(ranks)
+    count = 0
+    for at in range(level, len(batch.temporal)):
+        for slot in range(batch.order.shape[1]):
+            d = batch.order[at, slot, row]
+            if batch.temporal[at, d, row] <= 1:
+                continue
+            bounds[count] = batch.temporal[at, d, row]
+            for r in range(ranks):
+                step = coefficient[r, d] * batch.across[at, d, row]
+                moves[count, r] = step - travelled[r]
+                travelled[r] += step
+            count += 1
+    return count
 
 
-def _fresh(loops: OuterLoops, slot: int, size: Floats) -> Floats:
-    """Words of the tile that were not there before the move of loop `slot`, [B]."""
-    overlap = np.maximum(loops.extent - np.abs(loops.move[slot]), 0).prod(axis=0)
-    fresh: Floats = size - overlap
-    return fresh
+@compiled
+def tile_extent(batch: Batch, coefficient: Floats, level: int, row: int, extent: Floats) -> float:
+    """Fills in the extent [R] of the tile below a boundary in every rank; returns its words."""
+    words = 1.0
+    for r in range(len(coefficient)):
+        extent[r] = 1.0
+        for d in range(coefficient.shape[1]):
+            extent[r] += coefficient[r, d] * (batch.below[level, d, row] - 1)
+        words *= extent[r]
+    return words
 
 
-@dataclass(frozen=True)
-class _Step:
-    following: np.ndarray
-    plain: Floats
-    repeated: Floats
+@compiled
+def same(a: Floats, b: Floats) -> bool:
+    """Whether two vectors are equal."""
+    equal = True
+    for r in range(len(a)):
+        equal &= a[r] == b[r]
+    return equal
 
 
-def _step(size: Floats, fresh: Floats, moving: np.ndarray, same: np.ndarray) -> _Step:
-    """One call after a step, for every state: the next state, and the words it delivers, [STATES, B]."""
-    batch = len(size)
-    following = np.zeros((STATES, batch), dtype=np.int64)
-    plain, repeated = np.zeros((STATES, batch)), np.zeros((STATES, batch))
+@compiled
+def new_words(extent: Floats, move: Floats) -> float:
+    """Words of a tile that were not there before it moved."""
+    whole, overlap = 1.0, 1.0
+    for r in range(len(extent)):
+        whole *= extent[r]
+        overlap *= max(extent[r] - abs(move[r]), 0.0)
+    return whole - overlap
+
+
+@compiled
+def call(state: int, moving: bool, innermost: bool, fresh: float, size: float) -> tuple[int, float, bool]:
+    """One call after a step: the next state, the words delivered, and whether the call before delivered that shape.
+
+    `moving`: whether the step moves the tile; `innermost`: whether by the step of the innermost moving loop.
+    """
+    v, last = state // 3, state % 3
+    if not moving:
+        return 3 * v + NOTHING, 0.0, False
+    subtracts = v == UNSET or (v == INNERMOST and innermost)
+    words = fresh if subtracts else size
+    shape = WHOLE if words == size else PART if innermost else NOTHING
+    v = UNSET if not subtracts else INNERMOST if innermost else OTHER
+    return 3 * v + shape, words, shape == last and last != NOTHING
+
+
+@compiled
+def walk_points(bounds: Floats, count: int, repeated: Floats) -> float:
+    """The walk below the innermost level: every iteration asks for one word, held over or not. As `walk_tiles`."""
+    outside = 1.0
+    for s in range(count - 1, -1, -1):
+        repeated[s] = (bounds[s] - 1) * outside
+        outside *= bounds[s]
+    return 1.0
+
+
+@compiled
+def walk_tiles(bounds: Floats, moves: Floats, count: int, extent: Floats, size: float, repeated: Floats) -> float:
+    """Words delivered to one receiver, for loops as `outer_loops` gives them.
+
+    `repeated` [S] is filled with the words of calls that repeat the shape of the call before after a step of loop s
+    (whose move tells which neighbour held those words); all other words are returned.
+    """
+    moving, alike, fresh = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_), np.zeros(count)
+    first = count                                                # the innermost loop that moves the tile
+    for s in range(count):
+        repeated[s] = 0.0
+        for move in moves[s]:
+            moving[s] |= move != 0
+        if moving[s] and first == count:
+            first = s
+        alike[s] = first < count and same(moves[s], moves[first])
+        fresh[s] = new_words(extent, moves[s])
+    after = np.zeros((count + 1, STATES), dtype=np.int64)        # state that S(l - 1) leaves behind, by state before
     for state in range(STATES):
-        v, last = divmod(state, 3)
-        subtract = np.full(batch, True) if v == UNSET else same if v == INNERMOST else np.full(batch, False)
-        words = np.where(subtract, fresh, size)
-        whole = words == size
-        shape = np.where(whole, WHOLE, np.where(same, PART, NOTHING))
-        repeats = (shape == last) & (last != NOTHING)
-        step = np.where(subtract, np.where(same, INNERMOST, OTHER), UNSET)
-        following[state] = np.where(moving, 3 * step + shape, 3 * v + NOTHING)
-        repeated[state] = np.where(moving & repeats, words, 0)
-        plain[state] = np.where(moving & ~repeats, words, 0)
-    return _Step(following, plain, repeated)
+        after[0, state] = state
+    for s in range(count):
+        for state in range(STATES):
+            stepped = call(after[s, state], moving[s], alike[s], fresh[s], size)[0]
+            after[s + 1, state] = after[s, stepped]
+    entered = np.zeros((count + 1, STATES))                      # how often S(l - 1) is entered, by state
+    entered[count, START] = 1.0
+    plain = size
+    for s in range(count - 1, -1, -1):
+        for state in range(STATES):
+            times = entered[s + 1, state] * (bounds[s] - 1)
+            entered[s, state] += entered[s + 1, state]
+            if times > 0:
+                stepped, words, repeats = call(after[s, state], moving[s], alike[s], fresh[s], size)
+                entered[s, stepped] += times
+                repeated[s] += times * words if repeats else 0.0
+                plain += 0.0 if repeats else times * words
+    return plain
 
 
-def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats) -> Floats:
-    """`counts.demand` with the walk in place of the closed form where several loops move one window, [L, T, B]."""
-    result = closed_form.copy()
+@compiled
+def several_move_one_rank(batch: Batch, coefficient: Floats, level: int, row: int) -> bool:
+    """Whether at least two loops outside move the same summed rank, so that the closed form may not hold."""
+    for r in range(len(coefficient)):
+        loops, terms = 0, 0
+        for d in range(coefficient.shape[1]):
+            if coefficient[r, d] != 0:
+                terms += 1
+                for at in range(level, len(batch.temporal)):
+                    loops += batch.temporal[at, d, row] > 1
+        if loops > 1 and terms > 1:
+            return True
+    return False
+
+
+@compiled
+def walk_rows(batch: Batch, coefficient: Floats, level: int, words: Floats) -> None:
+    """Replaces `words` [B], the closed form for one boundary and data space, where it may not hold."""
+    slots, ranks = batch.order.shape[0] * batch.order.shape[1], len(coefficient)
+    bounds, moves, repeated, extent = np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks)
+    for row in range(len(words)):
+        if several_move_one_rank(batch, coefficient, level, row):
+            count = outer_loops(batch, coefficient, level, row, bounds, moves)
+            size = tile_extent(batch, coefficient, level, row, extent)
+            words[row] = walk_tiles(bounds, moves, count, extent, size, repeated)
+            for s in range(count):
+                words[row] += repeated[s]
+
+
+def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active) -> Floats:
+    """`counts.demand` with the walk in place of the closed form where several loops move one window, [L, T, B].
+
+    Boundaries below which no row keeps the data space are left alone.
+    """
+    result, batch = closed_form.copy(), batch_of(nest, tile)
     for tensor, windowed in enumerate(projection.windowed):
-        for level in range(1, len(nest.temporal)) if windowed else ():
-            rows = np.flatnonzero(several_move_one_rank(nest, projection, level, tensor)
-                                  & nest.keep[level - 1, tensor])
-            if len(rows):
-                part = Tiles(*(getattr(tile, name)[..., rows] for name in Tiles.__dataclass_fields__))
-                result[level, tensor, rows] = walk_tiles(
-                    outer_loops(nest.take(rows), projection, part, level, tensor)).total
+        for level in range(1, len(result)) if windowed else ():
+            if active.counted[level - 1, tensor]:
+                walk_rows(batch, coefficients(projection, tensor), level, result[level, tensor])
     return result

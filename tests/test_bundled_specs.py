@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fadiff_mapper.evaluate import prepare, score
-from fadiff_mapper.load import load
+from fadiff_mapper.exact import prepare, score
+from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.nest import pack
 

@@ -73,6 +73,8 @@ class Arithmetic:
     mesh_x: int
     mesh_y: int
     word_bits: int
+    energy: float | None = None
+    """pJ per operation where no ERT says otherwise; None is Timeloop's built-in value."""
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,9 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
 
 
 def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
-    """pJ per multiply-accumulate, and whether it is Timeloop's built-in value."""
+    """pJ per multiply-accumulate, and whether it is Timeloop's built-in value: ERT, else its attribute, else that."""
     found = _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    found = arithmetic.energy if found is None else found
     return (found, False) if found is not None else ((arithmetic.word_bits / 16) ** 2, True)
 
 

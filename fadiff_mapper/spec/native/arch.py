@@ -212,7 +212,7 @@ def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Wh
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
     word_bits = reader.take(("word_bits", "datawidth"), integer(1), 16)
-    return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits)
+    return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, reader.take("energy", number(0), None))
 
 
 def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where) -> StorageLevel:
@@ -243,7 +243,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         shared_bandwidth=reader.take("shared_bandwidth", bandwidth, None),
         bandwidth_scale={str(key): number(0)(value, scale.at(key)) for key, value in scale.items()},
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
-        addr_gen_energy=reader.take("addr_gen_energy", number(), 0.0),
+        addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
         network=_network(reader, kind, word_bits))
 
@@ -271,8 +271,11 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
 
 
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
-    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; only DRAM may have none."""
-    given = {key: reader.take(key, integer(0), None)
+    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; only DRAM may have none.
+
+    `entries: 0` is how old specs write a level that only stands for a fan-out; a depth of 0 is a mistake.
+    """
+    given = {key: reader.take(key, integer(0 if key == "entries" else 1), None)
              for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
     found = [key for key, value in given.items() if value is not None]
     if len(found) > 1 and "sizeKB" in found:

@@ -1,0 +1,123 @@
+"""Hypothesis strategies: tiny architectures, problems, and mappings of one onto the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mapping of a problem onto an architecture."""
+
+    arch: Architecture
+    problem: Problem
+    mapping: Mapping
+
+
+def dataspace(name: str, *ranks: str, read_write: bool = False) -> DataSpace:
+    """`dataspace("Inputs", "C", "2P+R")`: one text per rank, terms with a leading coefficient."""
+    def term(text: str) -> Term:
+        dimension = text.lstrip("0123456789")
+        return Term(dimension, int(text.removesuffix(dimension) or 1))
+    return DataSpace(name, tuple(tuple(map(term, rank.split("+"))) for rank in ranks), read_write)
+
+
+MATMUL = (dataspace("A", "M", "K"), dataspace("B", "K", "N"), dataspace("Z", "M", "N", read_write=True))
+FOUR_SPACES = (dataspace("A", "M", "K"), dataspace("B", "K", "N"), dataspace("Mask", "M", "N"),
+               dataspace("Z", "M", "N", read_write=True))
+CONV_1D = (dataspace("Weights", "K", "C", "R"), dataspace("Inputs", "C", "P+R"),
+           dataspace("Outputs", "K", "P", read_write=True))
+STRIDED = (dataspace("Weights", "C", "R", "S"), dataspace("Inputs", "C", "2P+R", "3Q+2S"),
+           dataspace("Outputs", "P", "Q", read_write=True))
+TWO_RANKS = (dataspace("Weights", "K", "R"), dataspace("Inputs", "P+R", "2P+R+S"),
+             dataspace("Outputs", "K", "P", read_write=True))
+
+UNSHARED = {"matmul": MATMUL, "four_spaces": FOUR_SPACES}
+"""Problems in which no rank is a sum of dimensions."""
+SHAPES = UNSHARED | {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+
+
+@st.composite
+def architectures(draw: DrawFn) -> Architecture:
+    """One to three unlimited memories above an array, with fan-outs of up to 4 x 3 and 24 units at most."""
+    bandwidth = st.sampled_from([None, 0.5, 1.25, 3.0])
+    levels: list[StorageLevel] = []
+    x = y = 1
+    for i in reversed(range(draw(st.integers(1, 3)))):
+        levels.insert(0, StorageLevel(
+            f"L{i}", "SRAM", x * y, x, y, word_bits=8, block_size=1, cluster_size=1, size=None,
+            read_bandwidth=draw(bandwidth), write_bandwidth=draw(bandwidth), shared_bandwidth=draw(bandwidth),
+            network=Network(8, reduction_supported=draw(st.booleans()))))
+        wide, high = draw(st.sampled_from([(1, 1), (2, 1), (4, 1), (1, 3), (2, 2), (4, 3)]))
+        if x * y * wide * high <= 24:
+            x, y = x * wide, y * high
+    return Architecture("tiny", tuple(levels), Arithmetic("MAC", "mac", x * y, x, y, word_bits=8))
+
+
+@st.composite
+def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, loops: int = 6) -> Case:
+    """Any mapping with at most `loops` loops of bound 2 or 3, any order, any axis, any bypass.
+
+    The problem's bounds are what the loops multiply to. Every data space is kept somewhere.
+    """
+    arch = draw(architectures())
+    shapes = SHAPES if shapes is None else shapes
+    spaces = shapes[draw(st.sampled_from(sorted(shapes)))]
+    names = tuple(sorted({name for space in spaces for name in space.dimensions}))
+    slots = [(level, "temporal") for level in range(len(arch.levels))]
+    slots += [(level, axis) for level in range(len(arch.levels)) for axis, width in zip("XY", arch.fanout(level), strict=True)
+              if width > 1]
+    chosen = draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(slots), st.integers(2, 3)), max_size=loops))
+    levels = tuple(draw(level_mappings(arch, level, names, spaces, [(name, where, bound) for name, (at, where), bound in chosen
+                                                                    if at == level])) for level in range(len(arch.levels)))
+    bounds = dict.fromkeys(names, 1)
+    for level in levels:
+        bounds = {name: bounds[name] * level.temporal[name] * level.spatial[name] for name in names}
+    nowhere = {space.name for space in spaces} - {name for level in levels for name in level.keep}
+    levels = (*levels[:-1], replace(levels[-1], keep=levels[-1].keep | nowhere))
+    return Case(arch, Problem("tiny", bounds, spaces), Mapping(levels))
+
+
+@st.composite
+def level_mappings(draw: DrawFn, arch: Architecture, level: int, names: tuple[str, ...], spaces: tuple[DataSpace, ...],
+                   loops: list[tuple[str, str, int]]) -> LevelMapping:
+    """The loops of one level as (dimension, "temporal" | "X" | "Y", bound); those that do not fit are left out."""
+    temporal, spatial = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
+    axis = {name: draw(st.sampled_from("XY")) for name in names}
+    room = dict(zip("XY", arch.fanout(level), strict=True))
+    taken: set[str] = set()
+    for name, where, bound in loops:
+        if where == "temporal":
+            temporal[name] *= bound
+        elif bound <= room[where] and (name not in taken or axis[name] == where):
+            spatial[name] *= bound
+            room[where] //= bound
+            axis[name] = where
+            taken.add(name)
+    order = draw(st.permutations(names))
+    spatial_order = sorted(draw(st.permutations(names)), key=lambda name: axis[name])
+    keep = frozenset(space.name for space in spaces if draw(st.integers(0, 3)))
+    return LevelMapping(temporal, tuple(order), spatial, tuple(spatial_order), sum(axis[name] == "X" for name in names), keep)
+
+
+def batches(size: int = 5) -> SearchStrategy[list[Case]]:
+    """Several mappings of one problem onto one architecture: one mapping, with its levels' orders turned about."""
+    @st.composite
+    def build(draw: DrawFn) -> list[Case]:
+        case = draw(cases())
+        found = [case]
+        for _ in range(draw(st.integers(1, size - 1))):
+            levels = [replace(level, order=tuple(draw(st.permutations(level.order)))) for level in case.mapping.levels]
+            swap = draw(st.permutations(range(len(levels))))
+            levels = [replace(level, temporal=case.mapping.levels[other].temporal)
+                      for level, other in zip(levels, swap, strict=True)]
+            found.append(replace(case, mapping=Mapping(tuple(levels))))
+        return found
+    return build()

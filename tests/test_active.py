@@ -1,0 +1,40 @@
+"""What no row of a batch makes use of is left out of the array work; that changes no result."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from strategies import Case, batches
+
+from fadiff_mapper.counts import delivery, demand, tiles
+from fadiff_mapper.exact import evaluate_nest, prepare, score
+from fadiff_mapper.nest import active_parts, pack, project
+from fadiff_mapper.spec.tables import Tables
+
+
+@given(batches())
+@settings(max_examples=100, deadline=None)
+def test_tiles_and_closed_forms(several: list[Case]) -> None:
+    problem = several[0].problem
+    nest, projection = pack([case.mapping for case in several], problem), project(problem)
+    active = active_parts(nest)
+    everything, used = tiles(nest, projection), tiles(nest, projection, active)
+    for name in ("below", "across", "size", "below_size", "across_size"):
+        np.testing.assert_array_equal(getattr(used, name), getattr(everything, name))
+    wanted, asked = demand(nest, projection, everything), demand(nest, projection, used, active)
+    served = np.concatenate([np.ones_like(active.counted[:1]), active.counted[:-1]])  # what lies below is kept
+    np.testing.assert_array_equal(asked[served], wanted[served])
+    for name in ("words", "multicast", "scatter", "fan"):
+        np.testing.assert_array_equal(getattr(delivery(nest, projection, wanted, active), name),
+                                      getattr(delivery(nest, projection, wanted), name))
+
+
+@given(batches())
+@settings(max_examples=100, deadline=None)
+def test_a_score_is_what_the_full_evaluation_says(several: list[Case]) -> None:
+    layer = prepare(several[0].arch, several[0].problem, Tables())
+    nest = pack([case.mapping for case in several], several[0].problem)
+    quick, full = score(layer, nest, threads=2), evaluate_nest(layer, nest, details=True)
+    np.testing.assert_array_equal(quick.legal, full.legal)
+    np.testing.assert_array_equal(quick.cycles[full.legal], full.cycles[full.legal])
+    np.testing.assert_array_equal(quick.energy[full.legal], full.energy[full.legal])

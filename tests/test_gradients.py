@@ -1,0 +1,239 @@
+"""Derivatives: of the shared equations and the penalties they are exact, through the draw they are eq. (3)'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fadiff_mapper import bundled
+from fadiff_mapper.choices import random_choices
+from fadiff_mapper.exact import Layer, prepare
+from fadiff_mapper.inputs import load
+from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
+from fadiff_mapper.nest import Nest, unpack
+from fadiff_mapper.penalty import capacity, parallelism, spatial, validity
+from fadiff_mapper.relax import ALPHA, Choices, Factors, Slots, decode, draw, gumbel, slots_of, theta_of, torch_nest
+from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+
+DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
+BATCH = 3
+
+
+@dataclass(frozen=True)
+class Setting:
+    layer: Layer
+    space: MapSpace
+    slots: Slots
+    choices: Choices
+
+
+@cache
+def setting(design: str) -> Setting:
+    """A strided convolution on a bundled design, with random loop orders."""
+    strides = {"problem": {"instance": {"C": 16, "M": 24, "N": 2, "P": 12, "Q": 10, "R": 3, "S": 5, "Wstride": 2, "Hstride": 1}}}
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+    spec = load({**spec.literal, "problem": {**spec.literal["problem"], **strides["problem"]}})
+    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    return Setting(layer, space, slots_of(space), random_choices(space, layer.projection, BATCH, np.random.default_rng(5)))
+
+
+def between(seed: int, *shape: int) -> torch.Tensor:
+    """Numbers from 1.1 to 2.9, none of them whole."""
+    generator = torch.Generator().manual_seed(seed)
+    return 1.1 + 1.8 * torch.rand(shape, generator=generator, dtype=torch.float64)
+
+
+def nest_of(here: Setting, temporal: torch.Tensor, spread: torch.Tensor) -> Nest:
+    return torch_nest(Factors(temporal, spread), here.choices)
+
+
+def factors(here: Setting, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = here.choices.order.shape
+    return between(seed, *shape).requires_grad_(True), between(seed + 1, *shape).requires_grad_(True)
+
+
+def derivatives_hold(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+                     *inputs: torch.Tensor) -> bool:
+    """Autograd against central differences, on the logarithm of each value: relative, whatever its size."""
+    return torch.autograd.gradcheck(lambda *x: torch.log(function(*x)), inputs, eps=1e-6, atol=1e-6, rtol=1e-4)
+
+
+QUANTITIES: dict[str, Callable[[SmoothEvaluation], torch.Tensor]] = {
+    "tiles": lambda found: found.tile.size,
+    "instances": lambda found: found.use.instances,
+    "updates": lambda found: found.counts.updates[found.counts.updates > 0],
+    "reads": lambda found: found.counts.reads[found.counts.reads > 0],
+    "fills": lambda found: found.counts.fills[found.counts.fills > 0],
+    "cycles": lambda found: found.cost.cycles,
+    "energy": lambda found: found.cost.energy,
+}
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_shared_equations_have_exact_derivatives(design: str, quantity: str) -> None:
+    here = setting(design)
+
+    def function(temporal: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+        return QUANTITIES[quantity](evaluate_smooth(here.layer, nest_of(here, temporal, spread)))
+
+    assert derivatives_hold(function, *factors(here, seed=len(design)))
+
+
+PENALTIES: dict[str, Callable[[Setting, Nest, SmoothEvaluation], torch.Tensor]] = {
+    "spatial": lambda here, nest, found: spatial(here.layer, found),
+    "capacity": lambda here, nest, found: capacity(here.layer, nest, found),
+    "parallelism": lambda here, nest, found: parallelism(here.layer, nest, 1e9),
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_penalties_have_exact_derivatives_and_point_back(design: str, name: str) -> None:
+    here = setting(design)
+
+    def function(temporal: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+        nest = nest_of(here, 2 * temporal, 2 * spread)
+        return PENALTIES[name](here, nest, evaluate_smooth(here.layer, nest))
+
+    temporal, spread = factors(here, seed=11)
+    value = function(temporal, spread)
+    assert (value > 0).all()
+    assert derivatives_hold(function, temporal, spread)
+    slopes = torch.autograd.grad(value.sum(), (temporal, spread), allow_unused=True, materialize_grads=True)
+    with torch.no_grad():
+        after = function(*(x - 1e-3 * slope / slope.norm().clamp(min=1) for x, slope in
+                           zip((temporal, spread), slopes, strict=True)))
+    assert (after < value).all()
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_validity_has_exact_derivatives(design: str) -> None:
+    """Eq. (21), with some factors below 1 and some dimensions overshot."""
+    here = setting(design)
+    theta = (4 * torch.rand(len(here.slots.level), len(here.slots.bound), BATCH, dtype=torch.float64,
+                            generator=torch.Generator().manual_seed(3)) - 1).requires_grad_(True)
+    assert (validity(here.slots, theta) > 0).all()
+    assert torch.autograd.gradcheck(lambda x: validity(here.slots, x), (theta,))
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
+    here = setting(design)
+    nest = nest_of(here, torch.ones(here.choices.order.shape, dtype=torch.float64),
+                   torch.ones(here.choices.order.shape, dtype=torch.float64))
+    found = evaluate_smooth(here.layer, nest)
+    assert not spatial(here.layer, found).any()
+    assert not capacity(here.layer, nest, found).any()
+    assert not parallelism(here.layer, nest, 0.0).any()
+    assert not validity(here.slots, torch.zeros(len(here.slots.level), len(here.slots.bound), BATCH)).any()
+
+
+# Through the draw.
+
+def expected_factors(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
+                     drawn: torch.Tensor) -> torch.Tensor:
+    """Eqs. (1) to (3), one slot, dimension and row at a time, along the path of a discrete draw [K, D, B]."""
+    expected = torch.ones_like(theta)
+    for d in range(theta.shape[1]):
+        divisors = sorted({int(value) for value in slots.divisor[d]})
+        for row in range(theta.shape[2]):
+            rest = int(slots.bound[d])
+            for k in range(theta.shape[0]):
+                shares = {divisor: torch.exp(-ALPHA * (theta[k, d, row] - np.log2(divisor)) ** 2 / temperature
+                                             + noise[k, d, j, row])
+                          for j, divisor in enumerate(divisors) if slots.allowed[k, d, divisors.index(rest), j]}
+                expected[k, d, row] = sum(n * share for n, share in shares.items()) / sum(shares.values())
+                rest //= int(drawn[k, d, row])
+    return expected
+
+
+def by_slot(slots: Slots, found: Factors) -> torch.Tensor:
+    """Factors per slot, [K, D, B]."""
+    return torch.stack([(found.spatial if is_spatial else found.temporal)[level]
+                        for level, is_spatial in zip(slots.level, slots.spatial, strict=True)])
+
+
+def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, Factors]:
+    """(theta, noise, the draw)."""
+    generator = torch.Generator().manual_seed(seed)
+    theta = 3 * torch.rand(len(here.slots.level), len(here.slots.bound), BATCH, generator=generator, dtype=torch.float64)
+    noise = gumbel(here.slots, BATCH, generator)
+    theta.requires_grad_(True)
+    return theta, noise, draw(here.slots, theta, noise, temperature)
+
+
+@pytest.mark.parametrize("temperature", [4.0, 0.5])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: str, temperature: float) -> None:
+    here = setting(design)
+    theta, noise, found = drawing(here, 2, temperature)
+    free = (1 - here.slots.residual)[..., None] * between(9, *theta.shape)
+    actual, = torch.autograd.grad((by_slot(here.slots, found) * free).sum(), theta)
+    numeric = torch.zeros_like(theta)
+    with torch.no_grad():
+        for k, d in np.ndindex(*theta.shape[:2]):
+            values = []
+            for step in (-1e-5, 1e-5):
+                moved = theta.clone()
+                moved[k, d] += step
+                soft = expected_factors(here.slots, moved, noise, temperature, by_slot(here.slots, found))
+                values.append((soft * free).sum(dim=(0, 1)))
+            numeric[k, d] = (values[1] - values[0]) / 2e-5
+    assert torch.allclose(actual, numeric, rtol=1e-5, atol=1e-6)
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 8.0), st.sampled_from(DESIGNS))
+@settings(max_examples=40, deadline=None)
+def test_every_draw_is_a_legal_factorization_within_the_constraints(seed: int, temperature: float, design: str) -> None:
+    here = setting(design)
+    _, _, found = drawing(here, seed, temperature)
+    nest = decode(found, here.choices)
+    assert np.array_equal(nest.temporal, found.temporal.detach().numpy())
+    assert np.array_equal((nest.temporal.prod(axis=0) * nest.spatial.prod(axis=0)).T,
+                          [list(here.layer.problem.bounds.values())] * BATCH)
+    for row in range(BATCH):
+        assert check_mapping(here.space, unpack(nest, row, here.layer.problem)) == []
+
+
+@given(st.integers(0, 10_000), st.sampled_from(DESIGNS))
+@settings(max_examples=20, deadline=None)
+def test_the_same_seed_gives_the_same_draw(seed: int, design: str) -> None:
+    first, again = (drawing(setting(design), seed, 1.0) for _ in range(2))
+    other = drawing(setting(design), seed + 1, 1.0)
+    assert torch.equal(first[2].temporal, again[2].temporal) and torch.equal(first[2].spatial, again[2].spatial)
+    assert not torch.equal(first[1], other[1])
+
+
+@given(st.integers(0, 10_000), st.sampled_from(DESIGNS))
+@settings(max_examples=20, deadline=None)
+def test_a_cold_draw_stays_where_the_parameters_stand(seed: int, design: str) -> None:
+    """From any nest to its parameters and back."""
+    here = setting(design)
+    nest = decode(drawing(here, seed, 2.0)[2], here.choices)
+    again = draw(here.slots, theta_of(here.slots, nest), gumbel(here.slots, BATCH, torch.Generator().manual_seed(seed)), 1e-3)
+    assert np.array_equal(decode(again, here.choices).temporal, nest.temporal)
+    assert np.array_equal(decode(again, here.choices).spatial, nest.spatial)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_restarts_do_not_see_each_other(design: str) -> None:
+    """The gradient of one restart is the same alone as beside others."""
+    here = setting(design)
+    theta, noise, found = drawing(here, 4, 1.0)
+    together, = torch.autograd.grad(evaluate_smooth(here.layer, torch_nest(found, here.choices)).cost.energy.log().sum(), theta)
+    for row in range(BATCH):
+        rows = slice(row, row + 1)
+        alone = replace(here, choices=Choices(*(getattr(here.choices, name)[..., rows]
+                                                for name in Choices.__dataclass_fields__)))
+        one = theta.detach()[..., rows].clone().requires_grad_(True)
+        nest = torch_nest(draw(here.slots, one, noise[..., rows], 1.0), alone.choices)
+        gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)
+        assert torch.allclose(gradient[..., 0], together[..., row], rtol=1e-12)

@@ -1,0 +1,117 @@
+"""The exact evaluation agrees with brute force on tiny loop nests of every kind."""
+
+from __future__ import annotations
+
+import math
+
+import oracle
+import pytest
+from hypothesis import given, settings
+from strategies import CONV_1D, UNSHARED, Case, batches, cases
+
+from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.nest import pack, unpack
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import Tables
+
+
+def evaluate(*several: Case) -> Evaluation:
+    layer = prepare(several[0].arch, several[0].problem, Tables())
+    return evaluate_nest(layer, pack([case.mapping for case in several], several[0].problem), details=True)
+
+
+def kept(case: Case) -> list[tuple[int, int, str]]:
+    """(level, index of the data space, its name) wherever a data space is kept."""
+    return [(level, tensor, name) for level, here in enumerate(case.mapping.levels)
+            for tensor, name in enumerate(case.problem.dataspace_names()) if name in here.keep]
+
+
+def accesses(found: Evaluation, level: int, tensor: int, row: int = 0) -> tuple[int, int, int]:
+    counts = found.counts
+    return int(counts.reads[level, tensor, row]), int(counts.fills[level, tensor, row]), int(counts.updates[level, tensor, row])
+
+
+@given(cases())
+@settings(max_examples=400, deadline=None)
+def test_counts_are_those_of_timeloops_walk(case: Case) -> None:
+    found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
+    for level, tensor, name in kept(case):
+        want = expected[level, name]
+        assert (int(found.tile.size[level, tensor, 0]), int(found.counts.partition[level, tensor, 0])) \
+            == (want.tile, want.partition), (level, name)
+        assert accesses(found, level, tensor) == (want.reads, want.fills, want.updates), (level, name)
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None)
+def test_networks_are_those_of_timeloops_walk(case: Case) -> None:
+    found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
+    assert found.network is not None
+    for (level, name), want in expected.items():
+        at = level, case.problem.dataspace_names().index(name), 0
+        words = {(int(found.tally.multicast[(k, *at)]), int(found.tally.scatter[(k, *at)])): float(found.network.words[(k, *at)])
+                 for k in range(len(found.network.words)) if found.network.words[(k, *at)]}
+        assert words == pytest.approx({kind: n for kind, n in want.ingresses.items() if n}), at
+        assert float(found.tally.links[at]) == pytest.approx(want.links), at
+        total = sum(want.ingresses.values())
+        assert float(found.network.hops[at]) * total == pytest.approx(want.hop_words if total else 0), at
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None)
+def test_the_slowest_level_sets_the_cycles(case: Case) -> None:
+    assert int(evaluate(case).cycles[0]) == oracle.cycles(case.arch, case.problem, case.mapping)
+
+
+@given(cases(UNSHARED, loops=5))
+@settings(max_examples=300, deadline=None)
+def test_without_windows_the_counts_are_those_of_a_machine(case: Case) -> None:
+    """Where no rank is a sum, Timeloop's short walk misses nothing: every iteration, counted by sets, says the same."""
+    found, expected = evaluate(case), oracle.machine(case.problem, case.mapping)
+    for level, tensor, name in kept(case):
+        if not found.raw.links[:, tensor].any():  # the machine has no wires between neighbours
+            want = expected[level, name]
+            assert accesses(found, level, tensor) == (want.reads, want.fills, want.updates), (level, name)
+
+
+@given(batches())
+@settings(max_examples=100, deadline=None)
+def test_a_batch_says_of_each_mapping_what_it_says_alone(several: list[Case]) -> None:
+    together = evaluate(*several)
+    for row, case in enumerate(several):
+        alone = evaluate(case)
+        assert (together.cycles[row], together.energy[row]) == (alone.cycles[0], alone.energy[0])
+        for level, tensor, _ in kept(case):
+            assert accesses(together, level, tensor, row) == accesses(alone, level, tensor)
+
+
+@given(cases())
+def test_packing_keeps_the_mapping(case: Case) -> None:
+    assert unpack(pack([case.mapping], case.problem), 0, case.problem) == case.mapping
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None)
+def test_used_units_and_cycles_do_all_the_work(case: Case) -> None:
+    found = evaluate(case)
+    units = found.use.expansion_x[0, 0] * found.use.expansion_y[0, 0]
+    assert found.use.compute_cycles[0] * units == case.problem.computes == math.prod(case.problem.bounds.values())
+
+
+def test_looking_at_two_iterations_only_counts_too_much() -> None:
+    """P = 8, R = 3, a tile of two outputs: stepping R inside P, a machine fetches 10 inputs, Timeloop says 13."""
+    chip = Architecture("chip", (StorageLevel("Buffer", "SRAM", 1, 1, 1, 8, 1, 1, None),
+                                 StorageLevel("DRAM", "DRAM", 1, 1, 1, 8, 1, 1, None)), Arithmetic("MAC", "mac", 1, 1, 1, 8))
+    names, everything = ("C", "K", "P", "R"), frozenset({"Weights", "Inputs", "Outputs"})
+    ones = dict.fromkeys(names, 1)
+
+    def level(order: tuple[str, ...], **temporal: int) -> LevelMapping:
+        return LevelMapping(ones | temporal, order, ones, names, 4, everything)
+
+    mapping = Mapping((level(names, P=2), level(("R", "P", "C", "K"), P=4, R=3)))
+    case = Case(chip, Problem("conv1d", {"C": 1, "K": 1, "P": 8, "R": 3}, CONV_1D), mapping)
+    assert oracle.machine(case.problem, mapping)[0, "Inputs"].fills == 10
+    assert oracle.timeloop(chip, case.problem, mapping)[0, "Inputs"].fills == 13
+    assert accesses(evaluate(case), 0, 1)[1] == 13

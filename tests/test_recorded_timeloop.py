@@ -1,0 +1,176 @@
+"""The exact evaluation gives what the real `timeloop-model` gave: every count, cycle and energy, every rejection.
+
+The recordings were made by `python -m validation.record`; a second, larger set is replayed where it is at hand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fadiff_mapper import bundled
+from fadiff_mapper.errors import SpecError
+from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.legality import rejection, violations
+from fadiff_mapper.nest import pack
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.mapping import read_mapping
+from fadiff_mapper.stats import stats_of
+from fadiff_mapper.tree import Where, with_places
+
+Json = dict[str, Any]
+
+RECORDED = Path(__file__).parent / "data" / "timeloop_cases.jsonl.gz"
+SHARED = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
+
+TWO_DECIMALS = 0.00501
+"""What a number that Timeloop prints with two decimals can be off by."""
+PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj")
+WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
+
+OWN_DESIGNS = ("hyphens_and_wires", "list_format", "one_buffer", "power_gated", "priced_network", "sparse_tables", "systolic")
+SHARED_DESIGNS = ("eyeriss_like", "flat_rs", "gemmini_large", "gemmini_small", "plain_gemmini", "simba_like", "simple_os",
+                  "simple_ws", "tiny2", "tiny3_noc")
+
+
+@cache
+def recording(path: Path) -> dict[str, dict[str, Json]]:
+    """kind -> id -> line."""
+    found: dict[str, dict[str, Json]] = defaultdict(dict)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in map(json.loads, lines):
+            found[line["kind"]][line.get("id", "")] = line
+    return found
+
+
+def document(path: Path, arch: str, problem: str) -> Json:
+    """The input of a case without its mapping."""
+    line = recording(path)["arch"][arch]
+    tables = {"ERT": line["ert"]} if line["ert"] else {}
+    return {line["key"]: line["native"], "problem": recording(path)["problem"][problem]["problem"], **tables}
+
+
+def cases(path: Path, arch: str) -> dict[str, list[Json]]:
+    """problem id -> the cases of one architecture."""
+    found: dict[str, list[Json]] = defaultdict(list)
+    for case in recording(path)["case"].values():
+        if case["arch"] == arch:
+            found[case["problem"]].append(case)
+    return found
+
+
+def close(name: str, want: float, found: float) -> bool:
+    if isinstance(want, int) and name not in PRINTED:
+        return want == found
+    slack = TWO_DECIMALS if name in PRINTED else 10 * TWO_DECIMALS if name in WITH_LEAKAGE else 1e-12
+    return math.isclose(want, found, rel_tol=1e-9, abs_tol=slack)
+
+
+def differences(name: str, want: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Every number of `want` that `found` does not give; data spaces must be the same ones."""
+    if isinstance(want, dict):
+        if name == "dataspaces" and want.keys() != found.keys():
+            yield f"{path}: {sorted(found)} instead of {sorted(want)}"
+        for key in want.keys() & found.keys():
+            yield from differences(key, want[key], found[key], f"{path}.{key}")
+        if name != "dataspaces":
+            yield from (f"{path}.{key}: missing" for key in want.keys() - found.keys())
+    elif isinstance(want, list):
+        if len(want) != len(found):
+            yield f"{path}: {found} instead of {want}"
+        for i, (one, other) in enumerate(zip(want, found, strict=False)):
+            yield from differences(name, one, other, f"{path}[{i}]")
+    elif want != found if isinstance(want, str) else not close(name, want, found):
+        yield f"{path}: {found} instead of {want}"
+
+
+def read(case: Json, spec: Spec) -> Mapping | str:
+    """The mapping, or why it cannot be one."""
+    try:
+        return read_mapping(with_places(case["mapping"], Where("case")), Where("case"), spec.arch, spec.problem)
+    except SpecError as error:
+        return str(error)
+
+
+def verdict(case: Json, spec: Spec, mapping: Mapping | str, found: Evaluation | None, row: int) -> Iterator[str]:
+    """What is not as recorded."""
+    if isinstance(mapping, str):
+        # Timeloop computes the product of the factors even where one of them alone is too large.
+        if case["status"] == "ok" or "product of all factors" not in case["error"]:
+            yield mapping
+        return
+    assert found is not None
+    if not found.legal[row]:
+        said = str(rejection(violations(found.checks, row)))
+        if case["status"] == "ok" or said not in case["error"]:
+            yield f"rejected: {said} instead of {case.get('error', 'accepted')}"
+    elif case["status"] != "ok":
+        yield f"accepted instead of {case['error']}"
+    else:
+        result = case["result"]
+        stats = stats_of(prepare(spec.arch, spec.problem, spec.tables), found, row)
+        yield from differences("", {key: result[key] for key in result if key != "printed"}, stats.to_dict())
+        if abs(stats.energy_pj / 1e6 - result["printed"]["energy_uj"]) > TWO_DECIMALS:
+            yield f"energy {stats.energy_pj / 1e6} uJ instead of {result['printed']['energy_uj']}"
+        if abs(stats.utilization * 100 - result["printed"]["utilization_percent"]) > TWO_DECIMALS:
+            yield f"utilization {stats.utilization} instead of {result['printed']['utilization_percent']} %"
+
+
+def mistakes(path: Path, arch: str) -> list[str]:
+    """Replays all cases of one architecture, those of one problem as one batch."""
+    wrong = []
+    for problem, group in cases(path, arch).items():
+        spec = load(document(path, arch, problem))
+        mappings = [read(case, spec) for case in group]
+        whole = [mapping for mapping in mappings if isinstance(mapping, Mapping)]
+        layer = prepare(spec.arch, spec.problem, spec.tables)
+        found = evaluate_nest(layer, pack(whole, spec.problem), details=True) if whole else None
+        row = 0
+        for case, mapping in zip(group, mappings, strict=True):
+            wrong += [f"{case['id']} ({problem}) {text}" for text in verdict(case, spec, mapping, found, row)]
+            row += isinstance(mapping, Mapping)
+    return wrong
+
+
+@pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
+def test_recorded_cases_are_reproduced(arch: str) -> None:
+    assert sum(map(len, cases(RECORDED, arch).values())) >= 30
+    assert not mistakes(RECORDED, arch)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the larger recording is not at hand")
+@pytest.mark.parametrize("arch", SHARED_DESIGNS)
+def test_the_larger_recording_is_reproduced(arch: str) -> None:
+    assert sum(map(len, cases(SHARED, arch).values())) >= 40
+    assert not mistakes(SHARED, arch)
+
+
+@pytest.mark.parametrize("name", list(bundled.designs()))
+def test_a_bundled_design_is_the_one_that_was_recorded(name: str) -> None:
+    recorded = load(document(RECORDED, name, "conv3x3"))
+    today = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv")))
+    assert today.arch == recorded.arch
+    assert prepare(today.arch, today.problem, today.tables).energies \
+        == prepare(recorded.arch, recorded.problem, recorded.tables).energies
+
+
+def test_the_recording_covers_what_the_model_does() -> None:
+    tool, = recording(RECORDED)["tool"].values()
+    everything = list(recording(RECORDED)["case"].values())
+    seen = {feature for case in everything for feature in case.get("features", ())}
+    reasons = "\n".join(case.get("error", "") for case in everything)
+    assert (tool["name"], len(tool["version"])) == ("timeloop-model", 40)
+    assert seen == {"multicast", "spatial_reduction", "link_transfer", "partial_refill", "refetched_output", "bandwidth_bound",
+                    "network_energy", "address_energy", "leakage", "clusters", "outermost_bypass"}
+    for reason in ("exceeds buffer capacity", "less than constrained minimum utilization", "X expansion", "Y expansion",
+                   "exceeds hardware instances", "bypassed in all storage levels"):
+        assert reason in reasons

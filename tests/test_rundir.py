@@ -1,0 +1,185 @@
+"""A run's folder has its files whole or not at all, and one writer at a time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.rundir import LOCK_NAME, check_writable, lock, write_files
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fadiff_mapper.rundir import lock
+with lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes, as on a disk that fills up."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def another_run(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the folder's lock."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+# Writing.
+
+def test_the_folder_is_made_and_holds_exactly_the_files(tmp_path: Path) -> None:
+    write_files(tmp_path / "a" / "b", {"x.txt": "1\n", "y.json": "{}"})
+    assert contents(tmp_path / "a" / "b") == {"x.txt": "1\n", "y.json": "{}"}
+
+
+def test_files_are_replaced_and_others_left_alone(tmp_path: Path) -> None:
+    write_files(tmp_path, {"old": "old", "kept": "kept"})
+    write_files(tmp_path, {"old": "new"})
+    assert contents(tmp_path) == {"old": "new", "kept": "kept"}
+
+
+def test_files_have_the_permissions_of_any_new_file(tmp_path: Path) -> None:
+    write_files(tmp_path, {"ours": ""})
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@given(st.text())
+def test_any_text_is_written_as_it_is(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    write_files(folder, {"file": text})
+    assert (folder / "file").read_bytes() == text.encode()
+
+
+def test_a_file_name_that_is_no_unicode_does_not_stop_the_writing(tmp_path: Path) -> None:
+    write_files(tmp_path, {"result.json": '"arch\udcff.yaml"'})
+    assert contents(tmp_path) == {"result.json": r'"arch\udcff.yaml"'}
+
+
+def test_when_the_disk_is_full_nothing_has_changed(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": "before", "b": "before"})
+    with largest_file(1000), pytest.raises(FadiffError, match=r"/b: cannot be written: File too large"):
+        write_files(tmp_path, {"a": "after", "b": "x" * 5000})
+    assert contents(tmp_path) == {"a": "before", "b": "before"}
+
+
+def test_a_folder_in_the_place_of_a_file_is_found_before_anything_is_replaced(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": "before"})
+    (tmp_path / "b").mkdir()
+    with pytest.raises(FadiffError, match=r"/b: cannot be written: Is a directory"):
+        write_files(tmp_path, {"a": "after", "b": "after"})
+    (tmp_path / "b").rmdir()
+    assert contents(tmp_path) == {"a": "before"}
+
+
+def write_one(folder: Path) -> None:
+    write_files(folder, {"a": ""})
+
+
+@pytest.mark.parametrize("use", [write_one, check_writable])
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path, use: Callable[[Path], None]) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(FadiffError, match=r"out: there is a file where the folder should be"):
+        use(tmp_path / "out")
+    with pytest.raises(FadiffError, match=r"out/deeper: cannot be written: Not a directory"):
+        use(tmp_path / "out" / "deeper")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("use", [write_one, check_writable])
+def test_a_folder_without_permission_is_named(tmp_path: Path, use: Callable[[Path], None]) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(FadiffError, match="cannot be written: Permission denied"):
+        use(tmp_path)
+    assert contents(tmp_path) == {}
+
+
+def test_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("untouched")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").symlink_to(tmp_path / "elsewhere")
+    write_files(tmp_path / "out", {"a": "new"})
+    assert (tmp_path / "elsewhere").read_text() == "untouched"
+    assert contents(tmp_path / "out") == {"a": "new"}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/a", "a\0b"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FadiffError, match="not the name of a file"):
+        write_files(tmp_path, {"good": "", name: ""})
+    assert contents(tmp_path) == {}
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match="cannot be written: File name too long"):
+        write_files(tmp_path, {"good": "", "x" * 300: ""})
+    assert contents(tmp_path) == {}
+
+
+def test_checking_a_folder_leaves_no_trace_in_it(tmp_path: Path) -> None:
+    check_writable(tmp_path / "out")
+    assert contents(tmp_path / "out") == {}
+
+
+# Locking.
+
+def test_a_folder_that_another_run_holds_is_refused_with_its_number(tmp_path: Path) -> None:
+    with another_run(tmp_path) as process:  # noqa: SIM117 - the order matters
+        with pytest.raises(FadiffError, match=rf"another run writes to .* \(pid {process.pid}\)"), lock(tmp_path):
+            pass
+
+
+def test_a_lock_of_this_process_binds_too(tmp_path: Path) -> None:
+    with lock(tmp_path), pytest.raises(FadiffError, match=rf"\(pid {os.getpid()}\)"), lock(tmp_path):
+        pass
+
+
+def test_the_lock_of_a_run_that_died_is_taken_over(tmp_path: Path) -> None:
+    with another_run(tmp_path) as process:
+        process.kill()
+        process.wait()
+        assert (tmp_path / LOCK_NAME).read_text() == f"{process.pid}\n"
+        with lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_lock_is_released_at_the_end_also_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), lock(tmp_path / "out"):
+        raise ZeroDivisionError
+    with lock(tmp_path / "out"):
+        write_files(tmp_path / "out", {"a": "1"})
+    assert contents(tmp_path / "out") == {"a": "1"}
+
+
+def test_folders_do_not_lock_each_other(tmp_path: Path) -> None:
+    with lock(tmp_path / "a"), lock(tmp_path / "b"):
+        assert (tmp_path / "a" / LOCK_NAME).exists() and (tmp_path / "b" / LOCK_NAME).exists()
+    assert contents(tmp_path / "a") == contents(tmp_path / "b") == {}

@@ -1,0 +1,144 @@
+"""The search as a whole: legal, repeatable, honest about constraints, and optimal where that can be checked."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fadiff_mapper import FadiffError, evaluate, load, map_layer
+from fadiff_mapper.bundled import designs, find
+from fadiff_mapper.exact import prepare, score
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.nest import Nest, pack
+from fadiff_mapper.objective import exact_value
+from fadiff_mapper.refine import kicked, refine
+
+CONV = "layers/resnet18/conv3x3_64_64_56_s1"
+QUICK = {"restarts": 12, "steps": 15}
+
+
+def product(**constraints: object) -> Spec:
+    """A matrix product on DRAM, a small buffer and four units."""
+    return load({
+        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": [
+            {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 16, "shared_bandwidth": 2}},
+            {"name": "Buffer", "class": "SRAM", "attributes": {"entries": 12, "word_bits": 16, "read_bandwidth": 4}},
+            {"name": "MAC[0..3]", "class": "mac", "attributes": {"word_bits": 16}}]}]},
+        "problem": {"shape": {"name": "product", "dimensions": ["M", "K", "N"], "data_spaces": [
+            {"name": "A", "projection": [[["M"]], [["K"]]]}, {"name": "B", "projection": [[["K"]], [["N"]]]},
+            {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True}]},
+            "instance": {"M": 4, "K": 4, "N": 4}}, **constraints})
+
+
+def whole_space(spec: Spec) -> Nest:
+    """Every mapping of `product`: factorizations, orders, and what the buffer keeps."""
+    splits = [(a, b, 4 // (a * b)) for a in (1, 2, 4) for b in (1, 2, 4) if 4 % (a * b) == 0]
+    orders = list(itertools.permutations(range(3)))
+    rows = list(itertools.product(itertools.product(splits, repeat=3), orders, orders,
+                                  itertools.product((False, True), repeat=3)))
+    factors = np.array([row[0] for row in rows], dtype=np.float64)                # [B, dim, (spatial, buffer, DRAM)]
+    temporal = np.stack([factors[:, :, 1].T, factors[:, :, 2].T])
+    spatial = np.stack([factors[:, :, 0].T, np.ones_like(factors[:, :, 0].T)])
+    order = np.stack([np.array([row[1] for row in rows]).T, np.array([row[2] for row in rows]).T])
+    keep = np.stack([np.array([row[3] for row in rows]).T, np.ones((3, len(rows)), dtype=bool)])
+    still = np.broadcast_to(np.arange(3)[None, :, None], order.shape)
+    return Nest(temporal, spatial, order, keep, np.zeros(order.shape, dtype=bool), still)
+
+
+@pytest.mark.parametrize("metric", ["edp", "energy", "delay"])
+def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: str) -> None:
+    spec = product()
+    layer = prepare(spec.arch, spec.problem, spec.tables)
+    best = float(exact_value(score(layer, whole_space(spec)), (metric,)).min())
+    for seed in range(3):
+        stats = map_layer(spec, metric=metric, seed=seed, **QUICK).stats
+        found = {"edp": stats.edp, "energy": stats.energy_pj, "delay": stats.cycles}[metric]
+        assert math.log(found) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("design", designs())
+@pytest.mark.parametrize("layer", [CONV, "layers/mobilenet_v1/dw3x3_256_14_s2", "layers/gpt3_6b7_block/gemm_2048_4096_4096"])
+def test_results_are_legal_and_keep_to_the_constraints(design: str, layer: str) -> None:
+    spec = load(find(f"arch/{design}"), find(layer))
+    result = map_layer(spec, **QUICK)
+    assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), result.mapping) == []
+    assert evaluate(replace(spec, mapping=result.mapping)).edp == result.stats.edp
+    assert "converged" in result.status
+
+
+def test_a_fully_constrained_space_returns_that_mapping() -> None:
+    targets = [{"target": "DRAM", "type": "temporal", "factors": "M=2 K=1 N=4", "permutation": "MKN"},
+               {"target": "Buffer", "type": "temporal", "factors": "M=1 K=2 N=1", "permutation": "KNM"},
+               {"target": "Buffer", "type": "spatial", "factors": "M=2 K=2 N=1", "permutation": "MKN"},
+               {"target": "Buffer", "type": "bypass", "keep": ["A", "Z"], "bypass": ["B"]}]
+    mapping = map_layer(product(mapspace_constraints={"targets": targets}), **QUICK).mapping
+    buffer, dram = mapping.levels
+    assert dram.temporal == {"M": 2, "K": 1, "N": 4} and dram.order == ("M", "K", "N")
+    assert buffer.spatial == {"M": 2, "K": 2, "N": 1} and buffer.temporal == {"M": 1, "K": 2, "N": 1}
+    assert buffer.keep == {"A", "Z"}
+
+
+def test_the_same_seed_gives_the_same_mapping_and_seeds_differ_in_their_way() -> None:
+    spec = load(find("arch/gemmini_small"), find(CONV))
+    first, second = (map_layer(spec, seed=5, **QUICK) for _ in range(2))
+    assert first.mapping == second.mapping and first.evaluations == second.evaluations
+    assert map_layer(spec, seed=6, **QUICK).evaluations != first.evaluations
+
+
+def test_each_part_can_be_switched_off_and_helps() -> None:
+    spec = load(find("arch/gemmini_small"), find(CONV))
+    full = map_layer(spec, **QUICK).stats.edp
+    assert map_layer(spec, refinement=False, **QUICK).stats.edp >= full
+    assert map_layer(spec, gradient=False, refinement=False, **QUICK).stats.edp > full
+
+
+def test_a_time_limit_stops_with_the_best_so_far() -> None:
+    result = map_layer(load(find("arch/gemmini_large"), find(CONV)), time_limit=1e-3)
+    assert "out of time" in result.status and result.stats.cycles > 0
+
+
+def test_metrics_in_order_of_priority_decide_ties() -> None:
+    spec = product()
+    delay, both = (map_layer(spec, metric=metric, **QUICK).stats for metric in ("delay", ["delay", "energy"]))
+    assert both.cycles == delay.cycles and both.energy_pj <= delay.energy_pj
+
+
+def test_the_mapper_section_chooses_the_metric() -> None:
+    wanted = product(mapper={"optimization_metrics": ["energy"], "timeout": 100})
+    assert map_layer(wanted, **QUICK).options["metrics"] == ("energy",)
+    assert any("mapper.timeout has no effect" in note for note in wanted.notes)
+
+
+@pytest.mark.parametrize("wrong", [{"metric": "speed"}, {"time_limit": 0}, {"time_limit": -1.0}])
+def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(FadiffError, match="accepted"):
+        map_layer(product(), **wrong)  # type: ignore[arg-type]
+
+
+def test_refinement_never_returns_worse() -> None:
+    spec = load(find("arch/eyeriss_like"), find(CONV))
+    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    rng = np.random.default_rng(0)
+    start = pack([map_layer(spec, **QUICK).mapping] * 4, spec.problem)
+
+    def value(nest: Nest) -> np.ndarray:
+        return exact_value(score(layer, nest), ("edp",))
+
+    near = kicked(space, layer.projection, start, 5, rng)
+    before = value(near)
+    refined, after = refine(space, layer.projection, near, value, rng, most_steps=3)
+    assert (after <= before).all() and np.allclose(value(refined), after)
+
+
+def test_a_result_knows_its_history(tmp_path: Path) -> None:
+    result = map_layer(product(), **QUICK)
+    values = [step["value"] for step in result.history if step["value"] is not None]
+    assert values == sorted(values, reverse=True) and values[-1] == pytest.approx(result.stats.edp, rel=1e-9)
+    result.write(tmp_path / "out")
+    assert (tmp_path / "out" / "timeloop-mapper.stats.txt").read_text().startswith("# Written by fadiff_mapper")

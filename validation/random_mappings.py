@@ -1,0 +1,173 @@
+"""Random mappings that exercise the model rather than being good."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.choices import random_choices
+from fadiff_mapper.exact import Layer, score
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.nest import Nest
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import Problem
+
+FAULTS = ("capacity", "fanout", "nowhere")
+"""What `random_mapping` can get wrong on purpose: tiles too large, too many instances, a data space kept nowhere."""
+
+Factors = list[dict[str, int]]
+
+
+def random_mapping(arch: Architecture, problem: Problem, rng: random.Random, fault: str = "") -> Mapping:
+    """A mapping that respects the hardware (fan-outs, capacities) and nothing else, or breaks it as `fault` says.
+
+    Loops of bound 1 stand anywhere in an order; a dimension lies on one axis of a fan-out.
+    """
+    keep = _keep(arch, problem, rng, fault)
+    pool = [(name, prime) for name, bound in problem.bounds.items() for prime in primes(bound)]
+    rng.shuffle(pool)
+    spatial, side = _spatial(arch, problem, rng, pool, 2 if fault == "fanout" else 1)
+    temporal = _temporal(arch, problem, rng, pool, spatial, keep, fault == "capacity")
+    levels = []
+    for i in range(len(arch.levels)):
+        order, (wide, high) = rng.sample(problem.dimensions, len(problem.dimensions)), arch.fanout(i)
+        axis = {name: side[i].get(name) or ("X" if high == 1 or (wide > 1 and rng.random() < 0.5) else "Y") for name in order}
+        on_x, on_y = ([name for name in rng.sample(order, len(order)) if axis[name] == where] for where in "XY")
+        levels.append(LevelMapping(temporal[i], tuple(order), spatial[i], (*on_x, *on_y), len(on_x), frozenset(keep[i])))
+    return Mapping(tuple(levels))
+
+
+def primes(number: int) -> list[int]:
+    """The prime factors of a number, ascending."""
+    found, prime = [], 2
+    while number > 1:
+        while number % prime == 0:
+            found.append(prime)
+            number //= prime
+        prime += 1
+    return found
+
+
+def _keep(arch: Architecture, problem: Problem, rng: random.Random, fault: str) -> list[set[str]]:
+    names = problem.dataspace_names()
+    keep = []
+    for level in arch.levels[:-1]:
+        kept = {name for name in names if rng.random() < 0.7} if not level.is_dummy else set[str]()
+        while level.usable is not None and len(kept) > level.usable:
+            kept.remove(rng.choice(sorted(kept)))
+        keep.append(kept)
+    keep.append(set(names))
+    lost = rng.choice(names)
+    if fault == "nowhere":
+        return [kept - {lost} for kept in keep]
+    if rng.random() < 0.03 and any(lost in kept for kept in keep[:-1]):
+        keep[-1].discard(lost)
+    return keep
+
+
+def _spatial(arch: Architecture, problem: Problem, rng: random.Random, pool: list[tuple[str, int]],
+             oversize: int) -> tuple[Factors, list[dict[str, str]]]:
+    """Takes primes out of the pool for the spatial loops; also says which dimensions lie on which axis."""
+    spatial: Factors = [dict.fromkeys(problem.dimensions, 1) for _ in arch.levels]
+    side: list[dict[str, str]] = [{} for _ in arch.levels]
+    for i in rng.sample(range(len(arch.levels)), len(arch.levels)):
+        for axis, width in zip("XY", arch.fanout(i), strict=True):
+            room = width * oversize if width > 1 else 1
+            while rng.random() > 0.12:
+                fitting = [(name, p) for name, p in pool if p <= room and side[i].get(name, axis) == axis]
+                if not fitting:
+                    break
+                name, prime = rng.choice(fitting)
+                pool.remove((name, prime))
+                spatial[i][name] *= prime
+                side[i][name] = axis
+                room //= prime
+    return spatial, side
+
+
+def _temporal(arch: Architecture, problem: Problem, rng: random.Random, pool: Sequence[tuple[str, int]],
+              spatial: Factors, keep: Sequence[set[str]], overfill: bool) -> Factors:
+    """Hands the remaining primes to levels at random, each pushed outwards until all tiles fit."""
+    last = len(arch.levels) - 1
+    temporal: Factors = [dict.fromkeys(problem.dimensions, 1) for _ in arch.levels]
+    weight = [rng.choice((0.2, 1, 1, 3)) if not level.is_dummy or rng.random() < 0.1 else 0.0 for level in arch.levels]
+    for name, prime in pool:
+        level = rng.choices(range(last + 1), weight)[0]
+        while True:
+            temporal[level][name] *= prime
+            if level == last or overfill or _fits(arch, problem, temporal, spatial, keep):
+                break
+            temporal[level][name] //= prime
+            level += 1
+    return temporal
+
+
+def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Factors, keep: Sequence[set[str]]) -> bool:
+    tile = dict.fromkeys(problem.dimensions, 1)
+    for i, level in enumerate(arch.levels):
+        tile = {name: points * temporal[i][name] * spatial[i][name] for name, points in tile.items()}
+        words = sum(math.prod(ds.tile_extents(tile)) for ds in problem.dataspaces if ds.name in keep[i])
+        if level.usable is not None and words > level.usable:
+            return False
+    return True
+
+
+def constrained_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
+    """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points."""
+    import torch
+
+    from fadiff_mapper.relax import decode, draw, gumbel, slots_of
+
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
+    slots, rng = slots_of(space), np.random.default_rng(seed)
+    generator = torch.Generator().manual_seed(seed)
+    found: list[Nest] = []
+    for _ in range(40):
+        choices = random_choices(space, layer.projection, 10 * count, rng)
+        shape = (len(slots.level), len(slots.bound), 10 * count)
+        weight = torch.rand(shape, generator=generator, dtype=torch.float64) ** 3
+        theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
+        nest = decode(draw(slots, theta, gumbel(slots, 10 * count, generator), 1.0), choices)
+        found.append(nest.take(np.flatnonzero(score(layer, nest).legal)))
+        if sum(part.batch for part in found) >= count:
+            break
+    return joined(found).take(slice(0, count))
+
+
+def joined(nests: Sequence[Nest]) -> Nest:
+    """Several batches as one."""
+    return Nest(*(np.concatenate([getattr(nest, name) for nest in nests], axis=-1) for name in Nest.__dataclass_fields__))
+
+
+def abbreviated(directives: Sequence[dict[str, Any]], problem: Problem, rng: random.Random) -> list[dict[str, Any]]:
+    """The same mapping as a user may write it: factors of 1 and idle loops left out, 0 for a whole dimension."""
+    short = []
+    for directive in directives:
+        if directive["type"] == "datatype":
+            if not directive["bypass"] and rng.random() < 0.5:
+                continue
+            short.append(directive | {"type": rng.choice(("datatype", "bypass"))})
+            continue
+        factors = {name: int(value) for name, value in (part.split("=") for part in directive["factors"].split())}
+        loops = {name: value for name, value in factors.items() if value > 1}
+        if not loops and rng.random() < 0.7:
+            continue
+        sign, gap = rng.choice((("=", " "), ("=", ","), ("", " ")))
+        text = gap.join(f"{name}{sign}{_written(name, value, problem, rng)}" for name, value in loops.items())
+        order = directive["permutation"]
+        if directive["type"] == "temporal" and rng.random() < 0.5:  # an idle loop may stand anywhere
+            order = "".join(name for name in order if name in loops)
+        short.append(directive | {"factors": text, "permutation": rng.choice(("", " ")).join(order)})
+    rng.shuffle(short)
+    return short
+
+
+def _written(name: str, value: int, problem: Problem, rng: random.Random) -> int:
+    return 0 if value == problem.bounds[name] and rng.random() < 0.3 else value
+

@@ -1,0 +1,146 @@
+"""Asks the real `timeloop-model` about random mappings and writes its answers down for the tests.
+
+    python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--model timeloop-model]
+
+One JSON object per line. `kind` is "tool" (which program answered), "arch" (`key`: its top-level key, `native`,
+`ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
+(see `answer.py`), or "rejected" and `error`. Every number is Timeloop's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fadiff_mapper import bundled
+from fadiff_mapper.exact import prepare
+from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.nest import unpack
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.mapping import literal_mapping
+from validation.features import features
+from validation.problems import conv_letters, other_letters
+from validation.random_mappings import FAULTS, abbreviated, constrained_nests, random_mapping
+from validation.timeloop import Answer, run_model
+
+OWN_DESIGNS = Path(__file__).parent / "designs"
+RECORDED = Path(__file__).parent.parent / "tests" / "data" / "timeloop_cases.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class Design:
+    """An architecture in the native dialect under its top-level `key`, its energies, and the problems it is asked for."""
+
+    name: str
+    key: str
+    native: dict[str, Any]
+    ert: dict[str, Any] | None
+    problems: dict[str, dict[str, Any]]
+
+    def document(self, problem: str) -> dict[str, Any]:
+        """The input without a mapping. Constraints are left out: `timeloop-model` would check the mapping against
+        them, and random mappings break them on purpose."""
+        native = {key: value for key, value in self.native.items() if key != "constraints"}
+        return {self.key: native, "problem": self.problems[problem]} | ({"ERT": self.ert} if self.ert else {})
+
+    def spec(self, problem: str) -> Spec:
+        """The same, read by this package, with the constraints."""
+        return load(self.document(problem) | {self.key: self.native})
+
+
+def designs() -> list[Design]:
+    """The bundled designs, whose constraints speak of convolutions, and the small ones in the folder beside."""
+    found, conv = [], conv_letters()
+    for name in bundled.designs():
+        literal = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv"))).literal
+        ert = yaml.safe_load(bundled.find(f"tables/{name}.ERT").read_text())["ERT"]
+        plain = json.loads(json.dumps(literal["architecture"]))  # strings without the places they come from
+        found.append(Design(name, "architecture", plain, ert, conv))
+    for path in sorted(OWN_DESIGNS.glob("*.yaml")):
+        document = yaml.safe_load(path.read_text())
+        ert = document.pop("ERT", None)
+        (key, native), = document.items()
+        problems = conv if "bandwidth_consumption" in path.read_text() else conv | other_letters()
+        found.append(Design(path.stem, key, native, ert, problems))
+    return found
+
+
+def questions(design: Design, count: int, seed: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(problem id, mapping as directives). Where a design has constraints, every other mapping keeps to them."""
+    rng = random.Random(f"{seed}/{design.name}")
+    names = rng.sample(sorted(design.problems), len(design.problems))
+    for number in range(count):
+        name = names[number % len(names)]
+        spec = design.spec(name)
+        fault = rng.choice(FAULTS) if number % 8 == 4 else ""
+        mapping = _within_constraints(spec, number) if "constraints" in design.native and number % 2 else None
+        directives = literal_mapping(mapping or random_mapping(spec.arch, spec.problem, rng, fault),
+                                     spec.arch, spec.problem)
+        yield name, abbreviated(directives, spec.problem, rng) if rng.random() < 0.3 else directives
+
+
+def _within_constraints(spec: Spec, seed: int) -> Mapping | None:
+    nests = constrained_nests(prepare(spec.arch, spec.problem, spec.tables), spec, 1, seed)
+    return unpack(nests, 0, spec.problem) if nests.batch else None
+
+
+def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: str) -> Answer:
+    """What Timeloop says about one mapping, in a folder of its own."""
+    shape = design.problems[problem]["shape"]
+    spaces = [space["name"] for space in shape.get("data_spaces", shape.get("data-spaces"))]
+    with tempfile.TemporaryDirectory(prefix="record-") as folder:
+        return run_model(design.document(problem) | {"mapping": mapping}, spaces, Path(folder), program=program)
+
+
+def record(count: int, seed: int, program: str, version: str) -> Iterator[dict[str, Any]]:
+    """All lines of the recording, `count` cases for every design."""
+    chosen = designs()
+    yield {"kind": "tool", "name": "timeloop-model", "version": version, "seed": seed}
+    for design in chosen:
+        arch = design.document(next(iter(design.problems)))[design.key]
+        yield {"kind": "arch", "id": design.name, "key": design.key, "native": arch, "ert": design.ert}
+    for name, problem in (conv_letters() | other_letters()).items():
+        yield {"kind": "problem", "id": name, "problem": problem}
+    for design in chosen:
+        for number, (name, mapping) in enumerate(questions(design, count, seed)):
+            answer = ask(design, name, mapping, program)
+            case = {"kind": "case", "id": f"{design.name}-{number:03d}", "arch": design.name, "problem": name,
+                    "mapping": mapping}
+            if answer.result is None:
+                yield case | {"status": "rejected", "error": answer.error}
+            else:
+                yield case | {"status": "ok", "features": features(answer.result), "result": answer.result}
+        print(f"{design.name}: {count} cases", file=sys.stderr)
+
+
+def write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
+    """JSON lines, compressed, the same bytes for the same lines."""
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+def main() -> None:
+    """The command line; see the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", required=True, help="the commit that the program was built from")
+    parser.add_argument("--out", type=Path, default=RECORDED)
+    parser.add_argument("--cases", type=int, default=30, help="cases for every design")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--model", default="timeloop-model", help="the program")
+    given = parser.parse_args()
+    write(given.out, record(given.cases, given.seed, given.model, given.version))
+
+
+if __name__ == "__main__":
+    main()
