@@ -42,6 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     inputs = argparse.ArgumentParser(add_help=False)
     inputs.add_argument("files", nargs="+", metavar="FILES")
+    inputs.add_argument("-D", dest="variables", action="append", default=[], type=_variable, metavar="NAME=VALUE",
+                        help="a variable of the files' Jinja2 templates")
     inputs.add_argument("--built-in-energies", action="store_true",
                         help="where the ERT lacks an action, take Timeloop's built-in value as Timeloop does")
 
@@ -82,6 +84,13 @@ def _positive(text: str) -> int:
     return value
 
 
+def _variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE')
+    return name, value
+
+
 def _version() -> str:
     from fadiff_mapper import __version__
     return f"fadiff-mapper {__version__}"
@@ -91,7 +100,8 @@ def _load(options: argparse.Namespace) -> Spec:
     from fadiff_mapper import bundled
     from fadiff_mapper.inputs import load, refuse_missing_energies
     names: list[str] = options.files
-    spec = load(*(str(bundled.find(name[len(BUNDLED):])) if name.startswith(BUNDLED) else name for name in names))
+    spec = load(*(str(bundled.find(name[len(BUNDLED):])) if name.startswith(BUNDLED) else name for name in names),
+                jinja_data=dict(options.variables))
     if not options.built_in_energies:
         refuse_missing_energies(spec)
     return spec

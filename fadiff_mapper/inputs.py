@@ -17,7 +17,7 @@ from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
-from fadiff_mapper.spec.native.problem import read_problem
+from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables, missing_actions
@@ -55,16 +55,19 @@ class Spec:
     notes: tuple[str, ...] = ()
 
 
-def load(*sources: str | os.PathLike[str] | AnyMapping[str, Any]) -> Spec:
+def load(*sources: str | os.PathLike[str] | AnyMapping[str, Any], jinja_data: AnyMapping[str, Any] | None = None) -> Spec:
     """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
+
+    `jinja_data` are the variables of the files' templates.
 
     The architecture's energies come from the ERT in the input; else, for a bundled design, from the tables that
     come with it; else they are Timeloop's built-in values (`Spec.tables.source` says which). Raises SpecError.
     """
-    return read_spec(read_document(*sources), tuple(str(s) for s in sources if not isinstance(s, AnyMapping)))
+    return read_spec(read_document(*sources, jinja_data=jinja_data), tuple(str(s) for s in sources if not isinstance(s, AnyMapping)))
 
 
-def read_document(*sources: str | os.PathLike[str] | AnyMapping[str, Any]) -> Map:
+def read_document(*sources: str | os.PathLike[str] | AnyMapping[str, Any],
+                  jinja_data: AnyMapping[str, Any] | None = None) -> Map:
     """The merged input as a tree with places, not yet interpreted."""
     trees = [s for s in sources if isinstance(s, AnyMapping)]
     if trees and len(sources) > 1:
@@ -75,7 +78,7 @@ def read_document(*sources: str | os.PathLike[str] | AnyMapping[str, Any]) -> Ma
         return document
     if not sources:
         raise SpecError("load: no input; accepted: YAML files or one dict")
-    return load_files([str(source) for source in sources])
+    return load_files([str(source) for source in sources], jinja_data=jinja_data)
 
 
 def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
@@ -99,6 +102,7 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
     notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes += problem_notes(document["problem"], problem)
     notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken" for what in missing_actions(arch, tables)]
     return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
 

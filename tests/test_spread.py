@@ -1,4 +1,4 @@
-"""Words over the receivers of one fan-out: worked examples that Timeloop was measured on, and when a formula will do."""
+"""Words over the receivers of one fan-out: worked examples that Timeloop was measured on; when a formula will do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
 from fadiff_mapper.counts import delivery, demand, tiles
 from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.grid import Grid, find_taken, grid_of, group_hops
 from fadiff_mapper.nest import active_parts, pack, project
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
@@ -41,7 +42,8 @@ def mapped(spaces: tuple[DataSpace, ...], *levels: str, registers: bool) -> Eval
                             frozenset(space.name for space in spaces))
 
     mapping = Mapping(tuple(level(text) for text in levels))
-    bounds = {name: int(np.prod([here.temporal[name] * here.spatial[name] for here in mapping.levels])) for name in names}
+    bounds = {name: int(np.prod([here.temporal[name] * here.spatial[name] for here in mapping.levels]))
+              for name in names}
     problem = Problem("example", bounds, spaces)
     arch = design(max(here.spatial[name] for here in mapping.levels for name in names), registers)
     return evaluate_nest(prepare(arch, problem, Tables()), pack([mapping], problem), details=True)
@@ -126,3 +128,29 @@ def test_room_for_kinds_of_transfer_grows_as_needed(details: bool) -> None:
     kinds = tally(found, 0, 0)
     assert len(kinds) > 4
     assert sum(words * multicast for (multicast, _), words in kinds.items()) + found.raw.links[0, 0, 0] == 6 * 64
+
+
+def grid(width: int, height: int) -> Grid:
+    """Receivers that all want different words: the word of each is its place (x, y)."""
+    found = grid_of(width * height, 2)
+    found.offsets[:] = [(x, y) for y in range(height) for x in range(width)]
+    return found
+
+
+@pytest.mark.parametrize(("move", "taken"), [
+    ((1, 0), 6), ((-1, 0), 6), ((0, 1), 6), ((0, -1), 6),            # one side of a 3 x 3 grid has no such neighbour
+    ((0, 0), 0), ((1, 1), 0), ((2, 0), 0),
+])
+def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: int) -> None:
+    assert find_taken(grid(3, 3), np.array(move, dtype=float), 9, 3, 3) == taken
+
+
+@pytest.mark.parametrize(("members", "hops"), [
+    ([0], 0 + 1.5), ([2], 2 + 1.5), ([5], 2 + 0.5),                  # out along X, then along Y from the middle
+    ([0, 9], 0 + 1.5 + 1.5), ([0, 3], 0 + 1.5), (list(range(12)), 2 + 3 * 3),
+])
+def test_hops_of_a_multicast_in_a_3_by_4_grid(members: list[int], hops: float) -> None:
+    receivers = grid(3, 4)
+    receivers.taken[:] = True
+    receivers.taken[members] = False
+    assert group_hops(receivers, 12, 1, 3, 4)[0] == hops

@@ -66,7 +66,7 @@ def _keep(arch: Architecture, problem: Problem, rng: random.Random, fault: str) 
     lost = rng.choice(names)
     if fault == "nowhere":
         return [kept - {lost} for kept in keep]
-    if rng.random() < 0.03 and any(lost in kept for kept in keep[:-1]):
+    if rng.random() < 0.1 and any(lost in kept for kept in keep[:-1]):
         keep[-1].discard(lost)
     return keep
 

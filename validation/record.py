@@ -39,39 +39,40 @@ RECORDED = Path(__file__).parent.parent / "tests" / "data" / "timeloop_cases.jso
 
 @dataclass(frozen=True)
 class Design:
-    """An architecture in the native dialect under its top-level `key`, its energies, and the problems it is asked for."""
+    """An architecture in the native dialect under its top-level `key`, its energies, the problems it is asked for,
+    and the sections that constrain its mappings."""
 
     name: str
     key: str
     native: dict[str, Any]
     ert: dict[str, Any] | None
     problems: dict[str, dict[str, Any]]
+    constraints: dict[str, Any]
 
     def document(self, problem: str) -> dict[str, Any]:
-        """The input without a mapping. Constraints are left out: `timeloop-model` would check the mapping against
+        """The input without a mapping and without constraints: `timeloop-model` would check the mapping against
         them, and random mappings break them on purpose."""
-        native = {key: value for key, value in self.native.items() if key != "constraints"}
-        return {self.key: native, "problem": self.problems[problem]} | ({"ERT": self.ert} if self.ert else {})
+        return {self.key: self.native, "problem": self.problems[problem]} | ({"ERT": self.ert} if self.ert else {})
 
     def spec(self, problem: str) -> Spec:
-        """The same, read by this package, with the constraints."""
-        return load(self.document(problem) | {self.key: self.native})
+        """The same with its constraints, read by this package."""
+        return load(self.document(problem) | self.constraints)
 
 
 def designs() -> list[Design]:
     """The bundled designs, whose constraints speak of convolutions, and the small ones in the folder beside."""
     found, conv = [], conv_letters()
     for name in bundled.designs():
-        literal = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv"))).literal
+        spec = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv")))
         ert = yaml.safe_load(bundled.find(f"tables/{name}.ERT").read_text())["ERT"]
-        plain = json.loads(json.dumps(literal["architecture"]))  # strings without the places they come from
-        found.append(Design(name, "architecture", plain, ert, conv))
+        native, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
+        found.append(Design(name, "architecture", native, ert, conv, constraints))
     for path in sorted(OWN_DESIGNS.glob("*.yaml")):
         document = yaml.safe_load(path.read_text())
         ert = document.pop("ERT", None)
         (key, native), = document.items()
         problems = conv if "bandwidth_consumption" in path.read_text() else conv | other_letters()
-        found.append(Design(path.stem, key, native, ert, problems))
+        found.append(Design(path.stem, key, native, ert, problems, {}))
     return found
 
 
@@ -83,7 +84,7 @@ def questions(design: Design, count: int, seed: int) -> Iterator[tuple[str, list
         name = names[number % len(names)]
         spec = design.spec(name)
         fault = rng.choice(FAULTS) if number % 8 == 4 else ""
-        mapping = _within_constraints(spec, number) if "constraints" in design.native and number % 2 else None
+        mapping = _within_constraints(spec, number) if design.constraints and number % 2 else None
         directives = literal_mapping(mapping or random_mapping(spec.arch, spec.problem, rng, fault),
                                      spec.arch, spec.problem)
         yield name, abbreviated(directives, spec.problem, rng) if rng.random() < 0.3 else directives
@@ -107,8 +108,7 @@ def record(count: int, seed: int, program: str, version: str) -> Iterator[dict[s
     chosen = designs()
     yield {"kind": "tool", "name": "timeloop-model", "version": version, "seed": seed}
     for design in chosen:
-        arch = design.document(next(iter(design.problems)))[design.key]
-        yield {"kind": "arch", "id": design.name, "key": design.key, "native": arch, "ert": design.ert}
+        yield {"kind": "arch", "id": design.name, "key": design.key, "native": design.native, "ert": design.ert}
     for name, problem in (conv_letters() | other_letters()).items():
         yield {"kind": "problem", "id": name, "problem": problem}
     for design in chosen:

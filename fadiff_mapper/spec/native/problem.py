@@ -30,6 +30,9 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
 
+FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
+"""Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
+
 HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-layer": "cnn_layer",
               "gemm-ABZ": "gemm_ABZ"}
 """Old spellings that Timeloop rewrites. It rewrites no others in a problem."""
@@ -38,12 +41,11 @@ HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-lay
 def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
     """The problem, and the same as a literal tree (shape and instance) for writing it out.
 
-    Raises SpecError for an unknown key, a dimension without a bound, and an instance key that is neither a
-    dimension nor a coefficient of the shape (Timeloop drops the latter in silence and takes the default).
+    Raises SpecError for an unknown key, a dimension without a bound, and an instance key other than 1 that is neither
+    a dimension nor a coefficient of the shape (Timeloop drops the latter in silence and takes the default).
     """
     reader = Reader(mapping(node, where))
-    for name in ("densities", "commonDensity", "density"):
-        reader.refuse(name, "sparse data is not modelled")
+    _refuse_sparse(reader)
     reader.take("version", anything, None)
     reader.take("name", text, None)
     shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
@@ -70,6 +72,16 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
     return problem, literal_problem(problem, defaults, coefficients)
 
 
+def problem_notes(node: Map, problem: Problem) -> list[str]:
+    """A sentence for every key of the instance that may stay but means nothing."""
+    instance = node.get("instance")
+    coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
+    known = [*problem.dimensions, *coefficients]
+    names = dropped(instance, known) if isinstance(instance, Map) else []
+    return [f"problem.instance.{name} has no effect: extents follow from the projections" for name in names
+            if name in FOR_THE_READER or instance[name] == 1]
+
+
 def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
     """The problem as plain YAML data that every Timeloop version reads."""
     def space(ds: DataSpace) -> dict[str, Any]:
@@ -80,6 +92,11 @@ def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: di
         shape["coefficients"] = [{"name": name, "default": value} for name, value in defaults.items()]
     shape["data_spaces"] = [space(ds) for ds in problem.dataspaces]
     return {"version": "0.4", "instance": {**problem.bounds, **coefficients}, "shape": shape}
+
+
+def _refuse_sparse(reader: Reader) -> None:
+    for name in ("densities", "commonDensity", "density"):
+        reader.refuse(name, "sparse data is not modelled")
 
 
 def _shape(value: Any, where: Where) -> Map:
@@ -111,12 +128,17 @@ def _coefficients(node: Seq) -> dict[str, int]:
     return result
 
 
+def dropped(instance: Map, known: list[str]) -> list[str]:
+    """Keys of an instance that its shape does not know. One that says 1 loses nothing and may stay."""
+    return [str(key) for key in instance if key not in known and key != "name"]
+
+
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     known = [*dimensions, *defaults]
+    _refuse_sparse(Reader(node))
     problems = [
         f'{node.at(key)}: "{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-        f"it{nearest(str(key), known)}; accepted: {listed(known)}"
-        for key in node if key not in known and key != "name"]
+        f"it{nearest(str(key), known)}; accepted: {listed(known)}" for key in dropped(node, known) if node[key] != 1 and key not in FOR_THE_READER]
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
     if problems:

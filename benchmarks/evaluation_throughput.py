@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""How many mappings per second the exact evaluation scores, on random mappings within each design's constraints.
+
+    python benchmarks/evaluation_throughput.py [--batch N] [--repeats N] [--threads N [N ...]] [--design NAME ...]
+
+One row per design, layer and number of threads, all in one run: mappings per second by the clock (the best of the
+repeats), and microseconds of CPU time per mapping, which other work on the machine hardly disturbs. "walked" is the
+share of mappings in which several loops slide one window, so that the closed form does not do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+import numpy as np
+import torch
+
+from fadiff_mapper import Spec, load
+from fadiff_mapper.bundled import find
+from fadiff_mapper.choices import random_choices
+from fadiff_mapper.exact import Layer, prepare, score
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.nest import Nest, Projection
+from fadiff_mapper.relax import decode, draw, gumbel, slots_of
+
+DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
+LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=65536, help="mappings per call")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
+    parser.add_argument("--design", nargs="+", default=DESIGNS)
+    options = parser.parse_args()
+    print("| design | layer | walked | legal | threads | batch | mappings/s | us of CPU per mapping |")
+    print("|---|---|---|---|---|---|---|---|")
+    for design in options.design:
+        for name in LAYERS:
+            spec = load(find(f"arch/{design}"), find(f"layers/{name}"))
+            layer = prepare(spec.arch, spec.problem, spec.tables)
+            nest = random_nests(layer, spec, options.batch)
+            row = f"| {design} | {name} | {walked(nest, layer.projection):.0%} "
+            row += f"| {score(layer, nest).legal.mean():.1%} "
+            for threads in options.threads:
+                rate, cpu = measured(layer, nest, threads, options.repeats)
+                print(f"{row}| {threads} | {nest.batch} | {rate:,.0f} | {cpu:.2f} |", flush=True)
+
+
+def random_nests(layer: Layer, spec: Spec, batch: int) -> Nest:
+    """Nests with every factorization, order and bypass that the constraints allow, drawn as the search starts."""
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
+    slots, generator = slots_of(space), torch.Generator().manual_seed(0)
+    weight = torch.rand((len(slots.level), len(slots.bound), batch), generator=generator, dtype=torch.float64) ** 3
+    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
+    choices = random_choices(space, layer.projection, batch, np.random.default_rng(0))
+    return decode(draw(slots, theta, gumbel(slots, batch, generator), 1.0), choices)
+
+
+def walked(nest: Nest, projection: Projection) -> float:
+    """The share of mappings with several loops outside the innermost level that move one summed rank."""
+    loops = (nest.temporal[1:] > 1).sum(axis=0)
+    several = [loops[[d for d, _ in rank]].sum(axis=0) > 1
+               for ranks in projection.ranks for rank in ranks if len(rank) > 1]
+    return float(np.any(several, axis=0).mean()) if several else 0.0
+
+
+def measured(layer: Layer, nest: Nest, threads: int, repeats: int) -> tuple[float, float]:
+    """(mappings per second, microseconds of CPU time per mapping), the best of some calls."""
+    def once() -> tuple[float, float]:
+        clock, cpu = time.perf_counter(), time.process_time()
+        score(layer, nest, threads=threads)
+        return time.perf_counter() - clock, time.process_time() - cpu
+
+    once()
+    clocks, cpus = zip(*(once() for _ in range(repeats)), strict=True)
+    return nest.batch / min(clocks), min(cpus) / nest.batch * 1e6
+
+
+if __name__ == "__main__":
+    main()
