@@ -85,8 +85,8 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
     if time_limit is not None and not time_limit > 0:
         raise FadiffError(f"time limit: found {time_limit:g}; accepted: seconds greater than 0")
     if not single_letter(spec.problem.dimensions):
-        raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping files; "
-                          "accepted: names of one letter")
+        raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
+                          "files; accepted: names of one letter")
     metrics = check_metrics((metric,) if isinstance(metric, str) else tuple(metric or spec.mapper.metrics))
     default = SearchOptions()
     options = SearchOptions(metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,

@@ -50,11 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", parents=[inputs], help="read and validate; print what was understood")
     check.set_defaults(run=_check)
 
-    evaluate = commands.add_parser("evaluate", parents=[inputs], help="what timeloop-model computes for the mapping in the input")
+    evaluate = commands.add_parser("evaluate", parents=[inputs],
+                                   help="what timeloop-model computes for the mapping in the input")
     evaluate.add_argument("--json", action="store_true", help="all numbers as JSON")
     evaluate.set_defaults(run=_evaluate)
 
-    mapper = commands.add_parser("map", parents=[inputs], help="find a good mapping and write it as timeloop-mapper does")
+    mapper = commands.add_parser("map", parents=[inputs],
+                                 help="find a good mapping and write it as timeloop-mapper does")
     mapper.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the results")
     mapper.add_argument("--metric", action="append", metavar="NAME",
                         help="edp, energy, delay or last_level_accesses; repeat it for further priorities")
@@ -69,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     mapper.set_defaults(run=_map)
 
     bundled = commands.add_parser("bundled", help="list the designs and workloads that come with this program")
-    bundled.add_argument("prefix", nargs="?", default="", help="only those whose name begins so, such as layers/resnet18")
+    bundled.add_argument("prefix", nargs="?", default="",
+                         help="only those whose name begins so, such as layers/resnet18")
     bundled.set_defaults(run=_bundled)
 
     doctor = commands.add_parser("doctor", help="what is installed here and what that enables")

@@ -1,7 +1,9 @@
 """Compilation of scalar loops to machine code.
 
 What Timeloop walks element by element (`windows.py`, `spread.py`) reads best as plain loops; numba compiles them on
-first use and keeps the result on disk. Importing this module loads numba, so it is imported only to evaluate.
+first use and keeps the result on disk until the file of the function changes. (A function of another file that it
+calls may change unnoticed: delete the *.nbc files beside the sources then.) Importing this module loads numba, so it
+is imported only to evaluate.
 """
 
 from __future__ import annotations

@@ -49,13 +49,16 @@ class Spec:
     constraints: Constraints
     tables: Tables
     mapping: Mapping | None = None
-    mapper: MapperOptions = MapperOptions()
+    mapper: MapperOptions = field(default_factory=MapperOptions)
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def load(*sources: str | os.PathLike[str] | AnyMapping[str, Any], jinja_data: AnyMapping[str, Any] | None = None) -> Spec:
+Source = str | os.PathLike[str] | AnyMapping[str, Any]
+
+
+def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Spec:
     """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
 
     `jinja_data` are the variables of the files' templates.
@@ -63,11 +66,11 @@ def load(*sources: str | os.PathLike[str] | AnyMapping[str, Any], jinja_data: An
     The architecture's energies come from the ERT in the input; else, for a bundled design, from the tables that
     come with it; else they are Timeloop's built-in values (`Spec.tables.source` says which). Raises SpecError.
     """
-    return read_spec(read_document(*sources, jinja_data=jinja_data), tuple(str(s) for s in sources if not isinstance(s, AnyMapping)))
+    files = tuple(str(source) for source in sources if not isinstance(source, AnyMapping))
+    return read_spec(read_document(*sources, jinja_data=jinja_data), files)
 
 
-def read_document(*sources: str | os.PathLike[str] | AnyMapping[str, Any],
-                  jinja_data: AnyMapping[str, Any] | None = None) -> Map:
+def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
     """The merged input as a tree with places, not yet interpreted."""
     trees = [s for s in sources if isinstance(s, AnyMapping)]
     if trees and len(sources) > 1:
@@ -93,17 +96,21 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     assert arch_key is not None
     arch = read_architecture(document[arch_key], document.at(arch_key), arch_key)
     problem, literal_problem = read_problem(document["problem"], document.at("problem"))
-    tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), "ERT in the input")
+    tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
+                         "ERT in the input")
     if not tables.ert:
         tables = bundled.tables_for(arch) or tables
-    constraints = _supported(read_constraints(document, arch.levels, [arch.fanout(i) for i in range(len(arch.levels))], problem))
+    fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
+    constraints = _supported(read_constraints(document, arch.levels, fanouts, problem))
     options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
-    mapping = read_mapping(document["mapping"], document.at("mapping"), arch, problem) if document.get("mapping") else None
+    mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem)
+               if document.get("mapping") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
     notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
-    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken" for what in missing_actions(arch, tables)]
+    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"
+              for what in missing_actions(arch, tables)]
     return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
 
 
@@ -112,8 +119,9 @@ def refuse_missing_energies(spec: Spec) -> None:
     missing = missing_actions(spec.arch, spec.tables)
     if missing:
         place = listed(spec.files) if spec.files else "input"
-        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, update "
-                        "(or random_read, ...) for every memory and compute for the arithmetic, or --built-in-energies")
+        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
+                        "update (or random_read, ...) for every memory and compute for the arithmetic, or "
+                        "--built-in-energies")
 
 
 def _supported(constraints: Constraints) -> Constraints:

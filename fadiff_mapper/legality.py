@@ -10,7 +10,7 @@ from fadiff_mapper.cost import Usage
 from fadiff_mapper.counts import Tiles
 from fadiff_mapper.errors import InvalidMapping
 from fadiff_mapper.nest import Nest
-from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -66,7 +66,8 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture) -> list[Limi
     mac = arch.arithmetic
     kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
     result = [limit("nowhere", mac.name, kept_nowhere.astype(np.float64), 0)]
-    for index, unit in enumerate((mac, *arch.levels)):
+    units: tuple[Arithmetic | StorageLevel, ...] = (mac, *arch.levels)
+    for index, unit in enumerate(units):
         x, y = use.expansion_x[index], use.expansion_y[index]
         names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
         if index:
@@ -88,8 +89,8 @@ def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture) -> lis
 
 def violations(checks: list[Limit], row: int) -> list[Violation]:
     """All that is wrong with one mapping of the batch, first what Timeloop reports first."""
-    return [Violation(check.constraint, check.level, float(check.amount[row]), float(check.limit[row]), check.reason(row))
-            for check in checks if check.broken[row]]
+    return [Violation(check.constraint, check.level, float(check.amount[row]), float(check.limit[row]),
+                      check.reason(row)) for check in checks if check.broken[row]]
 
 
 def rejection(broken: list[Violation]) -> InvalidMapping:

@@ -87,6 +87,12 @@ def active_parts(nest: Nest) -> Active:
     return Active((nest.temporal > 1).any(axis=-1), (nest.spatial > 1).any(axis=-1), nest.keep.any(axis=-1))
 
 
+def joined(parts: Sequence[Nest]) -> Nest:
+    """Several NumPy batches side by side."""
+    return Nest(*(np.concatenate([getattr(part, name) for part in parts], axis=-1)
+                  for name in Nest.__dataclass_fields__))
+
+
 def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
     """Mappings as one float64 NumPy batch."""
     index = {name: i for i, name in enumerate(problem.dimensions)}

@@ -43,8 +43,8 @@ def network_use(arch: Architecture, projection: Projection, keep: np.ndarray, ta
     for level, unit in enumerate(arch.levels):
         for tensor, read_write in enumerate(projection.read_write):
             if read_write and not unit.network.reduction_supported:
-                part = words[:, level, tensor]
-                words[:, level, tensor] = np.where(part > 0, 2 * part - partition[level, tensor] * keep[level, tensor], part)
+                part, first = words[:, level, tensor], partition[level, tensor] * keep[level, tensor]
+                words[:, level, tensor] = np.where(part > 0, 2 * part - first, part)
     total = words.sum(axis=0)
     some = np.where(total > 0, total, 1)
     written = np.array(projection.read_write)[:, None]

@@ -12,6 +12,7 @@ from fadiff_mapper.exact import Layer
 from fadiff_mapper.nest import Nest
 from fadiff_mapper.relax import Slots
 from fadiff_mapper.smooth import SmoothEvaluation
+from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 
 def penalty(layer: Layer, slots: Slots, theta: torch.Tensor, nest: Nest, found: SmoothEvaluation,
@@ -36,10 +37,11 @@ def validity(slots: Slots, theta: torch.Tensor) -> torch.Tensor:
 
 def spatial(layer: Layer, found: SmoothEvaluation) -> torch.Tensor:
     """Eq. (22), per axis: more instances in use than there are, at any level."""
-    units = [layer.arch.arithmetic, *layer.arch.levels]
+    units: list[Arithmetic | StorageLevel] = [layer.arch.arithmetic, *layer.arch.levels]
     total = torch.zeros_like(found.cost.cycles)
     for index, unit in enumerate(units):
-        total = total + excess(found.use.expansion_x[index], unit.mesh_x) + excess(found.use.expansion_y[index], unit.mesh_y)
+        total = total + excess(found.use.expansion_x[index], unit.mesh_x)
+        total = total + excess(found.use.expansion_y[index], unit.mesh_y)
     return total
 
 

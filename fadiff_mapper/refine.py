@@ -14,7 +14,7 @@ import numpy as np
 
 from fadiff_mapper.choices import open_keeps, random_spatial, temporal_orders
 from fadiff_mapper.mapspace import MapSpace, divisors
-from fadiff_mapper.nest import Nest, Projection
+from fadiff_mapper.nest import Nest, Projection, joined
 
 Value = Callable[[Nest], np.ndarray]
 """Nests -> one number each, to be minimised."""
@@ -126,12 +126,7 @@ def rearranged(nest: Nest, space: MapSpace, moves: Moves, rng: np.random.Generat
             parts.append(replace(nest, spatial_order=spatial_order, on_y=on_y))
     if not parts:
         return nest.take(np.zeros(0, dtype=np.int64)), np.zeros(0, dtype=np.int64)
-    return join(parts), np.tile(np.arange(nest.batch), len(parts))
-
-
-def join(parts: list[Nest]) -> Nest:
-    """Batches side by side."""
-    return Nest(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Nest.__dataclass_fields__))
+    return joined(parts), np.tile(np.arange(nest.batch), len(parts))
 
 
 def refine(space: MapSpace, projection: Projection, start: Nest, value: Value, rng: np.random.Generator,
@@ -147,7 +142,7 @@ def refine(space: MapSpace, projection: Projection, start: Nest, value: Value, r
         near = [pair for pair in (shifted(part, moves), rearranged(part, space, moves, rng)) if len(pair[1])]
         if not near:
             break
-        nests, row = join([pair[0] for pair in near]), np.concatenate([pair[1] for pair in near])
+        nests, row = joined([pair[0] for pair in near]), np.concatenate([pair[1] for pair in near])
         values = value(nests)
         ranked = np.lexsort((values, row))
         first = ranked[np.unique(row[ranked], return_index=True)[1]]

@@ -49,8 +49,8 @@ def print_spec(spec: Spec) -> int:
     for ds in spec.problem.dataspaces:
         ranks = ", ".join(" + ".join(f"{t.coefficient}*{t.dimension}" if t.name else t.dimension for t in rank)
                           for rank in ds.ranks)
-        console.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{', written' if ds.read_write else ''}",
-                      markup=False)
+        written = ", written" if ds.read_write else ""
+        console.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}", markup=False)
     console.print(_levels(spec))
     console.print(f"energies: {spec.tables.source}", markup=False)
     console.print(_constraints(spec, space))
@@ -73,7 +73,8 @@ def _levels(spec: Spec) -> Table:
         level, energy = spec.arch.levels[index], storage_energy(spec.arch.levels[index], spec.tables)
         x, y = spec.arch.fanout(index)
         bandwidth = "/".join(f"{value:g} {what}" for what, value in (
-            ("shared", level.shared_bandwidth), ("read", level.read_bandwidth), ("write", level.write_bandwidth)) if value)
+            ("shared", level.shared_bandwidth), ("read", level.read_bandwidth),
+            ("write", level.write_bandwidth)) if value)
         table.add_row(level.name, level.kind, str(level.instances), f"{x} x {y}" if x * y > 1 else "-",
                       "unlimited" if level.usable is None else str(level.usable), str(level.word_bits),
                       str(level.block_size), bandwidth or "unlimited",

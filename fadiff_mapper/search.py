@@ -15,10 +15,10 @@ import torch
 from fadiff_mapper.choices import random_choices, temporal_orders
 from fadiff_mapper.exact import Layer, score
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.nest import Nest
+from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
 from fadiff_mapper.penalty import penalty
-from fadiff_mapper.refine import join, kicked, put, refine
+from fadiff_mapper.refine import kicked, put, refine
 from fadiff_mapper.relax import Choices, Slots, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import evaluate_smooth
 
@@ -161,7 +161,7 @@ def _refine(state: Search, space: MapSpace, start: Nest, rng: np.random.Generato
         before = values.min()
         copies = nests.take(np.arange(options.elites) % nests.batch)
         near, near_values = descend(kicked(space, projection, copies, options.kicks, rng), "explore")
-        both, both_values = join([nests, near]), np.concatenate([values, near_values])
+        both, both_values = joined([nests, near]), np.concatenate([values, near_values])
         best = _distinct(both_values)[:options.elites]
         nests, values = both.take(best), both_values[best]
         idle = 0 if values.min() < before - 1e-9 else idle + 1
@@ -233,7 +233,7 @@ def _best_orders(state: Search, space: MapSpace, nest: Nest, choices: Choices) -
             changed = order.copy()
             changed[level] = candidate[:, None]
             tried.append(Nest(nest.temporal, nest.spatial, changed, keep, nest.on_y, nest.spatial_order))
-        values = state.value(join(tried), "order").reshape(len(candidates), -1)
+        values = state.value(joined(tried), "order").reshape(len(candidates), -1)
         order[level] = candidates[values.argmin(axis=0)][rows].T
     for level, tensor in [(at, t) for at, here in enumerate(space.levels)
                           for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]:
@@ -242,6 +242,6 @@ def _best_orders(state: Search, space: MapSpace, nest: Nest, choices: Choices) -
             changed = keep.copy()
             changed[level, tensor] = kept
             tried.append(Nest(nest.temporal, nest.spatial, order, changed, nest.on_y, nest.spatial_order))
-        values = state.value(join(tried), "keep").reshape(2, -1)
+        values = state.value(joined(tried), "keep").reshape(2, -1)
         keep[level, tensor] = values[1] <= values[0]
     return Choices(order, keep, choices.on_y, choices.spatial_order)

@@ -31,7 +31,17 @@ from fadiff_mapper.grid import (
 )
 from fadiff_mapper.nest import Active, Nest, Projection
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.windows import Batch, batch_of, coefficients, outer_loops, tile_extent, walk_points, walk_tiles
+from fadiff_mapper.windows import (
+    Batch,
+    Walk,
+    batch_of,
+    coefficients,
+    outer_loops,
+    tile_extent,
+    walk_of,
+    walk_points,
+    walk_tiles,
+)
 
 Floats: TypeAlias = np.ndarray
 Bools: TypeAlias = np.ndarray
@@ -80,20 +90,21 @@ def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[in
 
 
 @compiled
-def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], moves: Floats, plain: float,
-              repeated: Floats, loops: int, with_hops: bool) -> float:
-    """Counts all calls of a walk (see `walk_tiles`) into an empty tally; returns the words that go over links.
+def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], walk: Walk, loops: int, plain: float,
+              with_hops: bool) -> float:
+    """Counts all calls of a walk into an empty tally; returns the words that go over links.
 
     A call uses links only if that leaves fewer words to send.
     """
     groups, links, unlinked = find_groups(grid, count), 0.0, plain
     for s in range(loops):
-        taken = find_taken(grid, moves[s], count, shape[0], shape[1]) if repeated[s] > 0 else 0
+        words = walk.repeated[s]
+        taken = find_taken(grid, walk.moves[s], count, shape[0], shape[1]) if words > 0 else 0
         if taken > 0 and groups_left(grid, count, groups) < groups:
-            add_call(tally, grid, count, groups, shape, repeated[s], with_hops)
-            links += repeated[s] * taken
+            add_call(tally, grid, count, groups, shape, words, with_hops)
+            links += words * taken
         else:
-            unlinked += repeated[s]
+            unlinked += words
     grid.taken[:] = False
     add_call(tally, grid, count, groups, shape, unlinked, with_hops)
     return links
@@ -118,7 +129,7 @@ def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: i
     is room for, the row is left out.
     """
     slots, ranks, most = batch.order.shape[0] * batch.order.shape[1], len(coefficient), 1
-    bounds, moves, repeated, extent = np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks)
+    walk = walk_of(slots, ranks)
     size = most_receivers(fan, level)
     grid = grid_of(size, ranks)
     tally = np.zeros(((slots + 1) * (int((2 * size) ** 0.5) + 1) + 1, 4))  # each call adds at most sqrt(2 E) kinds
@@ -126,13 +137,12 @@ def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: i
         if not differs(fan.spatial, level, row, differing):
             continue
         x, y = receivers(grid, fan, batch, coefficient, level, row)
-        loops = outer_loops(batch, coefficient, level, row, bounds, moves)
+        loops = outer_loops(walk, batch, coefficient, level, row)
         if level > 0:
-            words = tile_extent(batch, coefficient, level, row, extent)
-            plain = walk_tiles(bounds, moves, loops, extent, words, repeated)
+            plain = walk_tiles(walk, loops, tile_extent(walk, batch, coefficient, level, row))
         else:
-            plain = walk_points(bounds, loops, repeated)
-        links = count_row(tally, grid, x * y, (max(x, width), max(y, height)), moves, plain, repeated, loops, with_hops)
+            plain = walk_points(walk, loops)
+        links = count_row(tally, grid, x * y, (max(x, width), max(y, height)), walk, loops, plain, with_hops)
         most = max(most, store(cell, row, tally, links))
     return most
 

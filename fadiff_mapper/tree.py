@@ -7,6 +7,7 @@ A `Reader` takes the keys of one `Map`, checks their types, and complains about 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -90,9 +91,10 @@ def kind_of(value: object) -> str:
     """How a value is named in a message."""
     names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
              float: "a number"}
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
     for base, name in names.items():
         if isinstance(value, base) and not (base is int and isinstance(value, bool)):
-            return name if isinstance(value, dict | list) else f"{name} ({value!r})"
+            return name if isinstance(value, dict | list) else f"{name} ({shown})"
     return "nothing" if value is None else type(value).__name__
 
 
@@ -109,7 +111,7 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
                 value = float(value)
             except ValueError:
                 raise where.error(f"found {kind_of(value)}", wanted) from None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise where.error(f"found {kind_of(value)}", wanted)
         if (minimum is not None and value < minimum) or (above is not None and value <= above):
             raise where.error(f"found {value}", wanted)

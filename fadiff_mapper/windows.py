@@ -25,6 +25,7 @@ from fadiff_mapper.nest import Active, Nest, Projection
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
+Bools: TypeAlias = np.ndarray
 
 # A state is 3 * step + last. `step` says what v is: unset, the step of the innermost moving loop, or another one.
 UNSET, INNERMOST, OTHER = 0, 1, 2
@@ -58,39 +59,70 @@ def coefficients(projection: Projection, tensor: int) -> Floats:
     return result
 
 
-@compiled
-def outer_loops(batch: Batch, coefficient: Floats, level: int, row: int, bounds: Floats, moves: Floats) -> int:
-    """The temporal loops of `level` and further out that have more than one iteration; returns how many.
+class Walk(NamedTuple):
+    """The walk of one tile through the loops outside it, innermost loop first. Loops that run once are left out.
 
-    Fills in, innermost loop first, `bounds` [S] (iterations) and `moves` [S, R]: how far the tile jumps in each rank
-    when the loop advances and the loops inside it, which stood at iteration 1, start again.
+    extent   [R]      the tile's extent in each rank
+    bounds   [S]      iterations of each loop
+    moves    [S, R]   how far the tile jumps in each rank when the loop advances and the loops inside it, which stood
+                      at iteration 1, start again
+    repeated [S]      result: words of calls that repeat the shape of the call before after a step of the loop (whose
+                      move tells which neighbour held those words)
+    The rest is scratch: the sum of the steps [R]; whether a loop moves the tile, whether as the innermost loop that
+    does, and how many words that brings in [S]; the state that S(l - 1) leaves behind and how often it is entered, by
+    the state before [S + 1, STATES].
     """
-    ranks = len(coefficient)
-    travelled = np.zeros(ranks)
-    count = 0
+
+    extent: Floats
+    bounds: Floats
+    moves: Floats
+    repeated: Floats
+    travelled: Floats
+    moving: Bools
+    alike: Bools
+    fresh: Floats
+    after: Ints
+    entered: Floats
+
+
+@compiled
+def walk_of(slots: int, ranks: int) -> Walk:
+    """Room for walks through at most so many loops."""
+    return Walk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
+                np.zeros(slots, np.bool_), np.zeros(slots, np.bool_), np.zeros(slots),
+                np.zeros((slots + 1, STATES), np.int64), np.zeros((slots + 1, STATES)))
+
+
+@compiled
+def outer_loops(walk: Walk, batch: Batch, coefficient: Floats, level: int, row: int) -> int:
+    """Fills in the loops of `level` and further out; returns how many there are."""
+    ranks, count = len(coefficient), 0
+    for r in range(ranks):
+        walk.travelled[r] = 0.0
     for at in range(level, len(batch.temporal)):
         for slot in range(batch.order.shape[1]):
             d = batch.order[at, slot, row]
             if batch.temporal[at, d, row] <= 1:
                 continue
-            bounds[count] = batch.temporal[at, d, row]
+            walk.bounds[count] = batch.temporal[at, d, row]
             for r in range(ranks):
                 step = coefficient[r, d] * batch.across[at, d, row]
-                moves[count, r] = step - travelled[r]
-                travelled[r] += step
+                walk.moves[count, r] = step - walk.travelled[r]
+                walk.travelled[r] += step
             count += 1
     return count
 
 
 @compiled
-def tile_extent(batch: Batch, coefficient: Floats, level: int, row: int, extent: Floats) -> float:
-    """Fills in the extent [R] of the tile below a boundary in every rank; returns its words."""
+def tile_extent(walk: Walk, batch: Batch, coefficient: Floats, level: int, row: int) -> float:
+    """Fills in the extent of the tile below a boundary; returns its words."""
     words = 1.0
     for r in range(len(coefficient)):
-        extent[r] = 1.0
+        extent = 1.0
         for d in range(coefficient.shape[1]):
-            extent[r] += coefficient[r, d] * (batch.below[level, d, row] - 1)
-        words *= extent[r]
+            extent += coefficient[r, d] * (batch.below[level, d, row] - 1)
+        walk.extent[r] = extent
+        words *= extent
     return words
 
 
@@ -130,52 +162,54 @@ def call(state: int, moving: bool, innermost: bool, fresh: float, size: float) -
 
 
 @compiled
-def walk_points(bounds: Floats, count: int, repeated: Floats) -> float:
-    """The walk below the innermost level: every iteration asks for one word, held over or not. As `walk_tiles`."""
+def walk_points(walk: Walk, count: int) -> float:
+    """As `walk_tiles`, below the innermost level: every iteration asks for one word, held over or not."""
     outside = 1.0
     for s in range(count - 1, -1, -1):
-        repeated[s] = (bounds[s] - 1) * outside
-        outside *= bounds[s]
+        walk.repeated[s] = (walk.bounds[s] - 1) * outside
+        outside *= walk.bounds[s]
     return 1.0
 
 
 @compiled
-def walk_tiles(bounds: Floats, moves: Floats, count: int, extent: Floats, size: float, repeated: Floats) -> float:
-    """Words delivered to one receiver, for loops as `outer_loops` gives them.
-
-    `repeated` [S] is filled with the words of calls that repeat the shape of the call before after a step of loop s
-    (whose move tells which neighbour held those words); all other words are returned.
-    """
-    moving, alike, fresh = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_), np.zeros(count)
-    first = count                                                # the innermost loop that moves the tile
-    for s in range(count):
-        repeated[s] = 0.0
-        for move in moves[s]:
-            moving[s] |= move != 0
-        if moving[s] and first == count:
-            first = s
-        alike[s] = first < count and same(moves[s], moves[first])
-        fresh[s] = new_words(extent, moves[s])
-    after = np.zeros((count + 1, STATES), dtype=np.int64)        # state that S(l - 1) leaves behind, by state before
+def walk_tiles(walk: Walk, count: int, size: float) -> float:
+    """Words of a tile of `size` that one receiver is sent by calls that repeat no shape; fills in `repeated`."""
+    prepare_steps(walk, count)
     for state in range(STATES):
-        after[0, state] = state
+        walk.after[0, state] = state
+        walk.entered[count, state] = 0.0
     for s in range(count):
         for state in range(STATES):
-            stepped = call(after[s, state], moving[s], alike[s], fresh[s], size)[0]
-            after[s + 1, state] = after[s, stepped]
-    entered = np.zeros((count + 1, STATES))                      # how often S(l - 1) is entered, by state
-    entered[count, START] = 1.0
+            walk.entered[s, state] = 0.0
+            stepped = call(walk.after[s, state], walk.moving[s], walk.alike[s], walk.fresh[s], size)[0]
+            walk.after[s + 1, state] = walk.after[s, stepped]
+    walk.entered[count, START] = 1.0
     plain = size
     for s in range(count - 1, -1, -1):
+        walk.repeated[s] = 0.0
         for state in range(STATES):
-            times = entered[s + 1, state] * (bounds[s] - 1)
-            entered[s, state] += entered[s + 1, state]
+            times = walk.entered[s + 1, state] * (walk.bounds[s] - 1)
+            walk.entered[s, state] += walk.entered[s + 1, state]
             if times > 0:
-                stepped, words, repeats = call(after[s, state], moving[s], alike[s], fresh[s], size)
-                entered[s, stepped] += times
-                repeated[s] += times * words if repeats else 0.0
+                stepped, words, repeats = call(walk.after[s, state], walk.moving[s], walk.alike[s], walk.fresh[s], size)
+                walk.entered[s, stepped] += times
+                walk.repeated[s] += times * words if repeats else 0.0
                 plain += 0.0 if repeats else times * words
     return plain
+
+
+@compiled
+def prepare_steps(walk: Walk, count: int) -> None:
+    """Fills in which loops move the tile, which as the innermost of those does, and the words that are new then."""
+    first = -1
+    for s in range(count):
+        walk.moving[s] = False
+        for move in walk.moves[s]:
+            walk.moving[s] |= move != 0
+        if walk.moving[s] and first < 0:
+            first = s
+        walk.alike[s] = first >= 0 and same(walk.moves[s], walk.moves[first])
+        walk.fresh[s] = new_words(walk.extent, walk.moves[s])
 
 
 @compiled
@@ -196,15 +230,13 @@ def several_move_one_rank(batch: Batch, coefficient: Floats, level: int, row: in
 @compiled
 def walk_rows(batch: Batch, coefficient: Floats, level: int, words: Floats) -> None:
     """Replaces `words` [B], the closed form for one boundary and data space, where it may not hold."""
-    slots, ranks = batch.order.shape[0] * batch.order.shape[1], len(coefficient)
-    bounds, moves, repeated, extent = np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks)
+    walk = walk_of(batch.order.shape[0] * batch.order.shape[1], len(coefficient))
     for row in range(len(words)):
         if several_move_one_rank(batch, coefficient, level, row):
-            count = outer_loops(batch, coefficient, level, row, bounds, moves)
-            size = tile_extent(batch, coefficient, level, row, extent)
-            words[row] = walk_tiles(bounds, moves, count, extent, size, repeated)
+            count = outer_loops(walk, batch, coefficient, level, row)
+            words[row] = walk_tiles(walk, count, tile_extent(walk, batch, coefficient, level, row))
             for s in range(count):
-                words[row] += repeated[s]
+                words[row] += walk.repeated[s]
 
 
 def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active) -> Floats:

@@ -88,7 +88,8 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
                        ['unknown data space "C"', "A, B, Z"]),
     "unknown level": (lambda d: d["mapping"][0].update(target="DRM"), ['unknown level "DRM"', '"DRAM"']),
     "unknown dimension": (lambda d: d["mapping"][0].update(factors="M=2 Q=1"), ['"Q"', "M, K, N"]),
-    "wrong product": (lambda d: d["mapping"][0].update(factors="M=4"), ["product of all factors of dimension M is 16", "8"]),
+    "wrong product": (lambda d: d["mapping"][0].update(factors="M=4"),
+                      ["product of all factors of dimension M is 16", "8"]),
     "imperfect factor": (lambda d: d["mapping"][0].update(factors="M=3,2"), ["imperfect", "not supported"]),
     "skew": (lambda d: d["mapping"].append({"target": "Buffer", "type": "skew"}), ["skew", "not supported"]),
     "spatial without fan-out": (lambda d: d["mapping"][2].update(target="DRAM"), ["no fan-out", "Buffer"]),
@@ -138,7 +139,8 @@ def test_rejected_by_the_hardware(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(document))
     assert main(["evaluate", str(path)]) == 2
-    assert capsys.readouterr().err == "error: couldn't map level Buffer: mapped tile size 48 exceeds buffer capacity 8\n"
+    expected = "error: couldn't map level Buffer: mapped tile size 48 exceeds buffer capacity 8\n"
+    assert capsys.readouterr().err == expected
 
 
 TEXTS: dict[str, tuple[bytes, str]] = {
@@ -175,9 +177,11 @@ def test_missing_file_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "none.yaml" in message and "gemmini_large" in message
 
 
-def test_an_unwritable_output_folder_is_found_before_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_output_folder_is_found_before_the_search(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert main(["map", "bundled:arch/gemmini_small", "bundled:problems/conv", "-o", str(tmp_path / "file" / "out")]) == 2
+    out = tmp_path / "file" / "out"
+    assert main(["map", "bundled:arch/gemmini_small", "bundled:problems/conv", "-o", str(out)]) == 2
     assert "file" in capsys.readouterr().err
 
 
@@ -185,8 +189,8 @@ def test_an_unwritable_output_folder_is_found_before_the_search(tmp_path: Path, 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     code = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
             "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); from fadiff_mapper.cli import main; "
-            f"sys.exit(main(['map', 'bundled:arch/gemmini_small', 'bundled:problems/conv', '-o', {str(tmp_path / 'out')!r}, "
-            "'--steps', '2', '--restarts', '4', '--quiet']))")
+            "sys.exit(main(['map', 'bundled:arch/gemmini_small', 'bundled:problems/conv', "
+            f"'-o', {str(tmp_path / 'out')!r}, '--steps', '2', '--restarts', '4', '--quiet']))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
     assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".fadiff.lock")] == []

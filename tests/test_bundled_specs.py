@@ -162,7 +162,8 @@ def test_tables_hold_plain_numbers_and_the_version_that_gave_them(design: str) -
 
 @pytest.mark.parametrize("layer", EXAMPLES)
 @pytest.mark.parametrize("design", DESIGNS)
-def test_the_constraints_of_a_design_hold_for_convolutions_depthwise_layers_and_products(design: str, layer: str) -> None:
+def test_the_constraints_of_a_design_hold_for_convolutions_depthwise_layers_and_products(
+        design: str, layer: str) -> None:
     spec = load(SPECS / f"arch/{design}.yaml", SPECS / f"layers/{layer}.yaml", SPECS / f"tables/{design}.ERT.yaml")
     build_mapspace(spec.arch, spec.problem, spec.constraints)
 

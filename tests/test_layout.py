@@ -32,8 +32,8 @@ def room(module: str) -> str:
 def imports(path: Path) -> set[str]:
     """Modules of the package that a file imports when it runs (not those for type checking only)."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test)
-                   for node in ast.walk(outer)}
+    guarded = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    typing_only = {id(node) for outer in guarded for node in ast.walk(outer)}
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing_only:

@@ -63,7 +63,8 @@ def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: 
 
 
 @pytest.mark.parametrize("design", designs())
-@pytest.mark.parametrize("layer", [CONV, "layers/mobilenet_v1/dw3x3_256_14_s2", "layers/gpt3_6b7_block/gemm_2048_4096_4096"])
+@pytest.mark.parametrize("layer", [CONV, "layers/mobilenet_v1/dw3x3_256_14_s2",
+                                   "layers/gpt3_6b7_block/gemm_2048_4096_4096"])
 def test_results_are_legal_and_keep_to_the_constraints(design: str, layer: str) -> None:
     spec = load(find(f"arch/{design}"), find(layer))
     result = map_layer(spec, **QUICK)
@@ -123,7 +124,8 @@ def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
 
 def test_refinement_never_returns_worse() -> None:
     spec = load(find("arch/eyeriss_like"), find(CONV))
-    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    layer = prepare(spec.arch, spec.problem, spec.tables)
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     rng = np.random.default_rng(0)
     start = pack([map_layer(spec, **QUICK).mapping] * 4, spec.problem)
 

@@ -12,7 +12,7 @@ from fadiff_mapper.counts import demand, tiles
 from fadiff_mapper.nest import Nest, active_parts, pack, project
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.windows import exact_demand, walk_points, walk_tiles
+from fadiff_mapper.windows import exact_demand, walk_of, walk_points, walk_tiles
 
 
 def conv_1d(tile: str, loops: str) -> Case:
@@ -91,17 +91,18 @@ def walks(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray]:
 @settings(max_examples=400, deadline=None)
 def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.ndarray, np.ndarray]) -> None:
     bounds, moves, extent = walk
-    repeated = np.zeros(len(bounds))
-    plain = walk_tiles(np.array(bounds, dtype=float), moves, len(bounds), extent, float(extent.prod()), repeated)
-    assert plain + repeated.sum() == walked(bounds, moves, extent)
+    state = walk_of(len(bounds), len(extent))
+    state.bounds[:], state.moves[:], state.extent[:] = bounds, moves, extent
+    plain = walk_tiles(state, len(bounds), float(extent.prod()))
+    assert plain + state.repeated.sum() == walked(bounds, moves, extent)
     assert plain >= extent.prod(), "the first call is never a repetition"
 
 
 @given(st.lists(st.integers(2, 5), max_size=5))
 def test_arithmetic_asks_for_a_word_in_every_iteration(bounds: list[int]) -> None:
-    repeated = np.zeros(len(bounds))
-    plain = walk_points(np.array(bounds, dtype=float), len(bounds), repeated)
-    assert plain + repeated.sum() == np.prod(bounds)
+    walk = walk_of(len(bounds), 1)
+    walk.bounds[:] = bounds
+    assert walk_points(walk, len(bounds)) + walk.repeated.sum() == np.prod(bounds)
 
 
 @given(cases(UNSHARED))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.native.arch import REWRITTEN_HYPHENS, bare
+from fadiff_mapper.spec.native.arch import bare
+from fadiff_mapper.spec.native.attributes import REWRITTEN_HYPHENS
 from fadiff_mapper.tree import Where, number
 
 Attributes = dict[str, Any]

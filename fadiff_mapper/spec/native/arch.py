@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
+from fadiff_mapper.spec.native.attributes import read_attributes
 from fadiff_mapper.tree import (
     Map,
     Reader,
@@ -26,21 +28,6 @@ STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")
 NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
 """A class whose name contains one of these words is what the word says (Timeloop's rule)."""
-
-LEVEL_ATTRIBUTES = (
-    "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
-    "width", "memory_width", "data_storage_width", "entries", "depth", "memory_depth", "data_storage_depth", "sizeKB",
-    "multiple_buffering", "min_utilization", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
-    "per_dataspace_bandwidth_consumption_scale", "vector_access_energy", "addr_gen_energy", "network_fill_latency",
-    "network_drain_latency", "network_word_bits", "energy_per_hop", "wire_energy", "tile_width", "router_energy",
-    "energy-per-ingress", "reduction_supported", "network_type", "technology", "allow_overbooking")
-"""The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
-
-REWRITTEN_HYPHENS = (
-    "word-bits", "block-size", "cluster-size", "num-banks", "num-ports", "multiple-buffering", "min-utilization",
-    "vector-access-energy", "addr-gen-energy", "cluster-area", "router-energy", "wire-energy", "energy-per-hop",
-    "tile-width", "network-type")
-"""Old hyphenated spellings that Timeloop still understands; it ignores all others in silence."""
 
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 
@@ -64,7 +51,8 @@ def read_architecture(node: Any, where: Where, key: str = "architecture") -> Arc
     names = [level.name for level in levels] + [arithmetic[0].name]
     for level_name in names:
         if names.count(level_name) > 1:
-            raise where.error(f'the name "{level_name}" is given to {names.count(level_name)} components', "unique names")
+            raise where.error(f'the name "{level_name}" is given to {names.count(level_name)} components',
+                              "unique names")
     for level in levels:
         if level.power_gated_at not in (None, *names[:-1]):
             raise where.error(f'"{level.name}" is power gated at the unknown level "{level.power_gated_at}"',
@@ -125,7 +113,8 @@ def _component(node: Any, where: Where, instances: int) -> Component:
     reader.refuse("sparse_optimizations", "sparse optimizations are not modelled")
     reader.finish(f' of the component "{name}"')
     if _matches(kind, NETWORK_CLASSES) and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES):
-        raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not modelled')
+        raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not '
+                          "modelled")
     return bare(name), kind, attributes, instances * span(name), reader.node.where
 
 
@@ -154,46 +143,6 @@ def _matches(kind: str, words: tuple[str, ...]) -> bool:
     return any(word in kind for word in words)
 
 
-def _attributes(name: str, attributes: Map) -> Reader:
-    """The attributes with old hyphens rewritten, refusing the misspelt ones that Timeloop would drop."""
-    node = Map(where=attributes.where)
-    for key, value in attributes.items():
-        spelling = key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
-        node[spelling] = value
-        node.places[spelling] = attributes.at(key)
-        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES and key not in REWRITTEN_HYPHENS
-                   and (_squash(key) in _SQUASHED or _one_edit(key)))
-        if dropped:
-            meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
-            raise attributes.at(key).error(
-                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"')
-    return Reader(node)
-
-
-def _squash(key: str) -> str:
-    return key.replace("-", "").replace("_", "").lower()
-
-
-_SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
-
-
-def _one_edit(key: str) -> str:
-    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else ""."""
-    if len(key) < 8:
-        return ""
-    guess = nearest(key, LEVEL_ATTRIBUTES)
-    meant = guess.split('"')[1] if guess else ""
-    changed = sorted(set(enumerate(key)) ^ set(enumerate(meant)))
-    near = abs(len(key) - len(meant)) <= 1 and (
-        len(changed) <= 4 if len(key) == len(meant) else _is_one_insertion(key, meant))
-    return meant if near else ""
-
-
-def _is_one_insertion(a: str, b: str) -> bool:
-    short, long = sorted((a, b), key=len)
-    return any(long[:i] + long[i + 1:] == short for i in range(len(long)))
-
-
 def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
     """meshX and meshY; a missing one is what is left of the instances, both missing: all on X."""
     x = reader.take("meshX", integer(1), None)
@@ -208,7 +157,7 @@ def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
 
 
 def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Where) -> Arithmetic:
-    reader = _attributes(name, attributes)
+    reader = read_attributes(name, attributes)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
     word_bits = reader.take(("word_bits", "datawidth"), integer(1), 16)
@@ -216,7 +165,7 @@ def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Wh
 
 
 def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where) -> StorageLevel:
-    reader = _attributes(name, attributes)
+    reader = read_attributes(name, attributes)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
     word_bits = reader.take(("word_bits", "word_width", "datawidth"), integer(1), 16)
@@ -228,7 +177,8 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         kind = f"DRAM {kind}"
     size = _size(reader, name, kind, word_bits, block)
     if reader.take("allow_overbooking", boolean, False):
-        raise reader.at("allow_overbooking").error('"allow_overbooking" is not supported: overbooked tiles are not modelled')
+        raise reader.at("allow_overbooking").error(
+            '"allow_overbooking" is not supported: overbooked tiles are not modelled')
     half = reader.take("bandwidth", number(above=0), None)
     both = None if half is None else half / 2
     bandwidth = number(above=0)
@@ -311,8 +261,9 @@ def _network(reader: Reader, kind: str, word_bits: int) -> Network:
 
 
 def _check_fanouts(arch: Architecture, where: Where) -> None:
-    units = [*reversed(arch.levels), arch.arithmetic]
-    for outer, inner in zip(units, units[1:], strict=False):
+    units: list[StorageLevel | Arithmetic] = [*reversed(arch.levels), arch.arithmetic]
+    for outer, inner in pairwise(units):
         for axis, big, small in (("X", inner.mesh_x, outer.mesh_x), ("Y", inner.mesh_y, outer.mesh_y)):
             if big % small:
-                raise where.error(f'mesh{axis} of "{inner.name}" ({big}) is no multiple of that of "{outer.name}" ({small})')
+                raise where.error(f'mesh{axis} of "{inner.name}" ({big}) is no multiple of that of "{outer.name}" '
+                                  f"({small})")

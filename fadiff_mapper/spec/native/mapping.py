@@ -9,7 +9,7 @@ from typing import Any
 from fadiff_mapper.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.native.factors import parse_factors
+from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence, text
@@ -35,7 +35,8 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
         index = _target(reader, arch)
         kind = reader.take("type", one_of(*KINDS, "skew"))
         if kind == "skew":
-            raise reader.at("type").error('"skew" is not supported: skewed spatial loops are not modelled', listed(KINDS))
+            raise reader.at("type").error('"skew" is not supported: skewed spatial loops are not modelled',
+                                          listed(KINDS))
         for switch in REUSE_SWITCHES:
             reader.refuse(switch, "switching reuse off is not modelled for a given mapping")
         if kind == "temporal":
@@ -51,7 +52,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
 
 
 def _untouched(problem: Problem) -> LevelMapping:
-    ones = {name: 1 for name in problem.dimensions}
+    ones = dict.fromkeys(problem.dimensions, 1)
     return LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
                         frozenset(problem.dataspace_names()))
 
@@ -68,10 +69,10 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str,
     written = reader.take("factors", anything, "")
     if isinstance(written, list) and single_letter(problem.dimensions):
         raise reader.at("factors").error("timeloop-model ignores a list of factors", 'one string such as "C=2 M=3"')
-    factors = {name: 1 for name in problem.dimensions}
+    factors = dict.fromkeys(problem.dimensions, 1)
     for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False):
         if factor.operator != "=":
-            raise factor.where.error(f'found "{factor.dimension}{factor.operator}{factor.value}"', "exact factors in a mapping")
+            raise factor.where.error(f'found "{factor_text(factor)}"', "exact factors in a mapping")
         factors[factor.dimension] = factor.value
     permutation = reader.take("permutation", anything, "")
     if isinstance(permutation, list) and single_letter(problem.dimensions):
@@ -84,8 +85,9 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str,
 
 def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture, problem: Problem) -> LevelMapping:
     if math.prod(arch.fanout(index)) == 1:
+        fanned_out = [unit.name for i, unit in enumerate(arch.levels) if math.prod(arch.fanout(i)) > 1]
         raise reader.node.where.error(f'"{arch.levels[index].name}" has no fan-out, so it takes no spatial loops',
-                                      listed(l.name for i, l in enumerate(arch.levels) if math.prod(arch.fanout(i)) > 1))
+                                      listed(fanned_out))
     factors, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
     return replace(level, spatial=factors, spatial_order=order, split=split)

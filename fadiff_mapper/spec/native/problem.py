@@ -77,9 +77,10 @@ def problem_notes(node: Map, problem: Problem) -> list[str]:
     instance = node.get("instance")
     coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
     known = [*problem.dimensions, *coefficients]
-    names = dropped(instance, known) if isinstance(instance, Map) else []
-    return [f"problem.instance.{name} has no effect: extents follow from the projections" for name in names
-            if name in FOR_THE_READER or instance[name] == 1]
+    if not isinstance(instance, Map):
+        return []
+    return [f"problem.instance.{name} has no effect: extents follow from the projections"
+            for name in dropped(instance, known) if name in FOR_THE_READER or instance[name] == 1]
 
 
 def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tup
     _refuse_sparse(Reader(node))
     problems = [
         f'{node.at(key)}: "{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-        f"it{nearest(str(key), known)}; accepted: {listed(known)}" for key in dropped(node, known) if node[key] != 1 and key not in FOR_THE_READER]
+        f"it{nearest(str(key), known)}; accepted: {listed(known)}"
+        for key in dropped(node, known) if node[key] != 1 and key not in FOR_THE_READER]
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
     if problems:

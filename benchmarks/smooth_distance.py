@@ -1,0 +1,136 @@
+"""How far the differentiable model is from the exact evaluation at integer points, over random mappings.
+
+    python -m benchmarks.smooth_distance [--mappings 200] [--seed 0] [--design NAME ...]
+
+One row per design, operator and kind of mapping: "any" respects the hardware only, "design" also the design's
+constraints. Columns:
+
+accuracy   mean of 1 - |smooth - exact| / exact over all access counts (level, data space, action) that are not 0
+equal      share of those counts that agree to the word
+cycles, energy   relative error: mean, and worst; tau is Kendall's rank correlation with the exact values
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from fadiff_mapper import bundled
+from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.nest import Nest, pack
+from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from validation.random_mappings import constrained_nests, random_mapping
+
+OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
+    "conv 3x3": ("conv", {"C": 64, "M": 64, "P": 56, "Q": 56, "R": 3, "S": 3}),
+    "conv 3x3, stride 2": ("conv", {"C": 64, "M": 128, "P": 28, "Q": 28, "R": 3, "S": 3, "stride": 2}),
+    "depthwise 3x3": ("depthwise", {"G": 256, "P": 28, "Q": 28, "R": 3, "S": 3}),
+    "pointwise": ("conv", {"C": 256, "M": 64, "P": 56, "Q": 56}),
+    "depthwise 31x31": ("depthwise", {"G": 96, "P": 14, "Q": 14, "R": 31, "S": 31}),
+    "fully connected": ("conv", {"C": 1024, "M": 1000, "N": 4}),
+    "attention product": ("grouped_conv", {"G": 12, "N": 128, "C": 64, "M": 128}),
+}
+"""Operator -> (bundled shape, bounds and stride; what is not named is 1)."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The columns of one row; errors are relative."""
+
+    mappings: int
+    accuracy: float
+    equal: float
+    cycles: tuple[float, float, float]
+    energy: tuple[float, float, float]
+
+
+def specification(design: str, operator: str) -> Spec:
+    """The operator on a bundled design."""
+    shape, given = OPERATORS[operator]
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    stride = given.get("stride", 1)
+    spaces = tuple(replace(space, ranks=tuple(tuple(
+        replace(term, coefficient=stride) if term.name in ("Wstride", "Hstride") else term for term in rank)
+        for rank in space.ranks)) for space in spec.problem.dataspaces)
+    bounds = {name: given.get(name, 1) for name in spec.problem.dimensions}
+    return replace(spec, problem=replace(spec.problem, bounds=bounds, dataspaces=spaces))
+
+
+def random_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
+    """Legal nests that respect the hardware only."""
+    rng = random.Random(seed)
+    nest = pack([random_mapping(spec.arch, spec.problem, rng) for _ in range(count)], spec.problem)
+    return nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
+
+
+def both_models(layer: Layer, nest: Nest) -> tuple[Evaluation, SmoothEvaluation]:
+    """The same integer nests under the exact and the smooth model."""
+    as_tensors = Nest(*(torch.from_numpy(np.ascontiguousarray(getattr(nest, name))) for name in Nest.__dataclass_fields__))
+    with torch.no_grad():
+        return evaluate_nest(layer, nest), evaluate_smooth(layer, as_tensors)
+
+
+def distance(layer: Layer, nest: Nest) -> Distance:
+    """Compares the two models over a batch."""
+    exact, smooth = both_models(layer, nest)
+    wanted, found = (np.stack([np.asarray(getattr(model.counts, action)) for action in ("reads", "fills", "updates")])
+                     for model in (exact, smooth))
+    there = wanted > 0
+    off = np.abs(found[there] - wanted[there])
+    return Distance(nest.batch, float(np.mean(1 - off / wanted[there])), float(np.mean(off < 1)),
+                    errors(exact.cycles, smooth.cost.cycles.numpy()), errors(exact.energy, smooth.cost.energy.numpy()))
+
+
+def errors(exact: np.ndarray, smooth: np.ndarray) -> tuple[float, float, float]:
+    """(mean relative error, the worst one, Kendall's tau)."""
+    relative = np.abs(smooth / exact - 1)
+    return float(relative.mean()), float(relative.max()), kendall(exact, smooth)
+
+
+def kendall(first: np.ndarray, second: np.ndarray) -> float:
+    """Kendall's tau-b of two rankings; values that agree to one part in 1e9 are ties."""
+    one, two = (np.sign(np.round(np.log(values)[:, None] - np.log(values)[None], 9)) for values in (first, second))
+    return float((one * two).sum() / np.sqrt((one ** 2).sum() * (two ** 2).sum()))
+
+
+def rows(designs: list[str], count: int, seed: int) -> Iterator[tuple[str, str, str, Distance]]:
+    for design in designs:
+        for operator in OPERATORS:
+            spec = specification(design, operator)
+            layer = prepare(spec.arch, spec.problem, spec.tables)
+            for kind, nests in (("any", random_nests), ("design", constrained_nests)):
+                nest = nests(layer, spec, count, seed)
+                if nest.batch > 1:
+                    yield design, operator, kind, distance(layer, nest)
+
+
+def summary(kind: str, found: list[Distance]) -> str:
+    return (f"{kind}: mean accuracy {np.mean([at.accuracy for at in found]):.4f}, lowest {min(at.accuracy for at in found):.4f}; "
+            f"counts equal {np.mean([at.equal for at in found]):.3f}; lowest tau of cycles "
+            f"{min(at.cycles[2] for at in found):.3f}, of energy {min(at.energy[2] for at in found):.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mappings", type=int, default=200, help="random mappings of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--design", nargs="*", default=list(bundled.designs()), help="bundled designs")
+    options = parser.parse_args()
+    print("| design | operator | mappings | n | accuracy | equal | cycles: mean | worst | tau | energy: mean | worst | tau |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    found: dict[str, list[Distance]] = {"any": [], "design": []}
+    for design, operator, kind, at in rows(options.design, options.mappings, options.seed):
+        found[kind].append(at)
+        both = " | ".join(f"{mean:.2%} | {worst:.1%} | {tau:.3f}" for mean, worst, tau in (at.cycles, at.energy))
+        print(f"| {design} | {operator} | {kind} | {at.mappings} | {at.accuracy:.4f} | {at.equal:.3f} | {both} |", flush=True)
+    print("\n" + "\n".join(summary(kind, part) for kind, part in found.items() if part))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The attributes of a component: which ones change a result, and which misspelt ones Timeloop would drop."""
+
+from __future__ import annotations
+
+from fadiff_mapper.errors import nearest
+from fadiff_mapper.tree import Map, Reader
+
+LEVEL_ATTRIBUTES = (
+    "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
+    "width", "memory_width", "data_storage_width", "entries", "depth", "memory_depth", "data_storage_depth", "sizeKB",
+    "multiple_buffering", "min_utilization", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
+    "per_dataspace_bandwidth_consumption_scale", "vector_access_energy", "addr_gen_energy", "network_fill_latency",
+    "network_drain_latency", "network_word_bits", "energy_per_hop", "wire_energy", "tile_width", "router_energy",
+    "energy-per-ingress", "reduction_supported", "network_type", "technology", "allow_overbooking")
+"""The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
+
+REWRITTEN_HYPHENS = (
+    "word-bits", "block-size", "cluster-size", "num-banks", "num-ports", "multiple-buffering", "min-utilization",
+    "vector-access-energy", "addr-gen-energy", "cluster-area", "router-energy", "wire-energy", "energy-per-hop",
+    "tile-width", "network-type")
+"""Old hyphenated spellings that Timeloop still understands; it ignores all others in silence."""
+
+
+def read_attributes(name: str, attributes: Map) -> Reader:
+    """The attributes with old hyphens rewritten, refusing the misspelt ones that Timeloop would drop."""
+    node = Map(where=attributes.where)
+    for key, value in attributes.items():
+        spelling = key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
+        node[spelling] = value
+        node.places[spelling] = attributes.at(key)
+        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES and key not in REWRITTEN_HYPHENS
+                   and (_squash(key) in _SQUASHED or _one_edit(key)))
+        if dropped:
+            meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
+            raise attributes.at(key).error(
+                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"')
+    return Reader(node)
+
+
+def _squash(key: str) -> str:
+    return key.replace("-", "").replace("_", "").lower()
+
+
+_SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
+
+
+def _one_edit(key: str) -> str:
+    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else ""."""
+    if len(key) < 8:
+        return ""
+    guess = nearest(key, LEVEL_ATTRIBUTES)
+    meant = guess.split('"')[1] if guess else ""
+    changed = sorted(set(enumerate(key)) ^ set(enumerate(meant)))
+    near = abs(len(key) - len(meant)) <= 1 and (
+        len(changed) <= 4 if len(key) == len(meant) else _is_one_insertion(key, meant))
+    return meant if near else ""
+
+
+def _is_one_insertion(a: str, b: str) -> bool:
+    short, long = sorted((a, b), key=len)
+    return any(long[:i] + long[i + 1:] == short for i in range(len(long)))

@@ -1,0 +1,96 @@
+"""The differentiable model beside the exact one: equal where nothing slides, near it where something does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from strategies import UNSHARED, Case, cases
+
+from fadiff_mapper import bundled
+from fadiff_mapper.choices import random_choices
+from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.inputs import load
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.nest import Nest, pack
+from fadiff_mapper.relax import decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.spec.tables import Tables
+
+DESIGNS = tuple(bundled.designs())
+OPERATORS = {"conv 3x3": ("conv", {"C": 32, "M": 64, "R": 3, "S": 3, "N": 1, "P": 28, "Q": 28}),
+             "depthwise 5x5": ("depthwise", {"C": 1, "M": 1, "R": 5, "S": 5, "N": 1, "P": 14, "Q": 14, "G": 32}),
+             "pointwise": ("conv", {"C": 64, "M": 48, "R": 1, "S": 1, "N": 2, "P": 14, "Q": 14})}
+BATCH = 200
+
+
+def tensors(nest: Nest) -> Nest:
+    return Nest(*(torch.from_numpy(np.ascontiguousarray(getattr(nest, name))) for name in Nest.__dataclass_fields__))
+
+
+def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:
+    """Reads, fills and updates, [3, L, T, B]."""
+    return np.stack([np.asarray(getattr(found.counts, action)) for action in ("reads", "fills", "updates")])
+
+
+@given(cases(UNSHARED))
+@settings(max_examples=200, deadline=None)
+def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
+    """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""
+    layer, nest = prepare(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
+    exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
+    assume(not exact.raw.links.any())
+    assert np.abs(counts(smooth) - counts(exact)).max() < 1
+
+
+@cache
+def models(design: str, operator: str) -> tuple[Evaluation, SmoothEvaluation]:
+    """Both models on the legal ones of many random mappings within the design's constraints."""
+    shape, bounds = OPERATORS[operator]
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    problem = replace(spec.problem, bounds=bounds)
+    layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
+    slots, generator = slots_of(space), torch.Generator().manual_seed(1)
+    theta = 2 * torch.rand(len(slots.level), len(bounds), BATCH, generator=generator, dtype=torch.float64)
+    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(1))
+    nest = decode(draw(slots, theta, gumbel(slots, BATCH, generator), 1.0), choices)
+    nest = nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
+    return evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_within_a_designs_constraints_the_models_nearly_agree(design: str, operator: str) -> None:
+    exact, smooth = models(design, operator)
+    wanted, found = counts(exact), counts(smooth)
+    there = wanted > 0
+    assert exact.nest.batch >= 5
+    assert np.mean(1 - np.abs(found[there] - wanted[there]) / wanted[there]) > (0.999 if operator == "pointwise" else 0.97)
+    assert np.mean(np.abs(smooth.cost.energy.numpy() / exact.energy - 1)) < 0.05
+    assert np.mean(np.abs(smooth.cost.cycles.numpy() / exact.cycles - 1)) < 0.05
+
+
+def test_what_is_exact_is_exact_in_both() -> None:
+    """Tiles, units in use and compute cycles have no approximation."""
+    exact, smooth = models("eyeriss_like", "depthwise 5x5")
+    assert np.array_equal(exact.tile.size, smooth.tile.size.numpy())
+    assert np.array_equal(exact.use.instances, smooth.use.instances.numpy())
+    assert np.array_equal(exact.use.compute_cycles, smooth.use.compute_cycles.numpy())
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
+    """The factors that carry gradients are the drawn integers to the last bit: a factor of 1 is no loop."""
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    slots, generator = slots_of(space), torch.Generator().manual_seed(0)
+    theta = 2 * torch.rand(len(slots.level), len(slots.bound), BATCH, generator=generator, dtype=torch.float64)
+    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(0))
+    factors = draw(slots, theta.requires_grad_(True), gumbel(slots, BATCH, generator), 1.0)
+    drawn, whole = evaluate_smooth(layer, torch_nest(factors, choices)), evaluate_smooth(layer, tensors(decode(factors, choices)))
+    assert torch.equal(drawn.cost.energy.detach(), whole.cost.energy)
+    assert torch.equal(drawn.cost.cycles.detach(), whole.cost.cycles)
