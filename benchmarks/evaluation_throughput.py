@@ -4,8 +4,8 @@
     python benchmarks/evaluation_throughput.py [--batch N] [--repeats N] [--threads N [N ...]] [--design NAME ...]
 
 One row per design, layer and number of threads, all in one run: mappings per second by the clock (the best of the
-repeats), and microseconds of CPU time per mapping, which other work on the machine hardly disturbs.
-"legal" is the share of the mappings that fit the design; the others cost as much.
+repeats), and microseconds of CPU time per mapping, which other work on the machine disturbs less. "legal" is the share
+of the mappings that fit the design; the others cost as much time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def main() -> None:
             legal = score(layer, nest).legal.mean()
             for threads in options.threads:
                 rate, cpu = measured(layer, nest, threads, options.repeats)
-                print(f"| {design} | {name} | {legal:.1%} | {threads} | {nest.batch} | {rate:,.0f} | {cpu:.2f} |", flush=True)
+                print(f"| {design} | {name} | {legal:.1%} | {threads} | {nest.batch} | {rate:,.0f} | {cpu:.2f} |",
+                      flush=True)
 
 
 def random_nests(layer: Layer, spec: Spec, batch: int) -> Nest:

@@ -38,6 +38,9 @@ OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
 }
 """Operator -> (bundled shape, bounds and stride; what is not named is 1)."""
 
+COLUMNS = ("design", "operator", "mappings", "n", "accuracy", "equal", "cycles: mean", "worst", "tau", "energy: mean",
+           "worst", "tau")
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -71,7 +74,8 @@ def random_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
 
 def both_models(layer: Layer, nest: Nest) -> tuple[Evaluation, SmoothEvaluation]:
     """The same integer nests under the exact and the smooth model."""
-    as_tensors = Nest(*(torch.from_numpy(np.ascontiguousarray(getattr(nest, name))) for name in Nest.__dataclass_fields__))
+    arrays = (np.ascontiguousarray(getattr(nest, name)) for name in Nest.__dataclass_fields__)
+    as_tensors = Nest(*map(torch.from_numpy, arrays))
     with torch.no_grad():
         return evaluate_nest(layer, nest), evaluate_smooth(layer, as_tensors)
 
@@ -111,9 +115,10 @@ def rows(designs: list[str], count: int, seed: int) -> Iterator[tuple[str, str, 
 
 
 def summary(kind: str, found: list[Distance]) -> str:
-    return (f"{kind}: mean accuracy {np.mean([at.accuracy for at in found]):.4f}, lowest {min(at.accuracy for at in found):.4f}; "
-            f"counts equal {np.mean([at.equal for at in found]):.3f}; lowest tau of cycles "
-            f"{min(at.cycles[2] for at in found):.3f}, of energy {min(at.energy[2] for at in found):.3f}")
+    accuracy = [at.accuracy for at in found]
+    return (f"{kind}: mean accuracy {np.mean(accuracy):.4f}, lowest {min(accuracy):.4f}; counts equal "
+            f"{np.mean([at.equal for at in found]):.3f}; lowest tau of cycles {min(at.cycles[2] for at in found):.3f}, "
+            f"of energy {min(at.energy[2] for at in found):.3f}")
 
 
 def main() -> None:
@@ -122,13 +127,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--design", nargs="*", default=list(bundled.designs()), help="bundled designs")
     options = parser.parse_args()
-    print("| design | operator | mappings | n | accuracy | equal | cycles: mean | worst | tau | energy: mean | worst | tau |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     found: dict[str, list[Distance]] = {"any": [], "design": []}
     for design, operator, kind, at in rows(options.design, options.mappings, options.seed):
         found[kind].append(at)
         both = " | ".join(f"{mean:.2%} | {worst:.1%} | {tau:.3f}" for mean, worst, tau in (at.cycles, at.energy))
-        print(f"| {design} | {operator} | {kind} | {at.mappings} | {at.accuracy:.4f} | {at.equal:.3f} | {both} |", flush=True)
+        print(f"| {design} | {operator} | {kind} | {at.mappings} | {at.accuracy:.4f} | {at.equal:.3f} | {both} |",
+              flush=True)
     print("\n" + "\n".join(summary(kind, part) for kind, part in found.items() if part))
 
 

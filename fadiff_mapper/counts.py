@@ -231,15 +231,17 @@ def bypassed(tally: Delivery, keep: Array) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 
     The traffic of a bypassed level is charged to the next level outwards in proportion to that one's own tally,
-    so the multicast in between is kept; its neighbour links are lost.
+    so the multicast in between is kept; its neighbour links are lost. Nothing comes over the links outside the
+    outermost level that keeps a data space either.
     """
     xp = array_namespace(tally.words)
+    further = kept_further_out(keep)
     words, links = [tally.words[:, 0]], [tally.links[0]]
     for level in range(1, keep.shape[0]):
         kept, own = keep[level - 1], tally.words[:, level]
         content, reach = sum_kinds(words[-1]), sum_kinds(own * tally.multicast[:, level])
         words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
-        links.append(tally.links[level] * kept)
+        links.append(tally.links[level] * (kept & further[level - 1]))
     return Delivery(xp.stack(words, axis=1), tally.multicast, tally.scatter, tally.fan, xp.stack(links))
 
 

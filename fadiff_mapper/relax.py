@@ -117,7 +117,7 @@ def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, temperature: fl
         soft.append((share * slots.divisor[:, None]).sum(dim=-1))
         rest = slots.left[dims, rest, pick]
     discrete, expected = torch.stack(hard), torch.stack(soft)
-    passed = discrete + expected - expected.detach()
+    passed = discrete + (expected - expected.detach())  # exactly the discrete factors forward
     free = slots.residual[..., None]
     others = torch.where(free > 0, torch.ones_like(passed), passed).prod(dim=0)
     factor = torch.where(free > 0, slots.bound[:, None] / others, passed)

@@ -25,10 +25,11 @@ from fadiff_mapper.nest import Active, Nest, Projection
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
-Bools: TypeAlias = np.ndarray
 
-# A state is 3 * step + last. `step` says what v is: unset, the step of the innermost moving loop, or another one.
-UNSET, INNERMOST, OTHER = 0, 1, 2
+# How a loop moves the tile: not at all, as the innermost loop that does, or otherwise.
+STILL, INNERMOST, OTHER = 0, 1, 2
+# A state is 3 * v + last. v is the move it remembers, in these terms.
+UNSET = 0
 # `last` says what the previous call delivered: nothing (or a shape that cannot come again), a whole tile, or the
 # new words of an innermost step. Two calls in a row that deliver the same shape can use links between neighbours.
 NOTHING, WHOLE, PART = 0, 1, 2
@@ -68,9 +69,8 @@ class Walk(NamedTuple):
                       at iteration 1, start again
     repeated [S]      result: words of calls that repeat the shape of the call before after a step of the loop (whose
                       move tells which neighbour held those words)
-    The rest is scratch: the sum of the steps [R]; whether a loop moves the tile, whether as the innermost loop that
-    does, and how many words that brings in [S]; the state that S(l - 1) leaves behind and how often it is entered, by
-    the state before [S + 1, STATES].
+    The rest is scratch: the sum of the steps [R]; how each loop moves the tile, and the words that are new then [S];
+    the state that S(l - 1) leaves behind, and how often it is entered, by the state before [S + 1, STATES].
     """
 
     extent: Floats
@@ -78,8 +78,7 @@ class Walk(NamedTuple):
     moves: Floats
     repeated: Floats
     travelled: Floats
-    moving: Bools
-    alike: Bools
+    step: Ints
     fresh: Floats
     after: Ints
     entered: Floats
@@ -89,7 +88,7 @@ class Walk(NamedTuple):
 def walk_of(slots: int, ranks: int) -> Walk:
     """Room for walks through at most so many loops."""
     return Walk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
-                np.zeros(slots, np.bool_), np.zeros(slots, np.bool_), np.zeros(slots),
+                np.zeros(slots, np.int64), np.zeros(slots),
                 np.zeros((slots + 1, STATES), np.int64), np.zeros((slots + 1, STATES)))
 
 
@@ -146,19 +145,15 @@ def new_words(extent: Floats, move: Floats) -> float:
 
 
 @compiled
-def call(state: int, moving: bool, innermost: bool, fresh: float, size: float) -> tuple[int, float, bool]:
-    """One call after a step: the next state, the words delivered, and whether the call before delivered that shape.
-
-    `moving`: whether the step moves the tile; `innermost`: whether by the step of the innermost moving loop.
-    """
+def call(state: int, step: int, fresh: float, size: float) -> tuple[int, float, bool]:
+    """One call after a step: the next state, the words delivered, and whether the call before delivered that shape."""
     v, last = state // 3, state % 3
-    if not moving:
+    if step == STILL:
         return 3 * v + NOTHING, 0.0, False
-    subtracts = v == UNSET or (v == INNERMOST and innermost)
+    subtracts = v == UNSET or (v == INNERMOST and step == INNERMOST)
     words = fresh if subtracts else size
-    shape = WHOLE if words == size else PART if innermost else NOTHING
-    v = UNSET if not subtracts else INNERMOST if innermost else OTHER
-    return 3 * v + shape, words, shape == last and last != NOTHING
+    shape = WHOLE if words == size else PART if step == INNERMOST else NOTHING
+    return 3 * (step if subtracts else UNSET) + shape, words, shape == last and last != NOTHING
 
 
 @compiled
@@ -181,7 +176,7 @@ def walk_tiles(walk: Walk, count: int, size: float) -> float:
     for s in range(count):
         for state in range(STATES):
             walk.entered[s, state] = 0.0
-            stepped = call(walk.after[s, state], walk.moving[s], walk.alike[s], walk.fresh[s], size)[0]
+            stepped = call(walk.after[s, state], walk.step[s], walk.fresh[s], size)[0]
             walk.after[s + 1, state] = walk.after[s, stepped]
     walk.entered[count, START] = 1.0
     plain = size
@@ -191,7 +186,7 @@ def walk_tiles(walk: Walk, count: int, size: float) -> float:
             times = walk.entered[s + 1, state] * (walk.bounds[s] - 1)
             walk.entered[s, state] += walk.entered[s + 1, state]
             if times > 0:
-                stepped, words, repeats = call(walk.after[s, state], walk.moving[s], walk.alike[s], walk.fresh[s], size)
+                stepped, words, repeats = call(walk.after[s, state], walk.step[s], walk.fresh[s], size)
                 walk.entered[s, stepped] += times
                 walk.repeated[s] += times * words if repeats else 0.0
                 plain += 0.0 if repeats else times * words
@@ -200,15 +195,17 @@ def walk_tiles(walk: Walk, count: int, size: float) -> float:
 
 @compiled
 def prepare_steps(walk: Walk, count: int) -> None:
-    """Fills in which loops move the tile, which as the innermost of those does, and the words that are new then."""
+    """Fills in how each loop moves the tile, and the words that are new then."""
     first = -1
     for s in range(count):
-        walk.moving[s] = False
+        walk.step[s] = STILL
         for move in walk.moves[s]:
-            walk.moving[s] |= move != 0
-        if walk.moving[s] and first < 0:
+            if move != 0:
+                walk.step[s] = OTHER
+        if walk.step[s] == OTHER and first < 0:
             first = s
-        walk.alike[s] = first >= 0 and same(walk.moves[s], walk.moves[first])
+        if first >= 0 and same(walk.moves[s], walk.moves[first]):
+            walk.step[s] = INNERMOST
         walk.fresh[s] = new_words(walk.extent, walk.moves[s])
 
 

@@ -71,12 +71,13 @@ def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, 
     shapes = SHAPES if shapes is None else shapes
     spaces = shapes[draw(st.sampled_from(sorted(shapes)))]
     names = tuple(sorted({name for space in spaces for name in space.dimensions}))
-    slots = [(level, "temporal") for level in range(len(arch.levels))]
-    slots += [(level, axis) for level in range(len(arch.levels)) for axis, width in zip("XY", arch.fanout(level), strict=True)
-              if width > 1]
-    chosen = draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(slots), st.integers(2, 3)), max_size=loops))
-    levels = tuple(draw(level_mappings(arch, level, names, spaces, [(name, where, bound) for name, (at, where), bound in chosen
-                                                                    if at == level])) for level in range(len(arch.levels)))
+    depth = range(len(arch.levels))
+    slots = [(level, "temporal") for level in depth]
+    slots += [(level, axis) for level in depth for axis, width in zip("XY", arch.fanout(level), strict=True) if width > 1]
+    loop = st.tuples(st.sampled_from(names), st.sampled_from(slots), st.integers(2, 3))
+    chosen = draw(st.lists(loop, max_size=loops))
+    levels = tuple(draw(level_mappings(arch, level, names, spaces, [(name, where, bound) for name, (at, where), bound
+                                                                    in chosen if at == level])) for level in depth)
     bounds = dict.fromkeys(names, 1)
     for level in levels:
         bounds = {name: bounds[name] * level.temporal[name] * level.spatial[name] for name in names}
@@ -104,7 +105,8 @@ def level_mappings(draw: DrawFn, arch: Architecture, level: int, names: tuple[st
     order = draw(st.permutations(names))
     spatial_order = sorted(draw(st.permutations(names)), key=lambda name: axis[name])
     keep = frozenset(space.name for space in spaces if draw(st.integers(0, 3)))
-    return LevelMapping(temporal, tuple(order), spatial, tuple(spatial_order), sum(axis[name] == "X" for name in names), keep)
+    split = sum(axis[name] == "X" for name in names)
+    return LevelMapping(temporal, tuple(order), spatial, tuple(spatial_order), split, keep)
 
 
 def batches(size: int = 5) -> SearchStrategy[list[Case]]:

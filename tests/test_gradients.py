@@ -36,11 +36,12 @@ class Setting:
 
 @cache
 def setting(design: str) -> Setting:
-    """A strided convolution on a bundled design, with random loop orders."""
+    """A convolution on a bundled design, with random loop orders."""
     spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
-    spec = replace(spec, problem=replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10}))
-    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
-    return Setting(layer, space, slots_of(space), random_choices(space, layer.projection, BATCH, np.random.default_rng(5)))
+    problem = replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10})
+    layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
+    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(5))
+    return Setting(layer, space, slots_of(space), choices)
 
 
 def between(seed: int, *shape: int) -> torch.Tensor:
@@ -61,7 +62,8 @@ def factors(here: Setting, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def derivatives_hold(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
                      *inputs: torch.Tensor) -> bool:
     """Autograd against central differences, on the logarithm of each value: relative, whatever its size."""
-    return torch.autograd.gradcheck(lambda *x: torch.log(function(*x)), inputs, eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True)
+    return torch.autograd.gradcheck(lambda *x: torch.log(function(*x)), inputs, eps=1e-6, atol=1e-5, rtol=1e-4,
+                                    fast_mode=True)
 
 
 QUANTITIES: dict[str, Callable[[SmoothEvaluation], torch.Tensor]] = {
@@ -163,29 +165,23 @@ def by_slot(slots: Slots, found: Factors) -> torch.Tensor:
 def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, Factors]:
     """(theta, noise, the draw)."""
     generator = torch.Generator().manual_seed(seed)
-    theta = 3 * torch.rand(len(here.slots.level), len(here.slots.bound), BATCH, generator=generator, dtype=torch.float64)
+    shape = len(here.slots.level), len(here.slots.bound), BATCH
+    theta = 3 * torch.rand(shape, generator=generator, dtype=torch.float64)
     noise = gumbel(here.slots, BATCH, generator)
     theta.requires_grad_(True)
     return theta, noise, draw(here.slots, theta, noise, temperature)
 
 
-@pytest.mark.parametrize("temperature", [4.0, 0.5])
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(("design", "temperature"), [("gemmini_small", 4.0), ("eyeriss_like", 0.5)])
 def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: str, temperature: float) -> None:
     here = setting(design)
     theta, noise, found = drawing(here, 2, temperature)
     free = (1 - here.slots.residual)[..., None] * between(9, *theta.shape)
     actual, = torch.autograd.grad((by_slot(here.slots, found) * free).sum(), theta)
-    numeric = torch.zeros_like(theta)
-    with torch.no_grad():
-        for k, d in np.ndindex(*theta.shape[:2]):
-            values = []
-            for step in (-1e-5, 1e-5):
-                moved = theta.clone()
-                moved[k, d] += step
-                soft = expected_factors(here.slots, moved, noise, temperature, by_slot(here.slots, found))
-                values.append((soft * free).sum(dim=(0, 1)))
-            numeric[k, d] = (values[1] - values[0]) / 2e-5
+    with torch.no_grad():  # along one path each factor depends on its own parameter only
+        low, high = (expected_factors(here.slots, theta + step, noise, temperature, by_slot(here.slots, found))
+                     for step in (-1e-5, 1e-5))
+    numeric = free * (high - low) / 2e-5
     assert torch.allclose(actual, numeric, rtol=1e-5, atol=1e-6)
 
 
@@ -203,7 +199,7 @@ def test_every_draw_is_a_legal_factorization_within_the_constraints(seed: int, t
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGNS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_same_seed_gives_the_same_draw(seed: int, design: str) -> None:
     first, again = (drawing(setting(design), seed, 1.0) for _ in range(2))
     other = drawing(setting(design), seed + 1, 1.0)
@@ -217,7 +213,8 @@ def test_a_cold_draw_stays_where_the_parameters_stand(seed: int, design: str) ->
     """From any nest to its parameters and back."""
     here = setting(design)
     nest = decode(drawing(here, seed, 2.0)[2], here.choices)
-    again = draw(here.slots, theta_of(here.slots, nest), gumbel(here.slots, BATCH, torch.Generator().manual_seed(seed)), 1e-3)
+    noise = gumbel(here.slots, BATCH, torch.Generator().manual_seed(seed))
+    again = draw(here.slots, theta_of(here.slots, nest), noise, 1e-3)
     assert np.array_equal(decode(again, here.choices).temporal, nest.temporal)
     assert np.array_equal(decode(again, here.choices).spatial, nest.spatial)
 
@@ -227,12 +224,12 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
     """The gradient of one restart is the same alone as beside others."""
     here = setting(design)
     theta, noise, found = drawing(here, 4, 1.0)
-    together, = torch.autograd.grad(evaluate_smooth(here.layer, torch_nest(found, here.choices)).cost.energy.log().sum(), theta)
+    energy = evaluate_smooth(here.layer, torch_nest(found, here.choices)).cost.energy
+    together, = torch.autograd.grad(energy.log().sum(), theta)
     for row in range(BATCH):
         rows = slice(row, row + 1)
-        alone = replace(here, choices=Choices(*(getattr(here.choices, name)[..., rows]
-                                                for name in Choices.__dataclass_fields__)))
+        alone = Choices(*(getattr(here.choices, name)[..., rows] for name in Choices.__dataclass_fields__))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
-        nest = torch_nest(draw(here.slots, one, noise[..., rows], 1.0), alone.choices)
+        nest = torch_nest(draw(here.slots, one, noise[..., rows], 1.0), alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)
         assert torch.allclose(gradient[..., 0], together[..., row], rtol=1e-12)

@@ -30,7 +30,8 @@ def kept(case: Case) -> list[tuple[int, int, str]]:
 
 def accesses(found: Evaluation, level: int, tensor: int, row: int = 0) -> tuple[int, int, int]:
     counts = found.counts
-    return int(counts.reads[level, tensor, row]), int(counts.fills[level, tensor, row]), int(counts.updates[level, tensor, row])
+    at = level, tensor, row
+    return int(counts.reads[at]), int(counts.fills[at]), int(counts.updates[at])
 
 
 @given(cases())
@@ -51,8 +52,9 @@ def test_networks_are_those_of_timeloops_walk(case: Case) -> None:
     assert found.network is not None
     for (level, name), want in expected.items():
         at = level, case.problem.dataspace_names().index(name), 0
-        words = {(int(found.tally.multicast[(k, *at)]), int(found.tally.scatter[(k, *at)])): float(found.network.words[(k, *at)])
-                 for k in range(len(found.network.words)) if found.network.words[(k, *at)]}
+        kinds = (found.tally.multicast, found.tally.scatter, found.network.words)
+        multicast, scatter, sent = (array[(slice(None), *at)] for array in kinds)
+        words = {(int(m), int(s)): float(n) for m, s, n in zip(multicast, scatter, sent, strict=True) if n}
         assert words == pytest.approx({kind: n for kind, n in want.ingresses.items() if n}), at
         assert float(found.tally.links[at]) == pytest.approx(want.links), at
         total = sum(want.ingresses.values())
@@ -100,18 +102,36 @@ def test_used_units_and_cycles_do_all_the_work(case: Case) -> None:
     assert found.use.compute_cycles[0] * units == case.problem.computes == math.prod(case.problem.bounds.values())
 
 
+NAMES, EVERYTHING = ("C", "K", "P", "R"), frozenset({"Weights", "Inputs", "Outputs"})
+
+
+def conv1d_case(bounds: dict[str, int], *levels: tuple[tuple[int, int], LevelMapping]) -> Case:
+    """A one-dimensional convolution on unlimited memories, each with (meshX, meshY); one MAC below the innermost."""
+    memories = tuple(StorageLevel(f"L{i}", "SRAM", x * y, x, y, 8, 1, 1, None) for i, ((x, y), _) in enumerate(levels))
+    chip = Architecture("chip", memories, Arithmetic("MAC", "mac", memories[0].instances, *levels[0][0], 8))
+    mapping = Mapping(tuple(level for _, level in levels))
+    return Case(chip, Problem("conv1d", {"C": 1, "K": 1} | bounds, CONV_1D), mapping)
+
+
+def loops(keep: frozenset[str] = EVERYTHING, order: str = "CKPR", spread: str = "", **temporal: int) -> LevelMapping:
+    """A level's temporal loops, and a dimension spread over two units in X."""
+    ones = dict.fromkeys(NAMES, 1)
+    return LevelMapping(ones | temporal, tuple(order), ones | dict.fromkeys(spread, 2), NAMES, 4, keep)
+
+
 def test_looking_at_two_iterations_only_counts_too_much() -> None:
     """P = 8, R = 3, a tile of two outputs: stepping R inside P, a machine fetches 10 inputs, Timeloop says 13."""
-    chip = Architecture("chip", (StorageLevel("Buffer", "SRAM", 1, 1, 1, 8, 1, 1, None),
-                                 StorageLevel("DRAM", "DRAM", 1, 1, 1, 8, 1, 1, None)), Arithmetic("MAC", "mac", 1, 1, 1, 8))
-    names, everything = ("C", "K", "P", "R"), frozenset({"Weights", "Inputs", "Outputs"})
-    ones = dict.fromkeys(names, 1)
-
-    def level(order: tuple[str, ...], **temporal: int) -> LevelMapping:
-        return LevelMapping(ones | temporal, order, ones, names, 4, everything)
-
-    mapping = Mapping((level(names, P=2), level(("R", "P", "C", "K"), P=4, R=3)))
-    case = Case(chip, Problem("conv1d", {"C": 1, "K": 1, "P": 8, "R": 3}, CONV_1D), mapping)
-    assert oracle.machine(case.problem, mapping)[0, "Inputs"].fills == 10
-    assert oracle.timeloop(chip, case.problem, mapping)[0, "Inputs"].fills == 13
+    case = conv1d_case({"P": 8, "R": 3}, ((1, 1), loops(P=2)), ((1, 1), loops(order="RPCK", P=4, R=3)))
+    assert oracle.machine(case.problem, case.mapping)[0, "Inputs"].fills == 10
+    assert oracle.timeloop(case.arch, case.problem, case.mapping)[0, "Inputs"].fills == 13
     assert accesses(evaluate(case), 0, 1)[1] == 13
+
+
+def test_nothing_moves_outside_the_outermost_level_that_keeps_a_data_space() -> None:
+    """The inputs stay in L0; that neighbours could hand them over below L1 counts for nothing (2 reads, measured)."""
+    case = conv1d_case({"P": 2, "R": 2}, ((2, 1), loops(frozenset({"Inputs"}))),
+                       ((1, 1), loops(EVERYTHING - {"Inputs"}, spread="R", P=2)))
+    found = evaluate(case)
+    assert oracle.timeloop(case.arch, case.problem, case.mapping)[0, "Inputs"].reads == 2
+    assert accesses(found, 0, 1) == (2, 0, 0)
+    assert not found.tally.links[1, 1, 0]

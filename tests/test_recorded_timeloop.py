@@ -37,9 +37,10 @@ TWO_DECIMALS = 0.00501
 PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj")
 WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
 
-OWN_DESIGNS = ("hyphens_and_wires", "list_format", "one_buffer", "power_gated", "priced_network", "sparse_tables", "systolic")
-SHARED_DESIGNS = ("eyeriss_like", "flat_rs", "gemmini_large", "gemmini_small", "plain_gemmini", "simba_like", "simple_os",
-                  "simple_ws", "tiny2", "tiny3_noc")
+OWN_DESIGNS = ("hyphens_and_wires", "list_format", "one_buffer", "power_gated", "priced_network", "sparse_tables",
+               "systolic")
+SHARED_DESIGNS = ("eyeriss_like", "flat_rs", "gemmini_large", "gemmini_small", "plain_gemmini", "simba_like",
+                  "simple_os", "simple_ws", "tiny2", "tiny3_noc")
 
 
 @cache
@@ -169,8 +170,8 @@ def test_the_recording_covers_what_the_model_does() -> None:
     seen = {feature for case in everything for feature in case.get("features", ())}
     reasons = "\n".join(case.get("error", "") for case in everything)
     assert (tool["name"], len(tool["version"])) == ("timeloop-model", 40)
-    assert seen == {"multicast", "spatial_reduction", "link_transfer", "partial_refill", "refetched_output", "bandwidth_bound",
-                    "network_energy", "address_energy", "leakage", "clusters", "outermost_bypass"}
+    assert seen == {"multicast", "spatial_reduction", "link_transfer", "partial_refill", "refetched_output",
+                    "bandwidth_bound", "network_energy", "address_energy", "leakage", "clusters", "outermost_bypass"}
     for reason in ("exceeds buffer capacity", "less than constrained minimum utilization", "X expansion", "Y expansion",
                    "exceeds hardware instances", "bypassed in all storage levels"):
         assert reason in reasons

@@ -25,7 +25,7 @@ DESIGNS = tuple(bundled.designs())
 OPERATORS = {"conv 3x3": ("conv", {"C": 32, "M": 64, "R": 3, "S": 3, "N": 1, "P": 28, "Q": 28}),
              "depthwise 5x5": ("depthwise", {"C": 1, "M": 1, "R": 5, "S": 5, "N": 1, "P": 14, "Q": 14, "G": 32}),
              "pointwise": ("conv", {"C": 64, "M": 48, "R": 1, "S": 1, "N": 2, "P": 14, "Q": 14})}
-BATCH = 200
+BATCH = 500
 
 
 def tensors(nest: Nest) -> Nest:
@@ -55,7 +55,8 @@ def models(design: str, operator: str) -> tuple[Evaluation, SmoothEvaluation]:
     problem = replace(spec.problem, bounds=bounds)
     layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
     slots, generator = slots_of(space), torch.Generator().manual_seed(1)
-    theta = 2 * torch.rand(len(slots.level), len(bounds), BATCH, generator=generator, dtype=torch.float64)
+    weight = torch.rand(len(slots.level), len(bounds), BATCH, generator=generator, dtype=torch.float64) ** 3
+    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
     choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(1))
     nest = decode(draw(slots, theta, gumbel(slots, BATCH, generator), 1.0), choices)
     nest = nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
@@ -68,8 +69,9 @@ def test_within_a_designs_constraints_the_models_nearly_agree(design: str, opera
     exact, smooth = models(design, operator)
     wanted, found = counts(exact), counts(smooth)
     there = wanted > 0
-    assert exact.nest.batch >= 5
-    assert np.mean(1 - np.abs(found[there] - wanted[there]) / wanted[there]) > (0.999 if operator == "pointwise" else 0.97)
+    assert exact.nest.batch >= 20
+    accuracy = np.mean(1 - np.abs(found[there] - wanted[there]) / wanted[there])
+    assert accuracy > (0.999 if operator == "pointwise" else 0.97)
     assert np.mean(np.abs(smooth.cost.energy.numpy() / exact.energy - 1)) < 0.05
     assert np.mean(np.abs(smooth.cost.cycles.numpy() / exact.cycles - 1)) < 0.05
 
@@ -86,11 +88,13 @@ def test_what_is_exact_is_exact_in_both() -> None:
 def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     """The factors that carry gradients are the drawn integers to the last bit: a factor of 1 is no loop."""
     spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
-    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    layer = prepare(spec.arch, spec.problem, spec.tables)
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     slots, generator = slots_of(space), torch.Generator().manual_seed(0)
     theta = 2 * torch.rand(len(slots.level), len(slots.bound), BATCH, generator=generator, dtype=torch.float64)
     choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(0))
     factors = draw(slots, theta.requires_grad_(True), gumbel(slots, BATCH, generator), 1.0)
-    drawn, whole = evaluate_smooth(layer, torch_nest(factors, choices)), evaluate_smooth(layer, tensors(decode(factors, choices)))
+    drawn = evaluate_smooth(layer, torch_nest(factors, choices))
+    whole = evaluate_smooth(layer, tensors(decode(factors, choices)))
     assert torch.equal(drawn.cost.energy.detach(), whole.cost.energy)
     assert torch.equal(drawn.cost.cycles.detach(), whole.cost.cycles)

@@ -127,7 +127,8 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
             "dataspaces": spaces}
 
 
-def _networks(topology: Element, text: str, dataspaces: Sequence[str], instances: dict[str, float]) -> list[dict[str, Any]]:
+def _networks(topology: Element, text: str, dataspaces: Sequence[str],
+              instances: dict[str, float]) -> list[dict[str, Any]]:
     """The networks between neighbouring levels; data spaces without traffic are left out."""
     stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
     printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
@@ -136,10 +137,11 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str], instances
         name, body = block.split("\n", 1)[0], block.split("STATS\n    -----\n")[1]
         node = stats[name]
         assert node is not None
-        columns = [_per_dataspace(node, tag, len(dataspaces)) for tag in ("num_hops", "energy", "link_transfer_energy")]
+        hops, energy, links = (_per_dataspace(node, tag, len(dataspaces))
+                               for tag in ("num_hops", "energy", "link_transfer_energy"))
         used = instances[name.split(" <==> ")[0]]
-        spaces = {space: _traffic(_section(space, body), *numbers, used)
-                  for space, *numbers in zip(dataspaces, *columns, strict=True)}
+        spaces = {space: _traffic(_section(space, body), hops[i], energy[i], links[i], used)
+                  for i, space in enumerate(dataspaces)}
         result.append({"name": name, "dataspaces": {space: found for space, found in spaces.items()
                                                     if found["ingresses"] or found["link_transfers"]}})
     return result

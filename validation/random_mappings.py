@@ -37,9 +37,11 @@ def random_mapping(arch: Architecture, problem: Problem, rng: random.Random, fau
     levels = []
     for i in range(len(arch.levels)):
         order, (wide, high) = rng.sample(problem.dimensions, len(problem.dimensions)), arch.fanout(i)
-        axis = {name: side[i].get(name) or ("X" if high == 1 or (wide > 1 and rng.random() < 0.5) else "Y") for name in order}
+        axis = {name: side[i].get(name) or ("X" if high == 1 or (wide > 1 and rng.random() < 0.5) else "Y")
+                for name in order}
         on_x, on_y = ([name for name in rng.sample(order, len(order)) if axis[name] == where] for where in "XY")
-        levels.append(LevelMapping(temporal[i], tuple(order), spatial[i], (*on_x, *on_y), len(on_x), frozenset(keep[i])))
+        levels.append(LevelMapping(temporal[i], tuple(order), spatial[i], (*on_x, *on_y), len(on_x),
+                                   frozenset(keep[i])))
     return Mapping(tuple(levels))
 
 
@@ -142,7 +144,8 @@ def constrained_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
 
 def joined(nests: Sequence[Nest]) -> Nest:
     """Several batches as one."""
-    return Nest(*(np.concatenate([getattr(nest, name) for nest in nests], axis=-1) for name in Nest.__dataclass_fields__))
+    return Nest(*(np.concatenate([getattr(nest, name) for nest in nests], axis=-1)
+                  for name in Nest.__dataclass_fields__))
 
 
 def abbreviated(directives: Sequence[dict[str, Any]], problem: Problem, rng: random.Random) -> list[dict[str, Any]]:

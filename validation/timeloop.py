@@ -28,7 +28,7 @@ SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
 
 @dataclass(frozen=True)
 class Answer:
-    """Either `result`, the numbers of an accepted mapping (see `answer.read_answer`), or `error`, why it was rejected."""
+    """Either `result`, the numbers of an accepted mapping (see `answer.read_answer`), or `error`: why not."""
 
     result: dict[str, Any] | None
     error: str = ""
