@@ -73,7 +73,8 @@ def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, 
     names = tuple(sorted({name for space in spaces for name in space.dimensions}))
     depth = range(len(arch.levels))
     slots = [(level, "temporal") for level in depth]
-    slots += [(level, axis) for level in depth for axis, width in zip("XY", arch.fanout(level), strict=True) if width > 1]
+    slots += [(level, axis) for level in depth for axis, width in zip("XY", arch.fanout(level), strict=True)
+              if width > 1]
     loop = st.tuples(st.sampled_from(names), st.sampled_from(slots), st.integers(2, 3))
     chosen = draw(st.lists(loop, max_size=loops))
     levels = tuple(draw(level_mappings(arch, level, names, spaces, [(name, where, bound) for name, (at, where), bound
