@@ -21,6 +21,9 @@ from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, s
 CHUNK = 8192
 """Mappings per step of a large batch: few enough that the arrays stay in the processor's cache."""
 
+WORTH_A_THREAD = 1024
+"""Mappings below which another thread costs more than it brings."""
+
 
 def _nearest(values: np.ndarray) -> np.ndarray:
     """Half away from zero, as C++ rounds (counts are not negative)."""
@@ -137,7 +140,7 @@ def scores_of(found: Evaluation) -> Scores:
 
 def score(layer: Layer, nest: Nest, *, threads: int = 1) -> Scores:
     """Cycles, energy and legality of a batch of any size, in chunks, on several threads."""
-    size = max(1, min(CHUNK, -(-nest.batch // threads)))
+    size = min(CHUNK, max(WORTH_A_THREAD, -(-nest.batch // threads)))
     parts = [nest.take(slice(start, start + size)) for start in range(0, nest.batch, size)]
 
     def one(part: Nest) -> Scores:

@@ -108,9 +108,11 @@ def legal(checks: list[Limit]) -> np.ndarray:
 
 
 def excess(checks: list[Limit]) -> np.ndarray:
-    """[B]: how far from legal, the sum of log2(asked / available) over all broken limits (1 where that is nothing)."""
+    """[B]: how far from legal: over all broken limits the sum of log2(asked / available), and a little for each."""
     total = np.zeros(len(checks[0].broken))
     for check in checks:
-        ratio = np.maximum(check.amount, 1e-9) / np.maximum(check.limit, 1e-9)
-        total += np.where(check.broken, np.abs(np.log2(ratio)) + 0.1, 0.0)
+        rows = np.flatnonzero(check.broken)
+        if len(rows):
+            ratio = np.maximum(check.amount[rows], 1e-9) / np.maximum(check.limit[rows], 1e-9)
+            total[rows] += np.abs(np.log2(ratio)) + 0.1
     return total

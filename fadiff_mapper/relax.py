@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper.mapspace import MapSpace, divisors
-from fadiff_mapper.nest import Nest
+from fadiff_mapper.nest import Active, Nest
 
 ALPHA = 2.0
 """Sharpness of the logits, per (octave of a factor)^2."""
@@ -31,6 +31,7 @@ class Slots:
     left      [D, N, N]     index of what is left after that
     bound     [D]           the dimension's extent; start [D] is its index among the divisors
     residual  [K, D]        1 for the outermost free slot of a dimension, whose factor is what the others leave
+    looping   [K, D]        whether the factor can be other than 1
     """
 
     level: tuple[int, ...]
@@ -42,6 +43,7 @@ class Slots:
     bound: torch.Tensor
     start: torch.Tensor
     residual: torch.Tensor
+    looping: np.ndarray
 
 
 def slots_of(space: MapSpace) -> Slots:
@@ -79,7 +81,8 @@ def slots_of(space: MapSpace) -> Slots:
             residual[free[-1], d] = 1
     return Slots(tuple(level), tuple(spatial), len(space.levels), torch.from_numpy(divisor), torch.from_numpy(allowed),
                  torch.from_numpy(left), torch.tensor([float(f[-1]) for f in factors], dtype=torch.float64),
-                 torch.tensor([len(f) - 1 for f in factors]), torch.from_numpy(residual))
+                 torch.tensor([len(f) - 1 for f in factors]), torch.from_numpy(residual),
+                 np.array([[options[name] != (1,) for name in names] for options in choices]))
 
 
 def gumbel(slots: Slots, batch: int, generator: torch.Generator) -> torch.Tensor:
@@ -146,6 +149,14 @@ class Choices:
     keep: np.ndarray
     on_y: np.ndarray
     spatial_order: np.ndarray
+
+
+def active_parts(slots: Slots, choices: Choices) -> Active:
+    """What any draw can make use of, so that the smooth model may leave out the rest."""
+    temporal, spatial = (np.zeros((slots.levels, len(slots.bound)), dtype=bool) for _ in range(2))
+    for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
+        (spatial if is_spatial else temporal)[level] |= slots.looping[k]
+    return Active(temporal, spatial, np.asarray(choices.keep.any(axis=-1)))
 
 
 def torch_nest(factors: Factors, choices: Choices) -> Nest:

@@ -19,7 +19,7 @@ from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
 from fadiff_mapper.penalty import penalty
 from fadiff_mapper.refine import kicked, put, refine
-from fadiff_mapper.relax import Choices, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relax import Choices, Slots, active_parts, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import evaluate_smooth
 
 
@@ -198,7 +198,7 @@ def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> 
         best = put(best, better, drawn.take(better))
         values[better] = found[better]
         nest = torch_nest(factors, choices)
-        smooth = evaluate_smooth(state.layer, nest)
+        smooth = evaluate_smooth(state.layer, nest, active_parts(slots, choices))
         loss = smooth_value(smooth, options.metrics) + weight * penalty(
             state.layer, slots, theta, nest, smooth, space.constraints.min_parallelism)
         adam.zero_grad()

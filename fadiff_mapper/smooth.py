@@ -15,7 +15,7 @@ from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Usage, cost, usage
 from fadiff_mapper.counts import Counts, Rounding, Tiles
 from fadiff_mapper.exact import Layer
-from fadiff_mapper.nest import Nest
+from fadiff_mapper.nest import Active, Nest
 
 
 def _same(values: torch.Tensor) -> torch.Tensor:
@@ -35,11 +35,15 @@ class SmoothEvaluation:
     cost: Cost
 
 
-def evaluate_smooth(layer: Layer, nest: Nest) -> SmoothEvaluation:
-    """Counts, cycles and energy of torch nests, differentiable in their factors."""
-    tile = counting.tiles(nest, layer.projection)
-    use = usage(nest)
-    raw = counting.delivery(nest, layer.projection, counting.demand(nest, layer.projection, tile))
+def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
+    """Counts, cycles and energy of torch nests, differentiable in their factors.
+
+    `active` names the loops that may exceed 1 at all (see `relax.active_parts`); the others cost no time.
+    """
+    tile = counting.tiles(nest, layer.projection, active)
+    use = usage(nest, active)
+    wanted = counting.demand(nest, layer.projection, tile, active)
+    raw = counting.delivery(nest, layer.projection, wanted, active)
     tally = counting.bypassed(raw, nest.keep)
-    found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH)
+    found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
     return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, float(layer.problem.computes), SMOOTH))
