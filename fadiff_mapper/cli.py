@@ -31,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:  # such as a full disk under the cache of compiled code
+        print(f"error: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
