@@ -28,8 +28,6 @@ class Machine:
     no limit.
     """
 
-    fanout_x: np.ndarray
-    fanout_y: np.ndarray
     instances: np.ndarray
     clusters: np.ndarray
     block: np.ndarray
@@ -43,7 +41,6 @@ class Machine:
     shared_bandwidth: np.ndarray
     bandwidth_scale: np.ndarray
     compute_energy: float
-    compute_instances: int
     network_latency: float
     gate: tuple[int, ...]
     gated: np.ndarray
@@ -60,12 +57,10 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
         return UNLIMITED if value is None else value
 
     levels = arch.levels
-    fanouts = [arch.fanout(level) for level in range(len(levels))]
     scale = [[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels]
     names = [level.name for level in levels]
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
     return Machine(
-        fanout_x=column([x for x, _ in fanouts]), fanout_y=column([y for _, y in fanouts]),
         instances=column([level.instances for level in levels]),
         clusters=column([level.instances // level.cluster_size for level in levels]),
         block=column([level.block_size for level in levels]),
@@ -76,7 +71,7 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
         write_bandwidth=column([unlimited(level.write_bandwidth) for level in levels]),
         shared_bandwidth=column([unlimited(level.shared_bandwidth) for level in levels]),
         bandwidth_scale=np.array(scale, dtype=np.float64)[..., None],
-        compute_energy=compute_energy, compute_instances=arch.arithmetic.instances,
+        compute_energy=compute_energy,
         network_latency=sum(level.network.fill_latency + level.network.drain_latency for level in levels),
         gate=gate, gated=column([level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)]))
 

@@ -4,9 +4,8 @@ An expression is parsed into Python's syntax tree, and only the kinds of node li
 Every operation that can make a value much larger than its operands (powers, shifts, products, repeated
 strings, ranges) is bounded, so an expression of at most `MAX_TEXT` characters ends quickly or is refused.
 
-The three ways a string is read follow Timeloop's v0.4 front end: variables and attributes are expressions
-(`resolve`), where a string is accepted only text in parentheses is one (`resolve_string`), and v0.3 files
-fall back to the string itself (`resolve_or_keep`). What was quoted in the file is never an expression.
+As in Timeloop's v0.4 front end, the text of variables and attributes is an expression unless it was quoted in
+the file (`resolve`).
 """
 
 from __future__ import annotations
@@ -65,20 +64,6 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
         return value
     simple = _simple_value(value)
     return evaluate(value, names) if simple is None else simple
-
-
-def resolve_string(value: Any, names: Mapping[str, object]) -> Any:
-    """A field that accepts a string: evaluated only where the text stands in parentheses."""
-    enclosed = isinstance(value, str) and value.startswith("(") and value.endswith(")")
-    return resolve(value, names) if enclosed else value
-
-
-def resolve_or_keep(value: Any, names: Mapping[str, object]) -> Any:
-    """As `resolve`, but text that is no expression stays the string it is ("LPDDR4", "40nm")."""
-    try:
-        return resolve(value, names)
-    except ExpressionError:
-        return value
 
 
 def binary(symbol: str, left: Any, right: Any) -> Any:

@@ -135,12 +135,6 @@ def _by_level(slots: Slots, factor: torch.Tensor) -> Factors:
     return Factors(torch.stack(temporal), torch.stack(spatial))
 
 
-def theta_of(slots: Slots, nest: Nest) -> torch.Tensor:
-    """The parameters that stand exactly on the factors of given nests, [K, D, B]."""
-    return torch.log2(torch.stack([torch.as_tensor((nest.spatial if is_spatial else nest.temporal)[level])
-                                   for level, is_spatial in zip(slots.level, slots.spatial, strict=True)]))
-
-
 @dataclass(frozen=True)
 class Choices:
     """The decisions that have no gradient, one column per restart; arrays as in `Nest`."""

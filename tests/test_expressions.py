@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.expressions import (
-    ExpressionError,
-    Literal,
-    evaluate,
-    resolve,
-    resolve_or_keep,
-    resolve_string,
-)
+from fadiff_mapper.expressions import ExpressionError, Literal, evaluate, resolve
 
 NAMES = {"depth": 512, "width": 64, "spec": {"problem": {"instance": {"C": 3, "M": 8}}}, "sizes": [4, 5]}
 
@@ -94,13 +87,7 @@ def test_numeric_text_needs_no_parser() -> None:
     assert [resolve(text, {}) for text in ("12", "0777", "True", "1e-9", " 3 ")] == [12, 777, True, 1e-9, 3]
 
 
-def test_where_a_string_is_accepted_only_parentheses_compute() -> None:
-    assert resolve_string("width", NAMES) == "width"
-    assert resolve_string("(width + 1)", NAMES) == 65
-
-
-def test_the_older_dialect_keeps_what_is_no_expression() -> None:
-    assert [resolve_or_keep(text, NAMES) for text in ("LPDDR4", "40nm", "width")] == ["LPDDR4", "40nm", 64]
+def test_unquoted_text_that_is_no_expression_needs_quotes() -> None:
     with pytest.raises(ExpressionError, match="a string needs quotes"):
         resolve("40nm", NAMES)
 
