@@ -67,6 +67,22 @@ class Result:
             rundir.write_files(Path(folder), emit.run_files(self))
 
 
+MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "threads": 1024}
+"""The largest value of each option of a search."""
+
+
+def _check_options(seed: int, time_limit: float | None, restarts: int | None, steps: int | None,
+                   threads: int | None) -> None:
+    """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
+    if time_limit is not None and (not isinstance(time_limit, int | float) or not time_limit > 0):
+        raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
+    numbers = {"seed": seed, "restarts": restarts, "steps": steps, "threads": threads}
+    for name, value in numbers.items():
+        least = 0 if name == "seed" else 1
+        if value is not None and (not isinstance(value, int) or not least <= value <= MOST[name]):
+            raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {MOST[name]}")
+
+
 def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
               gradient: bool = True, refinement: bool = True, threads: int | None = None,
@@ -82,12 +98,11 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
 
     from fadiff_mapper.search import SearchOptions, search
 
-    if time_limit is not None and not time_limit > 0:
-        raise FadiffError(f"time limit: found {time_limit:g}; accepted: seconds greater than 0")
+    _check_options(seed, time_limit, restarts, steps, threads)
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
-    metrics = check_metrics((metric,) if isinstance(metric, str) else tuple(metric or spec.mapper.metrics))
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or spec.mapper.metrics)
     default = SearchOptions()
     options = SearchOptions(metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
                             steps=steps or default.steps, gradient=gradient, refinement=refinement,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.errors import FadiffError, listed, nearest
+from fadiff_mapper.errors import FadiffError, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import Tables, component_name
@@ -29,14 +29,14 @@ def designs() -> dict[str, Path]:
 def find(name: str) -> Path:
     """The path of a bundled file, such as "arch/gemmini_large.yaml"; the ending may be left out.
 
-    Raises FadiffError with the names that exist.
+    Raises FadiffError with the nearest name.
     """
     for candidate in (name, f"{name}.yaml"):
         path = root().joinpath(*candidate.split("/"))
         if path.is_file() and path.resolve().is_relative_to(root().resolve()):
             return path
-    known = listing()
-    raise FadiffError(f'there is no bundled file "{name}"{nearest(name, known)}; accepted: {listed(known)}')
+    raise FadiffError(f'there is no bundled file "{name}"{nearest(name, listing())}; '
+                      "accepted: what `fadiff-mapper bundled` lists")
 
 
 def listing() -> list[str]:

@@ -54,7 +54,7 @@ def random_spatial(space: MapSpace, level: int, rng: np.random.Generator) -> tup
 
 
 def random_choices(space: MapSpace, projection: Projection, batch: int, rng: np.random.Generator) -> Choices:
-    """One random set of decisions per restart; the first keeps everything it may."""
+    """One random set of decisions per restart; the first keeps everything it may, the second bypasses it inside."""
     levels, dims = len(space.levels), len(space.problem.dimensions)
     order, spatial_order = (np.zeros((levels, dims, batch), dtype=np.int64) for _ in range(2))
     on_y = np.zeros((levels, dims, batch), dtype=bool)
@@ -67,6 +67,7 @@ def random_choices(space: MapSpace, projection: Projection, batch: int, rng: np.
         for tensor, name in enumerate(space.problem.dataspace_names()):
             keep[level, tensor] = (rng.random(batch) < 0.7) if name in here.open else name in here.keep
             keep[level, tensor, 0] |= name in here.open
+            keep[level, tensor, 1:2] = name in here.keep or (name in here.open and level == levels - 1)
     return Choices(order, keep, on_y, spatial_order)
 
 

@@ -32,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:  # such as a full disk under the cache of compiled code
-        print(f"error: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RecursionError) as error:
+        print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
         return 2
 
 
@@ -60,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
     mapper = commands.add_parser("map", parents=[inputs],
                                  help="find a good mapping and write it as timeloop-mapper does")
-    mapper.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the results")
+    mapper.add_argument("-o", "--output", required=True, type=_folder, metavar="DIR", help="folder for the results")
     mapper.add_argument("--metric", action="append", metavar="NAME",
                         help="edp, energy, delay or last_level_accesses; repeat it for further priorities")
     mapper.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
@@ -88,6 +91,12 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
     return value
+
+
+def _folder(text: str) -> str:
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"found {text!r}; accepted: the name of a folder")
+    return text
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -25,7 +25,8 @@ PROGRAMS = {
 }
 MODULES = {"pytimeloop": "handing over specifications as Python objects"}
 LIBRARIES = {"torch": "mapping (gradient descent)", "numpy": "evaluation", "PyYAML": "reading files",
-             "Jinja2": "reading templates", "array-api-compat": "evaluation", "rich": "tables and progress"}
+             "Jinja2": "reading templates", "numba": "evaluation (compiled)",
+             "array-api-compat": "evaluation", "rich": "tables and progress"}
 
 
 def examine() -> list[Finding]:

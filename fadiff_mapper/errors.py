@@ -1,7 +1,7 @@
 """The one family of errors: where, what was found, and what is accepted.
 
 Everything that a user can get wrong ends in a `FadiffError` whose text is ready to print. The command
-line turns it into exit code 2; nothing else is caught there.
+line turns it into exit code 2, as it does failures of the operating system.
 """
 
 from __future__ import annotations

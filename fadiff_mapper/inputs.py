@@ -79,7 +79,7 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
         document = with_places(dict(trees[0]), Where("input"))
         assert isinstance(document, Map)
         return document
-    if not sources:
+    if not sources or "" in sources:
         raise SpecError("load: no input; accepted: YAML files or one dict")
     return load_files([str(source) for source in sources], jinja_data=jinja_data)
 

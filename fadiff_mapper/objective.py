@@ -19,18 +19,23 @@ if TYPE_CHECKING:
 PRIORITY = 1e-6
 """A later metric decides between mappings whose earlier one differs by less than about this fraction."""
 
+TINY = 1e-30
+"""Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
+
 ILLEGAL = 1e6
 """Above the value of every legal mapping; what breaks less lies lower."""
 
 
-def check_metrics(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """The metrics, or FadiffError for an unknown one."""
+def check_metrics(metrics: object) -> tuple[str, ...]:
+    """The metrics of a list or tuple, or FadiffError for an unknown one."""
+    if not isinstance(metrics, list | tuple):
+        raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
     for name in metrics:
         if name not in METRICS:
-            raise FadiffError(f'unknown metric "{name}"{nearest(name, METRICS)}; accepted: {listed(METRICS)}')
+            raise FadiffError(f'unknown metric "{name}"{nearest(str(name), METRICS)}; accepted: {listed(METRICS)}')
     if not metrics:
         raise FadiffError(f"no metric is given; accepted: {listed(METRICS)}")
-    return metrics
+    return tuple(metrics)
 
 
 def exact_value(scores: Scores, metrics: tuple[str, ...]) -> np.ndarray:
@@ -49,4 +54,4 @@ def smooth_value(found: SmoothEvaluation, metrics: tuple[str, ...]) -> Array:
 def _weighted(cycles: Array, energy: Array, outermost: Array, metrics: tuple[str, ...]) -> Array:
     xp = array_namespace(cycles)
     quantities = {"edp": cycles * energy, "energy": energy, "delay": cycles, "last_level_accesses": outermost}
-    return sum(PRIORITY ** i * xp.log(quantities[name]) for i, name in enumerate(metrics))
+    return sum(PRIORITY ** i * xp.log(quantities[name] + TINY) for i, name in enumerate(metrics))

@@ -55,6 +55,8 @@ def slots_of(space: MapSpace) -> Slots:
                 level.append(index)
                 spatial.append(is_spatial)
                 choices.append(loops.choices)
+    if not level:  # nothing to decide: one slot keeps the tables in shape
+        level, spatial, choices = [len(space.levels) - 1], [False], [space.levels[-1].temporal.choices]
     names = space.problem.dimensions
     factors = [divisors(space.problem.bounds[name]) for name in names]
     width, count = max(map(len, factors)), len(level)
@@ -145,7 +147,7 @@ class Choices:
     spatial_order: np.ndarray
 
 
-def active_parts(slots: Slots, choices: Choices) -> Active:
+def drawable_parts(slots: Slots, choices: Choices) -> Active:
     """What any draw can make use of, so that the smooth model may leave out the rest."""
     temporal, spatial = (np.zeros((slots.levels, len(slots.bound)), dtype=bool) for _ in range(2))
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):

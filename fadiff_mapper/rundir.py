@@ -142,3 +142,5 @@ def _reported(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FadiffError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in the name
+        raise FadiffError(f"{str(path)!r}: cannot be written: {error}") from None

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from fadiff_mapper.choices import random_choices, temporal_orders
+from fadiff_mapper.choices import open_keeps, random_choices, temporal_orders
 from fadiff_mapper.exact import Layer, score
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
 from fadiff_mapper.penalty import penalty
 from fadiff_mapper.refine import kicked, put, refine
-from fadiff_mapper.relax import Choices, Slots, active_parts, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relax import Choices, Slots, decode, draw, drawable_parts, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import evaluate_smooth
 
 
@@ -198,7 +198,7 @@ def _descend(state: Search, space: MapSpace, slots: Slots, choices: Choices) -> 
         best = put(best, better, drawn.take(better))
         values[better] = found[better]
         nest = torch_nest(factors, choices)
-        smooth = evaluate_smooth(state.layer, nest, active_parts(slots, choices))
+        smooth = evaluate_smooth(state.layer, nest, drawable_parts(slots, choices))
         loss = smooth_value(smooth, options.metrics) + weight * penalty(
             state.layer, slots, theta, nest, smooth, space.constraints.min_parallelism)
         adam.zero_grad()
@@ -223,7 +223,6 @@ def _first_theta(slots: Slots, restarts: int, generator: torch.Generator) -> tor
 def _best_orders(state: Search, space: MapSpace, nest: Nest, choices: Choices) -> Choices:
     """For the factors just drawn, the best loop order of each level in turn and the best keep or bypass."""
     order, keep = choices.order.copy(), choices.keep.copy()
-    rows = np.arange(nest.batch)
     for level in range(len(space.levels)):
         candidates = temporal_orders(space, state.layer.projection, level)
         if len(candidates) < 2:
@@ -234,9 +233,8 @@ def _best_orders(state: Search, space: MapSpace, nest: Nest, choices: Choices) -
             changed[level] = candidate[:, None]
             tried.append(Nest(nest.temporal, nest.spatial, changed, keep, nest.on_y, nest.spatial_order))
         values = state.value(joined(tried), "order").reshape(len(candidates), -1)
-        order[level] = candidates[values.argmin(axis=0)][rows].T
-    for level, tensor in [(at, t) for at, here in enumerate(space.levels)
-                          for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]:
+        order[level] = candidates[values.argmin(axis=0)].T
+    for level, tensor in open_keeps(space):
         tried = []
         for kept in (False, True):
             changed = keep.copy()

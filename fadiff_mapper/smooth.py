@@ -38,7 +38,7 @@ class SmoothEvaluation:
 def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
     """Counts, cycles and energy of torch nests, differentiable in their factors.
 
-    `active` names the loops that may exceed 1 at all (see `relax.active_parts`); the others cost no time.
+    `active` names the loops that may exceed 1 at all (see `relax.drawable_parts`); the others cost no time.
     """
     tile = counting.tiles(nest, layer.projection, active)
     use = usage(nest, active)

@@ -19,7 +19,7 @@ from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, unpack
 from fadiff_mapper.penalty import capacity, parallelism, spatial, validity
-from fadiff_mapper.relax import ALPHA, Choices, Factors, Slots, decode, draw, gumbel, slots_of, theta_of, torch_nest
+from fadiff_mapper.relax import ALPHA, Choices, Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
@@ -32,6 +32,12 @@ class Setting:
     space: MapSpace
     slots: Slots
     choices: Choices
+
+
+def theta_of(slots: Slots, nest: Nest) -> torch.Tensor:
+    """The parameters that stand exactly on the factors of given nests, [K, D, B]."""
+    return torch.log2(torch.stack([torch.as_tensor((nest.spatial if is_spatial else nest.temporal)[level])
+                                   for level, is_spatial in zip(slots.level, slots.spatial, strict=True)]))
 
 
 @cache

@@ -104,6 +104,19 @@ def test_a_time_limit_stops_with_the_best_so_far() -> None:
     assert "out of time" in result.status and result.stats.cycles > 0
 
 
+def test_a_problem_of_one_operation_has_one_mapping() -> None:
+    spec = product()
+    one = replace(spec.problem, bounds=dict.fromkeys("MKN", 1))
+    assert map_layer(replace(spec, problem=one), **QUICK).stats.cycles >= 1
+
+
+def test_a_design_without_energies_can_be_mapped() -> None:
+    free = {"tables": [{"name": f"chip.{name}", "actions": [{"name": action, "energy": 0} for action in actions]}
+                       for name, actions in (("DRAM", ["read", "write", "update"]),
+                                             ("Buffer", ["read", "write", "update"]), ("MAC", ["compute"]))]}
+    assert map_layer(product(ERT=free), metric=["energy", "delay"], **QUICK).stats.energy_pj == 0
+
+
 def test_metrics_in_order_of_priority_decide_ties() -> None:
     spec = product()
     delay, both = (map_layer(spec, metric=metric, **QUICK).stats for metric in ("delay", ["delay", "energy"]))
@@ -116,7 +129,9 @@ def test_the_mapper_section_chooses_the_metric() -> None:
     assert any("mapper.timeout has no effect" in note for note in wanted.notes)
 
 
-@pytest.mark.parametrize("wrong", [{"metric": "speed"}, {"time_limit": 0}, {"time_limit": -1.0}])
+@pytest.mark.parametrize("wrong", [
+    {"metric": "speed"}, {"metric": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
+    {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FadiffError, match="accepted"):
         map_layer(product(), **wrong)  # type: ignore[arg-type]

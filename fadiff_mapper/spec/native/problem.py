@@ -30,6 +30,8 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
 
+MOST_COMPUTES = 2 ** 53
+
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
@@ -69,6 +71,9 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
     dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients) for i, space in enumerate(spaces))
     _check_dataspaces(dataspaces, spaces)
     problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces)
+    if problem.computes > MOST_COMPUTES:
+        raise instance.where.error(f"{problem.computes} multiply-accumulates",
+                                   f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
     return problem, literal_problem(problem, defaults, coefficients)
 
 
@@ -161,6 +166,8 @@ def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: di
     ranks = []
     for i, rank in enumerate(projection):
         terms = sequence(rank, projection.at(i))
+        if not terms:
+            raise projection.at(i).error("an empty rank", "a list of [dimension] or [dimension, coefficient]")
         ranks.append(tuple(_term(term, terms.at(j), bounds, coefficients) for j, term in enumerate(terms)))
     return DataSpace(name=name, ranks=tuple(ranks), read_write=read_write)
 

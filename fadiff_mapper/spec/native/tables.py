@@ -7,6 +7,9 @@ from typing import Any
 from fadiff_mapper.spec.tables import EnergyTable, Tables
 from fadiff_mapper.tree import Reader, Where, anything, mapping, number, sequence, text
 
+MOST_ENERGY = 1e15
+"""pJ per action: a kilojoule is no energy of a chip, and sums of such numbers would overflow."""
+
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:
     """The tables of one input; a missing one (None) is empty.
@@ -45,7 +48,9 @@ def _energy_table(node: Any, where: Where) -> EnergyTable:
     for i, row in enumerate(rows):
         action = Reader(mapping(row, rows.at(i)))
         key = action.take("name", text)
-        energy = action.take("energy", number())
+        energy = action.take("energy", number(0))
+        if energy > MOST_ENERGY:
+            raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
         action.take("arguments", anything, None)
         action.finish(f' of an action of the ERT table "{name}"')
         actions[key] = max(energy, actions.get(key, energy))
