@@ -15,6 +15,7 @@ from fadiff_mapper.legality import rejection, violations
 from fadiff_mapper.mapspace import build_mapspace, conflicts
 from fadiff_mapper.nest import pack, unpack
 from fadiff_mapper.objective import check_metrics
+from fadiff_mapper.reuse import constrained_reuse, reuse_of, with_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.stats import Stats, stats_of
@@ -36,7 +37,7 @@ def evaluate(spec: Spec) -> Stats:
 
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     """The same for any mapping of the spec's problem onto its architecture."""
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(mapping, spec.problem.dataspace_names()))
     found = evaluate_nest(layer, pack([mapping], spec.problem), details=True)
     if not found.legal[0]:
         raise rejection(violations(found.checks, 0))
@@ -111,10 +112,11 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
     contradictions = conflicts(space)
     if contradictions:
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare(spec.arch, spec.problem, spec.tables,
+                    constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
     start = time.monotonic()
     found = search(layer, space, options, on_progress or (lambda _: None))
-    mapping = unpack(found.nest, 0, spec.problem)
+    mapping = with_reuse(unpack(found.nest, 0, spec.problem), spec.constraints)
     if not found.legal:
         broken = violations(evaluate_nest(layer, found.nest).checks, 0)
         raise FadiffError(f"no legal mapping was found in {found.evaluations} evaluations; the nearest one fails at "

@@ -19,6 +19,7 @@ from functools import reduce
 from array_api_compat import array_namespace
 
 from fadiff_mapper.nest import Active, Array, Nest, Projection, Ranks, all_active
+from fadiff_mapper.reuse import Reuse, full_reuse
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,8 @@ def first_moving(loops: Loops, projection: Projection, levels: int) -> Array:
     return slots - xp.astype(xp.stack(result[::-1]), xp.int64)
 
 
-def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None) -> Array:
+def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None,
+           reuse: Reuse | None = None) -> Array:
     """Words that one receiver below each boundary asks for over the whole run, [L, T, B].
 
     Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
@@ -172,16 +174,21 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     surrounds it: once one relevant loop is met, every loop outside it counts (eq. 6 of the paper counts the
     relevant ones only). The steps of that innermost relevant loop send only what the previous tile did not hold;
     this is left out where no row keeps the data space below, since `bypassed` does not look at the demand there.
+    Where `reuse` says that nothing is held, every outer loop sends the whole tile again.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
+    reuse = reuse or full_reuse(nest.temporal.shape[0], len(projection.ranks))
     loops = sorted_loops(nest, active)
     first = first_moving(loops, projection, nest.temporal.shape[0])
     visits = loops.outside[first, xp.arange(nest.temporal.shape[2])]
     result = [xp.stack([loops.outside[0]] * len(projection.ranks))]
     for level in range(1, nest.temporal.shape[0]):
-        whole = tile.below_size[level] * visits[level]
-        overlapping = [windowed and active.counted[level - 1, t] for t, windowed in enumerate(projection.windowed)]
+        held, calls = reuse.held[level], loops.outside[sum(at < level for at in loops.level)]
+        whole = tile.below_size[level] * (
+            visits[level] if held.all() else xp.where(xp.asarray(held)[:, None], visits[level], calls))
+        overlapping = [windowed and held[t] and active.counted[level - 1, t]
+                       for t, windowed in enumerate(projection.windowed)]
         result.append(xp.stack([
             whole[t] - held_words(loops, projection.ranks[t], tile, level, first[level, t], visits[level, t])
             if overlaps else whole[t] for t, overlaps in enumerate(overlapping)]) if any(overlapping) else whole)
@@ -206,11 +213,12 @@ def held_words(loops: Loops, ranks: Ranks, tile: Tiles, level: int, first: Array
     return product(overlap) * (visits - visits / loops.bound[slot, row]) * some
 
 
-def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None) -> Delivery:
+def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None,
+             reuse: Reuse | None = None) -> Delivery:
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
     `wanted` [L, T, B] is the demand of one receiver. Multicast covers the irrelevant spatial dimensions (eq. 9 of
-    the paper; for outputs the same number is the spatial reduction of eq. 12).
+    the paper; for outputs the same number is the spatial reduction of eq. 12), unless `reuse` says otherwise.
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
@@ -219,6 +227,8 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     fan = product([nest.spatial[:, d] for d in loops] or [one])[:, None]
     scatter = xp.stack([product([nest.spatial[:, d] for d in loops if relevant[d]] or [one])
                         for relevant in projection.relevant], axis=1)
+    if reuse is not None and not reuse.multicast.all():
+        scatter = xp.where(xp.asarray(reuse.multicast)[:, :, None], scatter, fan)
     return Delivery((wanted * scatter)[None], (fan / scatter)[None], scatter[None], fan, xp.zeros_like(wanted))
 
 

@@ -14,6 +14,7 @@ from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
 from fadiff_mapper.legality import Limit, excess, legal, limits
 from fadiff_mapper.nest import Nest, Projection, active_parts, project
 from fadiff_mapper.network import NetworkUse, network_use
+from fadiff_mapper.reuse import Reuse, full_reuse
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
@@ -37,7 +38,7 @@ EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
 
 @dataclass(frozen=True)
 class Layer:
-    """One problem on one architecture, prepared for evaluation."""
+    """One problem on one architecture, with what its mappings may reuse, prepared for evaluation."""
 
     arch: Architecture
     problem: Problem
@@ -45,6 +46,7 @@ class Layer:
     machine: Machine
     energies: tuple[ComponentEnergy, ...]
     compute_energy_built_in: bool
+    reuse: Reuse
 
     @property
     def network_priced(self) -> bool:
@@ -53,11 +55,15 @@ class Layer:
                    for level in self.arch.levels)
 
 
-def prepare(arch: Architecture, problem: Problem, tables: Tables) -> Layer:
-    """Resolve energies and lay out the constants that every evaluation of this layer needs."""
+def prepare(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> Layer:
+    """Resolve energies and lay out the constants that every evaluation of this layer needs.
+
+    Without `reuse`, everything is reused.
+    """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
     per_mac, built_in = compute_energy(arch.arithmetic, tables)
-    return Layer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in)
+    return Layer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in,
+                 reuse or full_reuse(len(arch.levels), len(problem.dataspaces)))
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,10 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluat
     with np.errstate(divide="ignore", invalid="ignore"):
         tile = counting.tiles(nest, layer.projection, active)
         use = usage(nest, active)
-        wanted = counting.demand(nest, layer.projection, tile, active)
-        wanted = exact_demand(nest, layer.projection, tile, wanted, active)
-        closed_form = counting.delivery(nest, layer.projection, wanted, active)
-        spread_out = spread(nest, layer.projection, layer.arch, tile, closed_form, active, with_hops=networks)
+        wanted = counting.demand(nest, layer.projection, tile, active, layer.reuse)
+        wanted = exact_demand(nest, layer.projection, tile, wanted, active, layer.reuse)
+        closed_form = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
+        spread_out = spread(nest, layer.projection, layer.arch, tile, closed_form, active, layer.reuse, networks)
         raw = spread_out.delivery
         tally = counting.bypassed(raw, nest.keep)
         result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT, active)

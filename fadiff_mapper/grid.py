@@ -104,6 +104,14 @@ def find_groups(grid: Grid, count: int) -> int:
 
 
 @compiled
+def separate(grid: Grid, count: int) -> int:
+    """Makes a group of each of the first `count` receivers; returns how many there are."""
+    for e in range(count):
+        grid.group[e] = e
+    return count
+
+
+@compiled
 def find_taken(grid: Grid, move: Floats, count: int, width: int, height: int) -> int:
     """Fills in which receivers find their words at a neighbour, where they were before a move; returns how many."""
     found = 0

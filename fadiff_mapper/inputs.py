@@ -101,7 +101,7 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     if not tables.ert:
         tables = bundled.tables_for(arch) or tables
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
-    constraints = _supported(read_constraints(document, arch.levels, fanouts, problem))
+    constraints = read_constraints(document, arch.levels, fanouts, problem)
     options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
     mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem)
                if document.get("mapping") else None)
@@ -122,17 +122,6 @@ def refuse_missing_energies(spec: Spec) -> None:
         raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
                         "update (or random_read, ...) for every memory and compute for the arithmetic, or "
                         "--built-in-energies")
-
-
-def _supported(constraints: Constraints) -> Constraints:
-    """The constraints, or SpecError for one that the evaluation cannot honour."""
-    for level in constraints.levels:
-        for loops in (level.temporal, level.spatial):
-            if loops.no_reuse:
-                place = loops.sources.get("no_reuse", "constraints")
-                raise SpecError(f'{place}: "no_reuse" for {listed(sorted(loops.no_reuse))} is not supported: data '
-                                "spaces without reuse are not modelled")
-    return constraints
 
 
 def _check_keys(document: Map) -> None:

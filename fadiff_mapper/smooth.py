@@ -42,8 +42,8 @@ def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> S
     """
     tile = counting.tiles(nest, layer.projection, active)
     use = usage(nest, active)
-    wanted = counting.demand(nest, layer.projection, tile, active)
-    raw = counting.delivery(nest, layer.projection, wanted, active)
+    wanted = counting.demand(nest, layer.projection, tile, active, layer.reuse)
+    raw = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
     tally = counting.bypassed(raw, nest.keep)
     found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
     return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, float(layer.problem.computes), SMOOTH))

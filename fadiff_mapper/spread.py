@@ -28,8 +28,10 @@ from fadiff_mapper.grid import (
     groups_left,
     most_receivers,
     receivers,
+    separate,
 )
 from fadiff_mapper.nest import Active, Nest, Projection
+from fadiff_mapper.reuse import Reuse
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.windows import (
     Batch,
@@ -39,8 +41,8 @@ from fadiff_mapper.windows import (
     outer_loops,
     tile_extent,
     walk_of,
-    walk_points,
     walk_tiles,
+    walk_unheld,
 )
 
 Floats: TypeAlias = np.ndarray
@@ -91,12 +93,13 @@ def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[in
 
 @compiled
 def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], walk: Walk, loops: int, plain: float,
-              with_hops: bool) -> float:
+              multicast: bool, with_hops: bool) -> float:
     """Counts all calls of a walk into an empty tally; returns the words that go over links.
 
     A call uses links only if that leaves fewer words to send.
     """
-    groups, links, unlinked = find_groups(grid, count), 0.0, plain
+    groups = find_groups(grid, count) if multicast else separate(grid, count)
+    links, unlinked = 0.0, plain
     for s in range(loops):
         words = walk.repeated[s]
         taken = find_taken(grid, walk.moves[s], count, shape[0], shape[1]) if words > 0 else 0
@@ -122,11 +125,11 @@ class Cell(NamedTuple):
 
 @compiled
 def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: int, width: int, height: int,
-               differing: Bools, with_hops: bool) -> int:
+               differing: Bools, held: bool, multicast: bool, with_hops: bool) -> int:
     """Replaces the tallies of all rows in which receivers differ in one of the dimensions `differing` [D].
 
-    `width`, `height`: the fan-out of the hardware. Returns the most kinds of any row; where this is more than there
-    is room for, the row is left out.
+    `width`, `height`: the fan-out of the hardware; `held`, `multicast`: see `Reuse`. Returns the most kinds of any
+    row; where this is more than there is room for, the row is left out.
     """
     slots, ranks, most = batch.order.shape[0] * batch.order.shape[1], len(coefficient), 1
     walk = walk_of(slots, ranks)
@@ -138,11 +141,10 @@ def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: i
             continue
         x, y = receivers(grid, fan, batch, coefficient, level, row)
         loops = outer_loops(walk, batch, coefficient, level, row)
-        if level > 0:
-            plain = walk_tiles(walk, loops, tile_extent(walk, batch, coefficient, level, row))
-        else:
-            plain = walk_points(walk, loops)
-        links = count_row(tally, grid, x * y, (max(x, width), max(y, height)), walk, loops, plain, with_hops)
+        words = tile_extent(walk, batch, coefficient, level, row)
+        plain = walk_tiles(walk, loops, words) if held else walk_unheld(walk, loops, words)
+        links = count_row(tally, grid, x * y, (max(x, width), max(y, height)), walk, loops, plain, multicast,
+                          with_hops)
         most = max(most, store(cell, row, tally, links))
     return most
 
@@ -180,14 +182,14 @@ class Spread:
 
 
 def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, closed_form: Delivery,
-           active: Active, with_hops: bool) -> Spread:
+           active: Active, reuse: Reuse, with_hops: bool) -> Spread:
     """`counts.delivery` with the count by elements wherever the shared equations may not hold.
 
-    That is below the innermost level (operands of neighbouring units may travel over links), and where receivers
-    differ in a dimension that shares a rank. `with_hops` counts every fan-out.
+    That is where nothing is held over, such as below the innermost level (what neighbours were sent before may travel
+    over links), and where receivers differ in a dimension that shares a rank. `with_hops` counts every fan-out.
     """
-    differing = {(level, tensor): _differing(projection, level, tensor, with_hops) & active.spatial[level]
-                 for level in range(len(nest.temporal)) for tensor in range(len(projection.ranks))}
+    differing = {(level, tensor): _differing(projection, tensor, with_hops or not held) & active.spatial[level]
+                 for (level, tensor), held in np.ndenumerate(reuse.held)}
     cells = [cell for cell, dims in differing.items() if dims.any()]
     if not cells:
         return Spread(closed_form, np.zeros_like(closed_form.words))
@@ -198,14 +200,15 @@ def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, 
         result = _with_room(closed_form, room)
         for level, tensor in cells:
             width, height = arch.fanout(level)
+            held, multicast = bool(reuse.held[level, tensor]), bool(reuse.multicast[level, tensor])
             needed = max(needed, count_rows(_cell(result, level, tensor), batch, fan, coefficients(projection, tensor),
-                                            level, width, height, differing[level, tensor], with_hops))
+                                            level, width, height, differing[level, tensor], held, multicast, with_hops))
     return result
 
 
-def _differing(projection: Projection, level: int, tensor: int, everywhere: bool) -> Bools:
-    """[D]: dimensions whose spatial loops below a level the shared equations do not cover for a data space."""
-    result = np.full(projection.relevant.shape[1], everywhere or level == 0)
+def _differing(projection: Projection, tensor: int, everywhere: bool) -> Bools:
+    """[D]: dimensions whose spatial loops the shared equations do not cover for a data space."""
+    result = np.full(projection.relevant.shape[1], everywhere)
     result[list(projection.shared_dims(tensor))] = True
     return result
 

@@ -22,6 +22,7 @@ import numpy as np
 from fadiff_mapper.compiled import compiled
 from fadiff_mapper.counts import Tiles
 from fadiff_mapper.nest import Active, Nest, Projection
+from fadiff_mapper.reuse import Reuse, full_reuse
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
@@ -157,13 +158,13 @@ def call(state: int, step: int, fresh: float, size: float) -> tuple[int, float, 
 
 
 @compiled
-def walk_points(walk: Walk, count: int) -> float:
-    """As `walk_tiles`, below the innermost level: every iteration asks for one word, held over or not."""
+def walk_unheld(walk: Walk, count: int, size: float) -> float:
+    """As `walk_tiles`, where nothing is held over: every iteration asks for the whole tile."""
     outside = 1.0
     for s in range(count - 1, -1, -1):
-        walk.repeated[s] = (walk.bounds[s] - 1) * outside
+        walk.repeated[s] = size * (walk.bounds[s] - 1) * outside
         outside *= walk.bounds[s]
-    return 1.0
+    return size
 
 
 @compiled
@@ -236,14 +237,16 @@ def walk_rows(batch: Batch, coefficient: Floats, level: int, words: Floats) -> N
                 words[row] += walk.repeated[s]
 
 
-def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active) -> Floats:
+def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active,
+                 reuse: Reuse | None = None) -> Floats:
     """`counts.demand` with the walk in place of the closed form where several loops move one window, [L, T, B].
 
-    Boundaries below which no row keeps the data space are left alone.
+    Boundaries below which no row keeps the data space are left alone, and those below which nothing is held.
     """
+    reuse = reuse or full_reuse(*closed_form.shape[:2])
     result, batch = closed_form.copy(), batch_of(nest, tile)
     for tensor, windowed in enumerate(projection.windowed):
         for level in range(1, len(result)) if windowed else ():
-            if active.counted[level - 1, tensor]:
+            if active.counted[level - 1, tensor] and reuse.held[level, tensor]:
                 walk_rows(batch, coefficients(projection, tensor), level, result[level, tensor])
     return result

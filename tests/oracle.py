@@ -173,13 +173,15 @@ def deltas(space: DataSpace, extent: Index, outside: Sequence[Loop], hold: bool)
         yield new, weight
 
 
-def groups(wants: dict[int, Points]) -> dict[Points, list[int]]:
-    """The receivers that want the same words, for every set of words that somebody wants."""
+def groups(wants: dict[int, Points], multicast: bool) -> list[tuple[Points, list[int]]]:
+    """(words, the receivers that want them), for whatever somebody wants; each receiver alone without multicast."""
+    if not multicast:
+        return [(new, [element]) for element, new in wants.items() if new]
     found: dict[Points, list[int]] = defaultdict(list)
     for element, new in wants.items():
         if new:
             found[new].append(element)
-    return found
+    return list(found.items())
 
 
 def hops(members: Sequence[int], width: int, height: int) -> float:
@@ -209,17 +211,20 @@ def cross(arch: Architecture, problem: Problem, mapping: Mapping, space: DataSpa
                      for wired, loops in zip(arch.fanout(level), (on_x, on_y), strict=True))
     tally = Tally(fan=len(offsets))
     last: dict[int, Points] = {}
-    for new, weight in deltas(space, below, outside, hold=level > 0):
+    hold = level > 0 and space.name not in mapping.levels[level - 1].no_temporal_reuse
+    multicast = space.name not in mapping.levels[level].no_multicast
+    for new, weight in deltas(space, below, outside, hold):
         wants = {e: frozenset(tuple(a + b for a, b in zip(point, offset, strict=True)) for point in new)
                  for e, offset in enumerate(offsets)}
         linked = {e for e, want in wants.items() if want and
                   any(last.get(other) == want for other in neighbours(e, width, height))}
-        alone, helped = groups(wants), groups({e: want for e, want in wants.items() if e not in linked})
-        if sum(map(len, helped)) < sum(map(len, alone)):
+        alone = groups(wants, multicast)
+        helped = groups({e: want for e, want in wants.items() if e not in linked}, multicast)
+        if sum(len(want) for want, _ in helped) < sum(len(want) for want, _ in alone):
             alone = helped
             tally.links += len(linked) * len(new) * weight
-        sizes = [len(members) for members in alone.values()]
-        for want, members in alone.items():
+        sizes = [len(members) for _, members in alone]
+        for want, members in alone:
             kind = len(members), sizes.count(len(members))
             tally.words[kind] += len(want) * weight
             tally.hop_words[kind] += len(want) * weight * (hops(members, width, height) if on_x or on_y else 0)

@@ -88,6 +88,17 @@ def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, 
 
 
 @st.composite
+def forgetful_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None) -> Case:
+    """A case with reuse switched off for some data spaces: in time anywhere, in space where a level has a fan-out."""
+    case = draw(cases(shapes))
+    some = st.frozensets(st.sampled_from(case.problem.dataspace_names()))
+    levels = tuple(
+        replace(level, no_temporal_reuse=draw(some), no_multicast=draw(some) if fan != (1, 1) else frozenset())
+        for level, fan in zip(case.mapping.levels, map(case.arch.fanout, range(len(case.arch.levels))), strict=True))
+    return replace(case, mapping=Mapping(levels))
+
+
+@st.composite
 def level_mappings(draw: DrawFn, arch: Architecture, level: int, names: tuple[str, ...], spaces: tuple[DataSpace, ...],
                    loops: list[tuple[str, str, int]]) -> LevelMapping:
     """The loops of one level as (dimension, "temporal" | "X" | "Y", bound); those that do not fit are left out."""

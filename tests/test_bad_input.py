@@ -114,8 +114,15 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         {"target": "Bufer", "type": "temporal", "factors": "M=1"}]}), ["Bufer", '"Buffer"']),
     "constraint without effect": (lambda d: d.update(mapspace_constraints={"targets": [
         {"target": "Buffer", "type": "temporal", "factor": "M=1"}]}), ['"factor"', '"factors"']),
-    "reuse switched off": (lambda d: d.update(mapspace_constraints={"targets": [
-        {"target": "Buffer", "type": "temporal", "no_reuse": ["A"]}]}), ["no_reuse", "not supported"]),
+    "no reuse of nothing": (lambda d: d["mapping"][1].update(no_reuse=["AA"]), ["no_reuse", '"AA"', "Z"]),
+    "no reuse, said twice": (lambda d: d["mapping"][1].update(no_reuse=["A"], no_temporal_reuse=["B"]),
+                             ["no_temporal_reuse", "both", "one of them"]),
+    "a switch that mappings lack": (lambda d: d["mapping"][2].update(no_multicast_no_reduction=["A"]),
+                                    ["no_multicast_no_reduction", "not supported", "no_reuse"]),
+    "links switched off": (lambda d: d["mapping"][2].update(no_link_transfer=["A"]),
+                           ["no_link_transfer", "not supported", "links"]),
+    "links constrained away": (lambda d: d.update(mapspace_constraints={"targets": [
+        {"target": "Buffer", "type": "spatial", "no_link_transfer": ["A"]}]}), ["no_link_transfer", "not supported"]),
     "unknown metric": (lambda d: d.update(mapper={"optimization_metrics": ["speed"]}), ["speed", "edp"]),
     "unknown mapper key": (lambda d: d.update(mapper={"time_out": 3}), ["time_out", '"timeout"']),
     "user-defined network": (lambda d: d["architecture"]["subtree"][0]["local"].insert(1, {

@@ -7,10 +7,11 @@ import math
 import oracle
 import pytest
 from hypothesis import given, settings
-from strategies import CONV_1D, UNSHARED, Case, batches, cases
+from strategies import CONV_1D, UNSHARED, Case, batches, cases, forgetful_cases
 
 from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
 from fadiff_mapper.nest import pack, unpack
+from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -18,7 +19,8 @@ from fadiff_mapper.spec.tables import Tables
 
 
 def evaluate(*several: Case) -> Evaluation:
-    layer = prepare(several[0].arch, several[0].problem, Tables())
+    first = several[0]
+    layer = prepare(first.arch, first.problem, Tables(), reuse_of(first.mapping, first.problem.dataspace_names()))
     return evaluate_nest(layer, pack([case.mapping for case in several], several[0].problem), details=True)
 
 
@@ -34,8 +36,8 @@ def accesses(found: Evaluation, level: int, tensor: int, row: int = 0) -> tuple[
     return int(counts.reads[at]), int(counts.fills[at]), int(counts.updates[at])
 
 
-@given(cases())
-@settings(max_examples=400, deadline=None)
+@given(cases() | forgetful_cases())
+@settings(max_examples=500, deadline=None)
 def test_counts_are_those_of_timeloops_walk(case: Case) -> None:
     found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
     for level, tensor, name in kept(case):
@@ -45,8 +47,8 @@ def test_counts_are_those_of_timeloops_walk(case: Case) -> None:
         assert accesses(found, level, tensor) == (want.reads, want.fills, want.updates), (level, name)
 
 
-@given(cases())
-@settings(max_examples=300, deadline=None)
+@given(cases() | forgetful_cases())
+@settings(max_examples=400, deadline=None)
 def test_networks_are_those_of_timeloops_walk(case: Case) -> None:
     found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
     assert found.network is not None

@@ -22,6 +22,7 @@ from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.legality import rejection, violations
 from fadiff_mapper.nest import pack
+from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.stats import stats_of
@@ -30,6 +31,7 @@ from fadiff_mapper.tree import Where, with_places
 Json = dict[str, Any]
 
 RECORDED = Path(__file__).parent / "data" / "timeloop_cases.jsonl.gz"
+NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
 SHARED = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
 
 TWO_DECIMALS = 0.00501
@@ -60,12 +62,13 @@ def document(path: Path, arch: str, problem: str) -> Json:
     return {line["key"]: line["native"], "problem": recording(path)["problem"][problem]["problem"], **tables}
 
 
-def cases(path: Path, arch: str) -> dict[str, list[Json]]:
-    """problem id -> the cases of one architecture."""
-    found: dict[str, list[Json]] = defaultdict(list)
+def cases(path: Path, arch: str) -> dict[tuple[str, str], list[Json]]:
+    """(problem id, switches) -> the cases of one architecture that make one batch: they switch the same reuse off."""
+    found: dict[tuple[str, str], list[Json]] = defaultdict(list)
     for case in recording(path)["case"].values():
         if case["arch"] == arch:
-            found[case["problem"]].append(case)
+            off = sorted((one["target"], one["type"], one["no_reuse"]) for one in case["mapping"] if "no_reuse" in one)
+            found[case["problem"], str(off)].append(case)
     return found
 
 
@@ -126,15 +129,20 @@ def verdict(case: Json, spec: Spec, mapping: Mapping | str, found: Evaluation | 
             yield f"utilization {stats.utilization} instead of {result['printed']['utilization_percent']} %"
 
 
+def evaluate(spec: Spec, mappings: list[Mapping]) -> Evaluation:
+    """Mappings with the same reuse."""
+    layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(mappings[0], spec.problem.dataspace_names()))
+    return evaluate_nest(layer, pack(mappings, spec.problem), details=True)
+
+
 def mistakes(path: Path, arch: str) -> list[str]:
-    """Replays all cases of one architecture, those of one problem as one batch."""
+    """Replays all cases of one architecture, those of one problem, with the same reuse, as one batch."""
     wrong = []
-    for problem, group in cases(path, arch).items():
+    for (problem, _), group in cases(path, arch).items():
         spec = load(document(path, arch, problem))
         mappings = [read(case, spec) for case in group]
         whole = [mapping for mapping in mappings if isinstance(mapping, Mapping)]
-        layer = prepare(spec.arch, spec.problem, spec.tables)
-        found = evaluate_nest(layer, pack(whole, spec.problem), details=True) if whole else None
+        found = evaluate(spec, whole) if whole else None
         row = 0
         for case, mapping in zip(group, mappings, strict=True):
             wrong += [f"{case['id']} ({problem}) {text}" for text in verdict(case, spec, mapping, found, row)]
@@ -146,6 +154,14 @@ def mistakes(path: Path, arch: str) -> list[str]:
 def test_recorded_cases_are_reproduced(arch: str) -> None:
     assert sum(map(len, cases(RECORDED, arch).values())) >= 30
     assert not mistakes(RECORDED, arch)
+
+
+@pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
+def test_recorded_cases_without_reuse_are_reproduced(arch: str) -> None:
+    recorded = [case for group in cases(NO_REUSE, arch).values() for case in group]
+    assert sum(case["status"] == "ok" for case in recorded) >= 4
+    assert any("no_reuse" in one for case in recorded for one in case["mapping"])
+    assert not mistakes(NO_REUSE, arch)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the larger recording is not at hand")

@@ -18,6 +18,7 @@ from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.objective import exact_value
 from fadiff_mapper.refine import kicked, refine
+from fadiff_mapper.reuse import constrained_reuse
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 QUICK = {"restarts": 12, "steps": 15}
@@ -60,6 +61,21 @@ def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: 
         stats = map_layer(spec, metric=metric, seed=seed, **QUICK).stats
         found = {"edp": stats.edp, "energy": stats.energy_pj, "delay": stats.cycles}[metric]
         assert math.log(found) == pytest.approx(best, abs=1e-9)
+
+
+def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
+    """The optimum is that of mappings without reuse, and the mapping found says so."""
+    spec = product(mapspace_constraints={"targets": [
+        {"target": "Buffer", "type": "temporal", "no_temporal_reuse": ["B"]},
+        {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": ["A", "Z"]}]})
+    layer = prepare(spec.arch, spec.problem, spec.tables,
+                    constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    best = float(exact_value(score(layer, whole_space(spec)), ("energy",)).min())
+    found = map_layer(spec, metric="energy", **QUICK)
+    assert math.log(found.stats.energy_pj) == pytest.approx(best, abs=1e-9)
+    assert found.mapping.levels[0].no_temporal_reuse == {"B"}
+    assert found.mapping.levels[0].no_multicast == {"A", "Z"}
+    assert found.stats.energy_pj > map_layer(product(), metric="energy", **QUICK).stats.energy_pj
 
 
 @pytest.mark.parametrize("design", designs())

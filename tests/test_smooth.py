@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
-from strategies import UNSHARED, Case, cases
+from strategies import UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper import bundled
 from fadiff_mapper.choices import random_choices
@@ -18,6 +18,7 @@ from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.relax import decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.spec.tables import Tables
 
@@ -37,11 +38,12 @@ def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:
     return np.stack([np.asarray(getattr(found.counts, action)) for action in ("reads", "fills", "updates")])
 
 
-@given(cases(UNSHARED))
+@given(cases(UNSHARED) | forgetful_cases(UNSHARED))
 @settings(max_examples=200, deadline=None)
 def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
     """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""
-    layer, nest = prepare(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
+    reuse = reuse_of(case.mapping, case.problem.dataspace_names())
+    layer, nest = prepare(case.arch, case.problem, Tables(), reuse), pack([case.mapping], case.problem)
     exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
     assume(not exact.raw.links.any())
     assert np.abs(counts(smooth) - counts(exact)).max() < 1

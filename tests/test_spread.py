@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
+from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper.counts import delivery, demand, tiles
 from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
 from fadiff_mapper.grid import Grid, find_taken, grid_of, group_hops
 from fadiff_mapper.nest import active_parts, pack, project
+from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -90,18 +91,18 @@ def test_a_multicast_along_x_is_as_far_as_its_last_receiver() -> None:
     assert found.network.hops[1, 1, 0] == 3
 
 
-@given(cases(UNSHARED))
-@settings(max_examples=150, deadline=None)
+@given(cases(UNSHARED) | forgetful_cases(UNSHARED))
+@settings(max_examples=250, deadline=None)
 def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    tile = tiles(nest, projection)
-    formula = delivery(nest, projection, demand(nest, projection, tile))
-    counted = spread(nest, projection, case.arch, tile, formula, active_parts(nest), with_hops=True).delivery
-    above = slice(1, None)  # directly under the innermost level even equal operands may come over links
+    tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
+    formula = delivery(nest, projection, demand(nest, projection, tile, reuse=reuse), reuse=reuse)
+    counted = spread(nest, projection, case.arch, tile, formula, active_parts(nest), reuse, with_hops=True).delivery
+    # what is not held, such as the arithmetic's operands, may come over links even if it is equal
     for name in ("words", "multicast", "scatter"):
-        np.testing.assert_array_equal(getattr(counted, name)[0, above], getattr(formula, name)[0, above])
-    assert not counted.words[1:, above].any()
-    assert not counted.links[above].any()
+        np.testing.assert_array_equal(getattr(counted, name)[0, reuse.held], getattr(formula, name)[0, reuse.held])
+    assert not counted.words[1:, reuse.held].any()
+    assert not counted.links[reuse.held].any()
 
 
 @given(cases())

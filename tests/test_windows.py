@@ -12,7 +12,7 @@ from fadiff_mapper.counts import demand, tiles
 from fadiff_mapper.nest import Nest, active_parts, pack, project
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.windows import exact_demand, walk_of, walk_points, walk_tiles
+from fadiff_mapper.windows import exact_demand, walk_of, walk_tiles, walk_unheld
 
 
 def conv_1d(tile: str, loops: str) -> Case:
@@ -99,10 +99,10 @@ def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.n
 
 
 @given(st.lists(st.integers(2, 5), max_size=5))
-def test_arithmetic_asks_for_a_word_in_every_iteration(bounds: list[int]) -> None:
+def test_what_is_not_held_is_sent_in_every_iteration(bounds: list[int]) -> None:
     walk = walk_of(len(bounds), 1)
     walk.bounds[:] = bounds
-    assert walk_points(walk, len(bounds)) + walk.repeated.sum() == np.prod(bounds)
+    assert walk_unheld(walk, len(bounds), 3.0) + walk.repeated.sum() == 3 * np.prod(bounds)
 
 
 @given(cases(UNSHARED))

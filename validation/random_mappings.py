@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,17 @@ def random_mapping(arch: Architecture, problem: Problem, rng: random.Random, fau
         on_x, on_y = ([name for name in rng.sample(order, len(order)) if axis[name] == where] for where in "XY")
         levels.append(LevelMapping(temporal[i], tuple(order), spatial[i], (*on_x, *on_y), len(on_x),
                                    frozenset(keep[i])))
+    return Mapping(tuple(levels))
+
+
+def forgetful(mapping: Mapping, arch: Architecture, names: Sequence[str], rng: random.Random) -> Mapping:
+    """The mapping with reuse switched off at random: in time anywhere, in space where there is a fan-out."""
+    levels = []
+    for i, level in enumerate(mapping.levels):
+        in_time, in_space = (frozenset(name for name in names if rng.random() < share)
+                             for share in rng.choices((0.0, 0.3, 1.0), k=2))
+        levels.append(replace(level, no_temporal_reuse=in_time,
+                              no_multicast=in_space if math.prod(arch.fanout(i)) > 1 else frozenset()))
     return Mapping(tuple(levels))
 
 
@@ -159,7 +171,7 @@ def abbreviated(directives: Sequence[dict[str, Any]], problem: Problem, rng: ran
             continue
         factors = {name: int(value) for name, value in (part.split("=") for part in directive["factors"].split())}
         loops = {name: value for name, value in factors.items() if value > 1}
-        if not loops and rng.random() < 0.7:
+        if not loops and "no_reuse" not in directive and rng.random() < 0.7:
             continue
         sign, gap = rng.choice((("=", " "), ("=", ","), ("", " ")))
         text = gap.join(f"{name}{sign}{_written(name, value, problem, rng)}" for name, value in loops.items())

@@ -1,10 +1,12 @@
 """Asks the real `timeloop-model` about random mappings and writes its answers down for the tests.
 
-    python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--model timeloop-model]
+    python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--no-reuse]
+                                [--model timeloop-model]
 
 One JSON object per line. `kind` is "tool" (which program answered), "arch" (`key`: its top-level key, `native`,
 `ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
-(see `answer.py`), or "rejected" and `error`. Every number is Timeloop's own.
+(see `answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
+reuse off for random data spaces; by default those go to a file of their own.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from validation.features import features
 from validation.problems import conv_letters, other_letters
-from validation.random_mappings import FAULTS, abbreviated, constrained_nests, random_mapping
+from validation.random_mappings import FAULTS, abbreviated, constrained_nests, forgetful, random_mapping
 from validation.timeloop import Answer, run_model
 
 OWN_DESIGNS = Path(__file__).parent / "designs"
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "timeloop_cases.jsonl.gz"
+RECORDED_NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,11 @@ def designs() -> list[Design]:
     return found
 
 
-def questions(design: Design, count: int, seed: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(problem id, mapping as directives). Where a design has constraints, every other mapping keeps to them."""
+def questions(design: Design, count: int, seed: int, no_reuse: bool) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(problem id, mapping as directives). Where a design has constraints, every other mapping keeps to them.
+
+    `no_reuse` switches reuse off at random.
+    """
     rng = random.Random(f"{seed}/{design.name}")
     names = rng.sample(sorted(design.problems), len(design.problems))
     for number in range(count):
@@ -85,8 +91,10 @@ def questions(design: Design, count: int, seed: int) -> Iterator[tuple[str, list
         spec = design.spec(name)
         fault = rng.choice(FAULTS) if number % 8 == 4 else ""
         mapping = _within_constraints(spec, number) if design.constraints and number % 2 else None
-        directives = literal_mapping(mapping or random_mapping(spec.arch, spec.problem, rng, fault),
-                                     spec.arch, spec.problem)
+        mapping = mapping or random_mapping(spec.arch, spec.problem, rng, fault)
+        if no_reuse:
+            mapping = forgetful(mapping, spec.arch, spec.problem.dataspace_names(), rng)
+        directives = literal_mapping(mapping, spec.arch, spec.problem)
         yield name, abbreviated(directives, spec.problem, rng) if rng.random() < 0.3 else directives
 
 
@@ -103,7 +111,7 @@ def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: st
         return run_model(design.document(problem) | {"mapping": mapping}, spaces, Path(folder), program=program)
 
 
-def record(count: int, seed: int, program: str, version: str) -> Iterator[dict[str, Any]]:
+def record(count: int, seed: int, no_reuse: bool, program: str, version: str) -> Iterator[dict[str, Any]]:
     """All lines of the recording, `count` cases for every design."""
     chosen = designs()
     yield {"kind": "tool", "name": "timeloop-model", "version": version, "seed": seed}
@@ -112,7 +120,7 @@ def record(count: int, seed: int, program: str, version: str) -> Iterator[dict[s
     for name, problem in (conv_letters() | other_letters()).items():
         yield {"kind": "problem", "id": name, "problem": problem}
     for design in chosen:
-        for number, (name, mapping) in enumerate(questions(design, count, seed)):
+        for number, (name, mapping) in enumerate(questions(design, count, seed, no_reuse)):
             answer = ask(design, name, mapping, program)
             case = {"kind": "case", "id": f"{design.name}-{number:03d}", "arch": design.name, "problem": name,
                     "mapping": mapping}
@@ -134,12 +142,14 @@ def main() -> None:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", required=True, help="the commit that the program was built from")
-    parser.add_argument("--out", type=Path, default=RECORDED)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--cases", type=int, default=30, help="cases for every design")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-reuse", action="store_true", help="switch reuse off for random data spaces")
     parser.add_argument("--model", default="timeloop-model", help="the program")
     given = parser.parse_args()
-    write(given.out, record(given.cases, given.seed, given.model, given.version))
+    out = given.out or (RECORDED_NO_REUSE if given.no_reuse else RECORDED)
+    write(out, record(given.cases, given.seed, given.no_reuse, given.model, given.version))
 
 
 if __name__ == "__main__":

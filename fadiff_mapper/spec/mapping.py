@@ -11,6 +11,8 @@ class LevelMapping:
 
     `temporal` and `spatial` map each dimension to its factor (1 where there is no loop). The first `split`
     entries of `spatial_order` lie on the X axis of the fan-out below this level, the others on Y.
+    `no_temporal_reuse` are the data spaces that the level is sent anew on every call, `no_multicast` those that it
+    sends to each receiver separately.
     """
 
     temporal: dict[str, int]
@@ -19,6 +21,8 @@ class LevelMapping:
     spatial_order: tuple[str, ...]
     split: int
     keep: frozenset[str]
+    no_temporal_reuse: frozenset[str] = frozenset()
+    no_multicast: frozenset[str] = frozenset()
 
     def axis_factors(self, axis: str) -> dict[str, int]:
         """The spatial factors on "X" or "Y", in loop order from the innermost, those of 1 left out."""

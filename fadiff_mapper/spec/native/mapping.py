@@ -15,8 +15,10 @@ from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
-REUSE_SWITCHES = ("no_reuse", "no_link_transfer", "no_multicast_no_reduction", "no_temporal_reuse",
-                  "rmw_first_update", "no_coalesce")
+REFUSED = {"no_link_transfer": "links between neighbours are always used",
+           "no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
+           "rmw_first_update": "the first update of an output is always a plain write",
+           "no_coalesce": "accesses of a level are always counted by its block size"}
 
 
 def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) -> Mapping:
@@ -24,8 +26,8 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
 
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape,
     a data space that no directive mentions is kept, spatial loops lie on X unless `split` says otherwise, and of
-    two directives for the same loops the later one counts. Raises SpecError, also where the factors of a
-    dimension do not multiply up to its bound.
+    two directives for the same loops the later one counts; what it does not say about `no_reuse` stays as it was.
+    Raises SpecError, also where the factors of a dimension do not multiply up to its bound.
     """
     directives = sequence(node, where)
     levels = [_untouched(problem) for _ in arch.levels]
@@ -37,11 +39,12 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
         if kind == "skew":
             raise reader.at("type").error('"skew" is not supported: skewed spatial loops are not modelled',
                                           listed(KINDS))
-        for switch in REUSE_SWITCHES:
-            reader.refuse(switch, "switching reuse off is not modelled for a given mapping")
+        for switch, reason in REFUSED.items():
+            reader.refuse(switch, reason)
         if kind == "temporal":
             factors, order = _loops(reader, problem)
-            levels[index] = replace(levels[index], temporal=factors, order=order)
+            off = _unused(reader, ("no_reuse", "no_temporal_reuse"), levels[index].no_temporal_reuse, problem)
+            levels[index] = replace(levels[index], temporal=factors, order=order, no_temporal_reuse=off)
         elif kind == "spatial":
             levels[index] = _spatial(reader, levels[index], index, arch, problem)
         else:
@@ -90,20 +93,29 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
                                       listed(fanned_out))
     factors, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
-    return replace(level, spatial=factors, spatial_order=order, split=split)
+    off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
+    return replace(level, spatial=factors, spatial_order=order, split=split, no_multicast=off)
+
+
+def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:
+    """The data spaces whose reuse a directive switches off; what an earlier directive said holds where it is silent."""
+    if all(reader.node.get(key) is not None for key in keys) and len(keys) > 1:
+        raise reader.at(keys[1]).error(f"there is both {listed(keys)}", "one of them")
+    found = _spaces(reader, keys, problem)
+    return before if found is None else found
+
+
+def _spaces(reader: Reader, key: str | tuple[str, ...], problem: Problem) -> frozenset[str] | None:
+    names, values = problem.dataspace_names(), reader.take(key, sequence, None)
+    for i, name in enumerate(values or ()):
+        if name not in names:
+            raise values.at(i).error(f'unknown data space "{name}"{nearest(str(name), names)}', listed(names))
+    return None if values is None else frozenset(values)
 
 
 def _keep(reader: Reader, kept: frozenset[str], problem: Problem) -> frozenset[str]:
-    names = problem.dataspace_names()
-
-    def spaces(key: str) -> frozenset[str]:
-        values = reader.take(key, sequence, None)
-        for i, name in enumerate(values or ()):
-            if name not in names:
-                raise values.at(i).error(f'unknown data space "{name}"{nearest(str(name), names)}', listed(names))
-        return frozenset(values or ())
-    keep = spaces("keep")
-    return (kept | keep) - spaces("bypass")
+    keep, bypass = (_spaces(reader, key, problem) or frozenset() for key in ("keep", "bypass"))
+    return (kept | keep) - bypass
 
 
 def _check_products(levels: list[LevelMapping], problem: Problem, where: Where) -> None:
@@ -126,11 +138,17 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
         directives.append({"target": target, "type": "datatype", "keep": [n for n in names if n in level.keep],
                            "bypass": [n for n in names if n not in level.keep]})
         directives.append({"target": target, "type": "temporal", "factors": _factor_text(level.temporal),
-                           "permutation": "".join(level.order)})
+                           "permutation": "".join(level.order)} | _switch(level.no_temporal_reuse, names))
         if math.prod(arch.fanout(index)) > 1:
             directives.append({"target": target, "type": "spatial", "factors": _factor_text(level.spatial),
-                               "permutation": "".join(level.spatial_order), "split": level.split})
+                               "permutation": "".join(level.spatial_order), "split": level.split}
+                              | _switch(level.no_multicast, names))
     return directives
+
+
+def _switch(off: frozenset[str], names: tuple[str, ...]) -> dict[str, list[str]]:
+    """The key that switches reuse off, where there is anything to switch off."""
+    return {"no_reuse": [name for name in names if name in off]} if off else {}
 
 
 def _factor_text(factors: dict[str, int]) -> str:
