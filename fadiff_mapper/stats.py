@@ -35,7 +35,8 @@ class Stats:
 
         cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
         (pJ * cycles), arithmetic, levels[...]["dataspaces"][...] with partition_size, utilized_capacity, reads,
-        fills, updates and so on, networks[...]["dataspaces"][...] with ingresses as [multicast, scatter, words].
+        fills, updates and so on, networks[...]["dataspaces"][...] with ingresses as [multicast, scatter, words],
+        printed (the summary, rounded as Timeloop prints it).
         """
         return {
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
@@ -43,7 +44,29 @@ class Stats:
             "energy_source": self.energy_source,
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
+            "printed": self.printed(),
         }
+
+    def printed(self) -> dict[str, Any]:
+        """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
+
+        The area is always 0: Timeloop clears it before it prints.
+        """
+        energies = self.component_energies() | {"Total": self.energy_pj}
+        return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
+                "edp_j_cycle": f"{self.edp / 1e12:.2e}", "area_mm2": 0.0,
+                "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
+
+    def component_energies(self) -> dict[str, float]:
+        """pJ of the arithmetic, every storage level (with leakage) and every network, all instances together."""
+        energies = {self.arithmetic["name"]: self.arithmetic["energy_pj"]}
+        energies |= {level["name"]: level["energy_pj_total"] for level in self.levels}
+        return energies | {network["name"]: network_energy(network) for network in self.networks}
+
+
+def network_energy(network: dict[str, Any]) -> float:
+    """pJ of one entry of `Stats.networks`."""
+    return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))
 
 
 def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: str = "") -> Stats:

@@ -14,11 +14,6 @@ READ_FILL_UPDATE_DRAIN = 3
 """Timeloop's code for a connection that carries words inwards and partial sums outwards."""
 
 
-def network_energy(found: dict[str, Any]) -> float:
-    """pJ of one network, all instances and data spaces together."""
-    return float(sum(space.get("energy_pj_total", 0.0) for space in found["dataspaces"].values()))
-
-
 def network_lines(spec: Spec, stats: Stats, found: dict[str, Any]) -> list[str]:
     """What one network is and, for every data space, what it carries; `found` is an entry of `Stats.networks`."""
     outer = spec.arch.level_names().index(found["name"].split(" <==> ")[0])

@@ -6,10 +6,10 @@ from typing import Any
 
 from fadiff_mapper import __version__
 from fadiff_mapper.emit.level_text import arithmetic_lines, level_lines, storage_accesses
-from fadiff_mapper.emit.network_text import network_energy, network_lines
+from fadiff_mapper.emit.network_text import network_lines
 from fadiff_mapper.emit.numbers import fixed, single, single_ratio, unsigned
 from fadiff_mapper.inputs import Spec
-from fadiff_mapper.stats import Stats
+from fadiff_mapper.stats import Stats, network_energy
 
 LABEL = 40
 """Width of the labels of the operational intensity."""
@@ -103,10 +103,8 @@ def _summary(spec: Spec, stats: Stats) -> list[str]:
 
 def _per_compute(stats: Stats) -> list[str]:
     """Energy per multiply-accumulate of everything that has any, and in total."""
-    units = [(stats.arithmetic["name"], stats.arithmetic["energy_pj"])]
-    units += [(level["name"], level["energy_pj_total"]) for level in stats.levels]
-    units += [(network["name"], network_energy(network)) for network in stats.networks]
-    width = max(len(name) for name, _ in units) + 1
-    shown = [(name, energy) for name, energy in units if energy] + [("Total", stats.energy_pj)]
+    units = stats.component_energies()
+    width = max(map(len, units)) + 1
+    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", stats.energy_pj)]
     return [f"Computes = {stats.computes}", "fJ/Compute",
             *(f"    {name:<{width}}= {fixed(energy * 1000 / stats.computes)}" for name, energy in shown)]
