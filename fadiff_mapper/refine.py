@@ -129,10 +129,9 @@ def rearranged(nest: Nest, space: MapSpace, moves: Moves, rng: np.random.Generat
     return joined(parts), np.tile(np.arange(nest.batch), len(parts))
 
 
-def refine(space: MapSpace, projection: Projection, start: Nest, value: Value, rng: np.random.Generator,
+def refine(space: MapSpace, moves: Moves, start: Nest, value: Value, rng: np.random.Generator,
            out_of_time: Callable[[], bool] = lambda: False, most_steps: int = 200) -> tuple[Nest, np.ndarray]:
     """Steepest descent of every row of `start` to a local optimum; returns the nests and their values."""
-    moves = moves_of(space, projection)
     here, best = start, value(start)
     active = np.arange(start.batch)
     for _ in range(most_steps):
@@ -154,9 +153,8 @@ def refine(space: MapSpace, projection: Projection, start: Nest, value: Value, r
     return here, best
 
 
-def kicked(space: MapSpace, projection: Projection, nest: Nest, times: int, rng: np.random.Generator) -> Nest:
+def kicked(moves: Moves, nest: Nest, times: int, rng: np.random.Generator) -> Nest:
     """Every row after some random factor moves, legal or not: a new start near a good mapping."""
-    moves = moves_of(space, projection)
     for _ in range(times):
         near, row = shifted(nest, moves)
         if not len(row):

@@ -18,7 +18,7 @@ from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.objective import ILLEGAL, exact_value, smooth_value
 from fadiff_mapper.penalty import penalty
-from fadiff_mapper.refine import kicked, put, refine
+from fadiff_mapper.refine import kicked, moves_of, put, refine
 from fadiff_mapper.relax import Choices, Slots, decode, draw, drawable_parts, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import evaluate_smooth
 
@@ -150,17 +150,17 @@ def _one_torch_thread() -> Iterator[None]:
 
 def _refine(state: Search, space: MapSpace, start: Nest, rng: np.random.Generator) -> tuple[Nest, np.ndarray]:
     """Local optima of the elites, then of random points near them, until `patience` rounds bring nothing better."""
-    options, projection = state.options, state.layer.projection
+    options, moves = state.options, moves_of(space, state.layer.projection)
 
     def descend(nest: Nest, stage: str) -> tuple[Nest, np.ndarray]:
-        return refine(space, projection, nest, lambda near: state.value(near, stage), rng, state.out_of_time)
+        return refine(space, moves, nest, lambda near: state.value(near, stage), rng, state.out_of_time)
 
     nests, values = descend(start, "refine")
     idle = 0
     while idle < options.patience and not state.out_of_time():
         before = values.min()
         copies = nests.take(np.arange(options.elites) % nests.batch)
-        near, near_values = descend(kicked(space, projection, copies, options.kicks, rng), "explore")
+        near, near_values = descend(kicked(moves, copies, options.kicks, rng), "explore")
         both, both_values = joined([nests, near]), np.concatenate([values, near_values])
         best = _distinct(both_values)[:options.elites]
         nests, values = both.take(best), both_values[best]

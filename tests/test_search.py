@@ -17,7 +17,7 @@ from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.objective import exact_value
-from fadiff_mapper.refine import kicked, refine
+from fadiff_mapper.refine import kicked, moves_of, refine
 from fadiff_mapper.reuse import constrained_reuse
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
@@ -163,9 +163,10 @@ def test_refinement_never_returns_worse() -> None:
     def value(nest: Nest) -> np.ndarray:
         return exact_value(score(layer, nest), ("edp",))
 
-    near = kicked(space, layer.projection, start, 5, rng)
+    moves = moves_of(space, layer.projection)
+    near = kicked(moves, start, 5, rng)
     before = value(near)
-    refined, after = refine(space, layer.projection, near, value, rng, most_steps=3)
+    refined, after = refine(space, moves, near, value, rng, most_steps=3)
     assert (after <= before).all() and np.allclose(value(refined), after)
 
 
