@@ -1,0 +1,56 @@
+"""The command line: arguments in, exit codes out. 0 done, 1 a check failed, 2 bad input, 130 interrupted.
+
+One file per command; each has `add`, which describes its arguments, and `run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fadiff_mapper.cli import bundled, check, doctor, evaluate, map
+from fadiff_mapper.cli.arguments import BUNDLED
+from fadiff_mapper.errors import FadiffError
+
+COMMANDS = (check, evaluate, map, bundled, doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; errors are printed as lines, never as a traceback."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except FadiffError as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:  # such as a full disk under the cache of compiled code
+        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RecursionError) as error:
+        print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
+        epilog=f"FILES are Timeloop YAML files of either dialect, in any order; {BUNDLED}NAME is one that comes with "
+               "this program (see: fadiff-mapper bundled).")
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add(commands)
+    return parser
+
+
+def _version() -> str:
+    from fadiff_mapper import __version__
+    return f"fadiff-mapper {__version__}"

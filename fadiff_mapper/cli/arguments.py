@@ -1,0 +1,60 @@
+"""Arguments that several commands share, and how they are read."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from fadiff_mapper.inputs import Spec
+
+BUNDLED = "bundled:"
+
+Commands: TypeAlias = Any
+"""What `ArgumentParser.add_subparsers` returns."""
+
+
+def inputs() -> argparse.ArgumentParser:
+    """The parent parser of every command that reads Timeloop files."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("files", nargs="+", metavar="FILES")
+    parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
+                        help="a variable of the files' Jinja2 templates")
+    parser.add_argument("--built-in-energies", action="store_true",
+                        help="where the ERT lacks an action, take Timeloop's built-in value as Timeloop does")
+    return parser
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    value = int(text) if text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
+    return value
+
+
+def folder(text: str) -> str:
+    """The name of a folder, which need not exist."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"found {text!r}; accepted: the name of a folder")
+    return text
+
+
+def variable(text: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE')
+    return name, value
+
+
+def load_input(options: argparse.Namespace) -> Spec:
+    """The input that `inputs` describes. Raises SpecError."""
+    from fadiff_mapper import bundled
+    from fadiff_mapper.inputs import load, refuse_missing_energies
+    names: list[str] = options.files
+    spec = load(*(str(bundled.find(name[len(BUNDLED):])) if name.startswith(BUNDLED) else name for name in names),
+                jinja_data=dict(options.variables))
+    if not options.built_in_energies:
+        refuse_missing_energies(spec)
+    return spec

@@ -1,0 +1,23 @@
+"""`bundled`: what comes with the program."""
+
+from __future__ import annotations
+
+import argparse
+
+from fadiff_mapper.cli.arguments import BUNDLED, Commands
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("bundled", help="list the designs and workloads that come with this program")
+    parser.add_argument("prefix", nargs="?", default="",
+                        help="only those whose name begins so, such as layers/resnet18")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the names, one a line."""
+    from fadiff_mapper import bundled
+    for name in bundled.listing():
+        if name.startswith(options.prefix):
+            print(BUNDLED + name)

@@ -1,0 +1,20 @@
+"""`doctor`: what is installed here."""
+
+from __future__ import annotations
+
+import argparse
+
+from fadiff_mapper.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("doctor", help="what is installed here and what that enables")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what was found."""
+    from fadiff_mapper import doctor
+    from fadiff_mapper.report.findings import print_findings
+    print_findings(doctor.examine())

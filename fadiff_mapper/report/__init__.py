@@ -1,0 +1,1 @@
+"""What the command line prints: tables, progress and summaries, one file per subject."""
