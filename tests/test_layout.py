@@ -62,5 +62,6 @@ def test_a_module_imports_only_from_rooms_before_its_own(name: str) -> None:
 
 def test_checking_and_evaluating_load_no_torch() -> None:
     code = ("import sys, fadiff_mapper.cli, fadiff_mapper.report.search, fadiff_mapper.report.spec, "
-            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.api; fadiff_mapper.load, fadiff_mapper.evaluate; sys.exit('torch' in sys.modules)")
+            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.api; fadiff_mapper.load, fadiff_mapper.evaluate; "
+            "sys.exit('torch' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
