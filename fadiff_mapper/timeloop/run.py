@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from fadiff_mapper.errors import FadiffError
-from validation.answer import read_answer
+from fadiff_mapper.timeloop.answer import read_answer
 
 CLEARED = "TIMELOOP_"
 """Variables with this prefix change results, so no run inherits them."""
