@@ -14,16 +14,12 @@ import argparse
 import os
 import time
 
-import numpy as np
-import torch
-
-from fadiff_mapper import Spec, load
+from fadiff_mapper import load
 from fadiff_mapper.bundled import find
-from fadiff_mapper.choices import random_choices
 from fadiff_mapper.exact import Layer, prepare, score
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import Nest
-from fadiff_mapper.relax import decode, draw, gumbel, slots_of
+from fadiff_mapper.sample import random_nests
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
 LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2")
@@ -42,22 +38,12 @@ def main() -> None:
         for name in LAYERS:
             spec = load(find(f"arch/{design}"), find(f"layers/{name}"))
             layer = prepare(spec.arch, spec.problem, spec.tables)
-            nest = random_nests(layer, spec, options.batch)
+            nest = random_nests(layer, build_mapspace(spec.arch, spec.problem, spec.constraints), options.batch)
             legal = score(layer, nest).legal.mean()
             for threads in options.threads:
                 rate, cpu = measured(layer, nest, threads, options.repeats)
                 print(f"| {design} | {name} | {legal:.1%} | {threads} | {nest.batch} | {rate:,.0f} | {cpu:.2f} |",
                       flush=True)
-
-
-def random_nests(layer: Layer, spec: Spec, batch: int) -> Nest:
-    """Nests with every factorization, order and bypass that the constraints allow, drawn as the search starts."""
-    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    slots, generator = slots_of(space), torch.Generator().manual_seed(0)
-    weight = torch.rand((len(slots.level), len(slots.bound), batch), generator=generator, dtype=torch.float64) ** 3
-    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
-    choices = random_choices(space, layer.projection, batch, np.random.default_rng(0))
-    return decode(draw(slots, theta, gumbel(slots, batch, generator), 1.0), choices)
 
 
 def measured(layer: Layer, nest: Nest, threads: int, repeats: int) -> tuple[float, float]:

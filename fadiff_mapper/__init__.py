@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result, evaluate, map_layer
+    from fadiff_mapper.api import Result, evaluate, map_layer, map_layers
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
 
 __all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "evaluate", "load",
-           "map_layer"]
+           "map_layer", "map_layers"]
 
 try:
     __version__ = version("fadiff-mapper")
 except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
-_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "Spec": "inputs", "load": "inputs",
-         "Mapping": "spec.mapping", "Stats": "stats"}
+_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "Mapping": "spec.mapping",
+         "Spec": "inputs", "Stats": "stats", "load": "inputs"}
 
 
 def __getattr__(name: str) -> Any:

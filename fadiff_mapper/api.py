@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.errors import FadiffError, listed
-from fadiff_mapper.exact import evaluate_nest, prepare
+from fadiff_mapper.exact import Layer, evaluate_nest, prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.legality import rejection, violations
-from fadiff_mapper.mapspace import build_mapspace, conflicts
-from fadiff_mapper.nest import pack, unpack
+from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts
+from fadiff_mapper.nest import Nest, pack, unpack
 from fadiff_mapper.objective import check_metrics
 from fadiff_mapper.reuse import constrained_reuse, reuse_of, with_reuse
 from fadiff_mapper.spec.mapping import Mapping
@@ -21,7 +23,7 @@ from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.stats import Stats, stats_of
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search import Progress
+    from fadiff_mapper.search import Found, Progress
 
 
 def evaluate(spec: Spec) -> Stats:
@@ -68,16 +70,14 @@ class Result:
             rundir.write_files(Path(folder), emit.run_files(self))
 
 
-MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "threads": 1024}
+MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024}
 """The largest value of each option of a search."""
 
 
-def _check_options(seed: int, time_limit: float | None, restarts: int | None, steps: int | None,
-                   threads: int | None) -> None:
+def _check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
     """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
     if time_limit is not None and (not isinstance(time_limit, int | float) or not time_limit > 0):
         raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
-    numbers = {"seed": seed, "restarts": restarts, "steps": steps, "threads": threads}
     for name, value in numbers.items():
         least = 0 if name == "seed" else 1
         if value is not None and (not isinstance(value, int) or not least <= value <= MOST[name]):
@@ -86,42 +86,121 @@ def _check_options(seed: int, time_limit: float | None, restarts: int | None, st
 
 def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
-              gradient: bool = True, refinement: bool = True, threads: int | None = None,
+              chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
+              orders: bool = True, threads: int | None = None, warm_start: Mapping | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
-    """Find a mapping by gradient descent on the relaxed model and exact refinement.
+    """Find a mapping by gradient descent on the relaxed model and refinement on the exact one.
 
-    `metric`: "edp", "energy", "delay" or "last_level_accesses", or several in order of priority; None takes what
-    the input's mapper section says, else EDP. `time_limit` in seconds. `gradient` and `refinement` switch those
-    parts off. The same seed gives the same mapping unless the time limit strikes. Raises FadiffError where the
-    constraints contradict each other or no legal mapping is found.
+    The options are those of `map_layers`; `warm_start` is a mapping to start from: the result is at least as good.
     """
-    import time
+    return map_layers([spec], metric=metric, seed=seed, time_limit=time_limit, restarts=restarts, steps=steps,
+                      chains=chains, rounds=rounds, gradient=gradient, refinement=refinement, orders=orders,
+                      threads=threads, warm_starts=[warm_start],
+                      on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
 
-    from fadiff_mapper.search import SearchOptions, search
 
-    _check_options(seed, time_limit, restarts, steps, threads)
+def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
+               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
+               chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
+               orders: bool = True, threads: int | None = None, warm_starts: Sequence[Mapping | None] = (),
+               on_progress: Callable[[int, Progress], None] | None = None,
+               on_better: Callable[[int, Result], None] | None = None,
+               stopped: Callable[[], bool] = lambda: False) -> list[Result]:
+    """Find a mapping for each of many problems, all at once; equal problems are mapped once.
+
+    metric                        "edp", "energy", "delay" or "last_level_accesses", or several in order of priority;
+                                  None takes what the input's mapper section says, else EDP
+    seed                          the same seed gives the same mappings unless time runs out
+    time_limit                    seconds for all of them
+    restarts, steps, chains, rounds   see `search.SearchOptions`
+    gradient, refinement, orders  switch these parts off
+    threads                       how many work at a time; it does not change the answer
+    warm_starts                   for each problem a mapping to start from, or None
+    on_progress, on_better        are called with the number of a problem: whenever its best mapping improves, and with
+                                  its first legal mapping and then the best so far, at most once in `WRITE_EVERY` s
+    stopped                       is asked again and again; once true, the search ends with what it has
+
+    Raises FadiffError where constraints contradict each other, a warm start is not a legal mapping of its problem, or
+    no legal mapping is found; what was found for the other problems has then been handed to `on_better`.
+    """
+    from fadiff_mapper.search import Found, SearchOptions, Task, search_all
+
+    _check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
+                                "threads": threads})
+    if not specs:
+        return []
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
+    default = SearchOptions()
+    options = SearchOptions(
+        metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
+        steps=steps or default.steps, chains=chains or default.chains, rounds=rounds or default.rounds,
+        gradient=gradient, refinement=refinement, orders=orders,
+        threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
+    given = [*warm_starts, *[None] * (len(specs) - len(warm_starts))]
+    tasks = [Task(*_prepared(spec), _nest_of(spec, mapping)) for spec, mapping in zip(specs, given, strict=True)]
+    start, shown = time.monotonic(), [-math.inf] * len(specs)
+
+    def watch(index: int, nest: Nest, step: Progress) -> None:
+        if on_progress:
+            on_progress(index, step)
+        if on_better and step.legal and time.monotonic() - shown[index] > WRITE_EVERY:
+            on_better(index, result(index, Found(nest, step.value, SEARCHING, (step,), step.evaluations)))
+            shown[index] = time.monotonic()
+
+    def result(index: int, found: Found) -> Result:
+        mapping = with_reuse(unpack(found.nest, 0, specs[index].problem), specs[index].constraints)
+        return Result(specs[index], mapping, evaluate_mapping(specs[index], mapping), found.status,
+                      tuple(_improvement(step) for step in found.history), options.as_dict(), found.evaluations,
+                      time.monotonic() - start)
+
+    results, failures = [], []
+    for index, found in enumerate(search_all(tasks, options, watcher=watch, stopped=stopped)):
+        if found.legal:
+            results.append(result(index, found))
+            if on_better:
+                on_better(index, results[-1])
+        else:
+            failures.append(_failure(specs[index], tasks[index].layer, found))
+    if failures:
+        raise FadiffError("\n".join(failures))
+    return results
+
+
+WRITE_EVERY = 1.0
+"""Seconds between two mappings of one problem that are handed on while the search runs."""
+
+SEARCHING = "searching: the best mapping so far"
+
+
+def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:
+    """What a search needs of a spec. Raises FadiffError where nothing can be found."""
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or spec.mapper.metrics)
-    default = SearchOptions()
-    options = SearchOptions(metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
-                            steps=steps or default.steps, gradient=gradient, refinement=refinement,
-                            threads=threads or spec.mapper.num_threads or os.cpu_count() or 1)
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     contradictions = conflicts(space)
     if contradictions:
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
-    layer = prepare(spec.arch, spec.problem, spec.tables,
-                    constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
-    start = time.monotonic()
-    found = search(layer, space, options, on_progress or (lambda _: None))
-    mapping = with_reuse(unpack(found.nest, 0, spec.problem), spec.constraints)
-    if not found.legal:
-        broken = violations(evaluate_nest(layer, found.nest).checks, 0)
-        raise FadiffError(f"no legal mapping was found in {found.evaluations} evaluations; the nearest one fails at "
-                          f"{broken[0].level}: {broken[0].reason}")
-    history = tuple({"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value,
-                     "stage": step.stage} for step in found.history)
-    return Result(spec, mapping, evaluate_mapping(spec, mapping), found.status, history, options.as_dict(),
-                  found.evaluations, time.monotonic() - start)
+    return prepare(spec.arch, spec.problem, spec.tables,
+                   constrained_reuse(spec.constraints, spec.problem.dataspace_names())), space
+
+
+def _nest_of(spec: Spec, mapping: Mapping | None) -> Nest | None:
+    """A mapping to start from as a nest. Raises FadiffError where it is none of this spec."""
+    if mapping is None:
+        return None
+    reasons = check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), mapping)
+    if reasons:
+        raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
+    evaluate_mapping(spec, mapping)
+    return pack([mapping], spec.problem)
+
+
+def _improvement(step: Progress) -> dict[str, Any]:
+    return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
+
+
+def _failure(spec: Spec, layer: Layer, found: Found) -> str:
+    broken = violations(evaluate_nest(layer, found.nest).checks, 0)
+    return (f"{spec.problem.name}: no legal mapping was found in {found.evaluations} evaluations; the nearest one "
+            f"fails at {broken[0].level}: {broken[0].reason}")

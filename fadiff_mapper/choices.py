@@ -7,21 +7,37 @@ so on; among equals, each dimension that slides a window is tried innermost.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 
 from fadiff_mapper.mapspace import LoopSpace, MapSpace
 from fadiff_mapper.nest import Projection
-from fadiff_mapper.relax import Choices
+
+LAYOUTS = 256
+"""Candidate placements of the spatial loops of one level with a two-dimensional fan-out."""
 
 
-def temporal_orders(space: MapSpace, projection: Projection, level: int) -> np.ndarray:
-    """Candidate orders of one level's temporal loops, [n, D] dimension indices from the innermost loop outwards."""
+@dataclass(frozen=True)
+class Choices:
+    """The decisions that have no gradient, one column per mapping; arrays as in `Nest`."""
+
+    order: np.ndarray
+    keep: np.ndarray
+    on_y: np.ndarray
+    spatial_order: np.ndarray
+
+
+def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: np.ndarray) -> np.ndarray:
+    """Candidate orders of one level's temporal loops, [n, D] dimension indices from the innermost loop outwards.
+
+    `looping` [D]: which dimensions can have a loop there at all.
+    """
     loops, index = space.levels[level].temporal, _index(space)
     between = [index[name] for name in loops.between]
-    movable = [d for d in between if loops.choices[space.problem.dimensions[d]] != (1,)]
-    fixed = [d for d in between if d not in movable]
+    movable = [d for d in between if looping[d]]
+    fixed = [d for d in between if not looping[d]]
     leading = [None, *(d for d in movable if any(d in projection.shared_dims(t) for t in range(len(projection.ranks))))]
     found: dict[tuple[int, ...], None] = {}
     for ranking in permutations(range(len(projection.ranks))):
@@ -53,22 +69,22 @@ def random_spatial(space: MapSpace, level: int, rng: np.random.Generator) -> tup
     return order, on_y
 
 
-def random_choices(space: MapSpace, projection: Projection, batch: int, rng: np.random.Generator) -> Choices:
-    """One random set of decisions per restart; the first keeps everything it may, the second bypasses it inside."""
-    levels, dims = len(space.levels), len(space.problem.dimensions)
-    order, spatial_order = (np.zeros((levels, dims, batch), dtype=np.int64) for _ in range(2))
-    on_y = np.zeros((levels, dims, batch), dtype=bool)
-    keep = np.zeros((levels, len(projection.ranks), batch), dtype=bool)
-    for level, here in enumerate(space.levels):
-        orders = temporal_orders(space, projection, level)
-        order[level] = orders[rng.integers(0, len(orders), batch)].T
-        for row in range(batch):
-            spatial_order[level, :, row], on_y[level, :, row] = random_spatial(space, level, rng)
-        for tensor, name in enumerate(space.problem.dataspace_names()):
-            keep[level, tensor] = (rng.random(batch) < 0.7) if name in here.open else name in here.keep
-            keep[level, tensor, 0] |= name in here.open
-            keep[level, tensor, 1:2] = name in here.keep or (name in here.open and level == levels - 1)
-    return Choices(order, keep, on_y, spatial_order)
+@dataclass(frozen=True)
+class Layout:
+    """Candidate placements of one level's spatial loops: order [n, D] from the innermost, on_y [n, D] by dimension."""
+
+    order: np.ndarray
+    on_y: np.ndarray
+
+
+def layouts(space: MapSpace, level: int) -> Layout:
+    """Placements that the constraints allow: one where the fan-out has one axis, else a sample, always the same."""
+    rng = np.random.default_rng(level)
+    count = LAYOUTS if min(space.levels[level].fanout) > 1 else 1
+    order, on_y = (np.stack(part) for part in zip(*(random_spatial(space, level, rng) for _ in range(count)),
+                                                  strict=True))
+    _, distinct = np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)
+    return Layout(order[np.sort(distinct)], on_y[np.sort(distinct)])
 
 
 def open_keeps(space: MapSpace) -> list[tuple[int, int]]:

@@ -93,6 +93,11 @@ class Usage:
         """Used instances of every storage level, [L, B]."""
         return self.expansion_x[1:] * self.expansion_y[1:]
 
+    @property
+    def computes(self) -> Array:
+        """Multiply-accumulates, [B]: the product of all factors, which divide the problem's bounds."""
+        return self.compute_cycles * self.expansion_x[0] * self.expansion_y[0]
+
 
 def usage(nest: Nest, active: Active | None = None) -> Usage:
     """Expansions are the products of all spatial loops further out than a level (all of them for the arithmetic)."""

@@ -118,7 +118,7 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluat
         result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT, active)
         network = network_use(layer.arch, layer.projection, nest.keep, tally, spread_out.hop_words, result.partition,
                               use.instances) if networks else None
-        total = cost(result, use, layer.machine, float(layer.problem.computes), EXACT)
+        total = cost(result, use, layer.machine, use.computes, EXACT)
         checks = limits(nest, tile, use, layer.arch)
     return Evaluation(nest, tile, use, raw, tally, result, total, network, checks, legal(checks))
 

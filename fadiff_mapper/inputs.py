@@ -23,7 +23,7 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables, missing_actions
 from fadiff_mapper.spec.v04 import is_v04, to_native
 from fadiff_mapper.tree import Map, Where, plain, with_places
-from fadiff_mapper.yamlio import load_files
+from fadiff_mapper.yamlio import load_file, load_files
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
@@ -112,6 +112,17 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"
               for what in missing_actions(arch, tables)]
     return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
+
+
+def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
+    """The mapping in a file such as `timeloop-mapper.map.yaml`, for the problem and architecture of a spec.
+
+    Raises SpecError where it does not fit them.
+    """
+    document = load_file(os.fspath(file))
+    if not document.get("mapping"):
+        raise document.where.error("has no mapping section", "mapping: with a list of directives")
+    return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
 
 
 def refuse_missing_energies(spec: Spec) -> None:

@@ -29,9 +29,11 @@ def excess(asked: torch.Tensor, available: torch.Tensor | float) -> torch.Tensor
 
 def validity(slots: Slots, theta: torch.Tensor) -> torch.Tensor:
     """Eq. (21): a continuous tiling factor below 1, also that of the slot which takes what the others leave."""
-    taken = torch.where(slots.residual[..., None] > 0, torch.zeros_like(theta), theta).sum(dim=0)
+    problem = slots.problem_of(theta.shape[-1])
+    leftover = slots.residual[problem].permute(1, 2, 0) > 0
+    taken = torch.where(leftover, torch.zeros_like(theta), theta).sum(dim=0)
     below = (-theta).clamp(min=0) ** 2
-    beyond = (taken - torch.log2(slots.bound)[:, None]).clamp(min=0) ** 2
+    beyond = (taken - torch.log2(slots.bound[problem].T)).clamp(min=0) ** 2
     return below.sum(dim=(0, 1)) + beyond.sum(dim=0)
 
 

@@ -5,16 +5,20 @@ the log2 of a continuous tiling factor T. The logit of a divisor d is -alpha (lo
 logarithmic scale, because factors multiply. Slots are drawn from the innermost outwards, each among the divisors
 that the later slots can still complete to the problem's bound within the constraints, so that every draw is a legal
 factorization. Forward the draw is discrete, backward it is the expectation of eq. (3) (straight-through).
+
+Several problems are drawn side by side: the batch holds equally many columns of each, one problem after the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from fadiff_mapper.mapspace import MapSpace, divisors
+from fadiff_mapper.choices import Choices
+from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.nest import Active, Nest
 
 ALPHA = 2.0
@@ -23,74 +27,58 @@ ALPHA = 2.0
 
 @dataclass(frozen=True)
 class Slots:
-    """The tables of one map space: K slots, D dimensions, N divisors at most (padded with 1).
+    """The tables of W map spaces: K slots, D dimensions, N divisors at most (see `mapspace.tables`).
 
-    level, spatial [K]      which loops the slot is
-    divisor   [D, N]        the divisors of each bound, ascending
-    allowed   [K, D, N, N]  with the divisor `i` left to place, may slot k take divisor `j`?
-    left      [D, N, N]     index of what is left after that
-    bound     [D]           the dimension's extent; start [D] is its index among the divisors
-    residual  [K, D]        1 for the outermost free slot of a dimension, whose factor is what the others leave
-    looping   [K, D]        whether the factor can be other than 1
+    level, spatial [K]         which loops the slot is
+    divisor     [W, D, N]      the divisors of each bound, ascending
+    completable [W, K, D, N, N]  with the divisor `i` left to place, may slot k take divisor `j`?
+    left        [W, D, N, N]   number of what is left after that
+    bound       [W, D]         the dimension's extent; start [W, D] is its number among the divisors
+    residual    [W, K, D]      1 for the outermost free slot of a dimension, whose factor is what the others leave
+    looping     [K, D]         whether the factor can be other than 1 in any of the map spaces
     """
 
     level: tuple[int, ...]
     spatial: tuple[bool, ...]
     levels: int
     divisor: torch.Tensor
-    allowed: torch.Tensor
+    completable: torch.Tensor
     left: torch.Tensor
     bound: torch.Tensor
     start: torch.Tensor
     residual: torch.Tensor
     looping: np.ndarray
 
+    @property
+    def problems(self) -> int:
+        """W."""
+        return int(self.divisor.shape[0])
 
-def slots_of(space: MapSpace) -> Slots:
-    """The tables of a map space; every table is consistent with the factors that constraints fix or bound."""
-    level, spatial, choices = [], [], []
-    for index, here in enumerate(space.levels):
-        for is_spatial, loops in ((True, here.spatial), (False, here.temporal)):
-            if any(options != (1,) for options in loops.choices.values()):
-                level.append(index)
-                spatial.append(is_spatial)
-                choices.append(loops.choices)
-    if not level:  # nothing to decide: one slot keeps the tables in shape
-        level, spatial, choices = [len(space.levels) - 1], [False], [space.levels[-1].temporal.choices]
-    names = space.problem.dimensions
-    factors = [divisors(space.problem.bounds[name]) for name in names]
-    width, count = max(map(len, factors)), len(level)
-    divisor = np.ones((len(names), width))
-    allowed = np.zeros((count, len(names), width, width), dtype=bool)
-    left = np.zeros((len(names), width, width), dtype=np.int64)
-    residual = np.zeros((count, len(names)))
-    for d, name in enumerate(names):
-        divisor[d, :len(factors[d])] = factors[d]
-        index_of = {value: i for i, value in enumerate(factors[d])}
-        for whole in factors[d]:
-            for part in factors[d]:
-                if whole % part == 0:
-                    left[d, index_of[whole], index_of[part]] = index_of[whole // part]
-        completable = {1}
-        for k in reversed(range(count)):
-            for whole in factors[d]:
-                for part in choices[k][name]:
-                    if whole % part == 0 and whole // part in completable:
-                        allowed[k, d, index_of[whole], index_of[part]] = True
-            completable = {a * b for a in completable for b in choices[k][name] if factors[d][-1] % (a * b) == 0}
-        free = [k for k in range(count) if len(choices[k][name]) > 1]
-        if free:
-            residual[free[-1], d] = 1
-    return Slots(tuple(level), tuple(spatial), len(space.levels), torch.from_numpy(divisor), torch.from_numpy(allowed),
-                 torch.from_numpy(left), torch.tensor([float(f[-1]) for f in factors], dtype=torch.float64),
-                 torch.tensor([len(f) - 1 for f in factors]), torch.from_numpy(residual),
-                 np.array([[options[name] != (1,) for name in names] for options in choices]))
+    def problem_of(self, batch: int) -> torch.Tensor:
+        """The problem of every column of a batch, [B]."""
+        return torch.arange(batch) // (batch // self.problems)
+
+
+def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> Slots:
+    """The slots of map spaces that share levels and dimensions; `tables` are theirs, where the caller has them."""
+    tables = tables or factor_tables(spaces)
+    looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
+    used = [int(place) for place in np.flatnonzero(looping.any(axis=1))] or [looping.shape[0] - 1]
+    free = tables.movable[:, used]                                                                 # [W, K, D]
+    last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
+    residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
+    bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
+    return Slots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
+                 len(spaces[0].levels), torch.from_numpy(tables.divisor),
+                 torch.from_numpy(tables.completable[:, used]), torch.from_numpy(tables.quotient),
+                 torch.from_numpy(bound), torch.from_numpy(tables.bound),
+                 torch.from_numpy(residual.astype(np.float64)), looping[used])
 
 
 def gumbel(slots: Slots, batch: int, generator: torch.Generator) -> torch.Tensor:
-    """Standard Gumbel noise for one draw, [K, D, N, B]."""
-    shape = (len(slots.level), *slots.divisor.shape, batch)
-    uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+    """Standard Gumbel noise for one draw, [K, D, B, N]."""
+    _, dims, width = slots.divisor.shape
+    uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator, dtype=torch.float64)
     return -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12)))
 
 
@@ -102,30 +90,33 @@ class Factors:
     spatial: torch.Tensor
 
 
-def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, temperature: float) -> Factors:
+def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> Factors:
     """One draw of all factors, eqs. (1)-(3) with the straight-through estimator.
 
-    theta [K, D, B] is log2 of the continuous factors, noise [K, D, N, B] is Gumbel. The noise is scaled with the
-    temperature, so that the draw converges to the nearest divisor as the temperature goes to 0.
+    theta [K, D, B] is log2 of the continuous factors, noise [K, D, B, N] is Gumbel; without noise every slot takes
+    its most likely divisor. The noise is scaled with the temperature, so that the draw converges to the nearest
+    divisor as the temperature goes to 0.
     """
     batch = theta.shape[-1]
-    dims = torch.arange(len(slots.bound))[:, None]
-    log_divisor = torch.log2(slots.divisor)
-    rest = slots.start[:, None].expand(-1, batch)
+    column, dim, problem = torch.arange(batch), torch.arange(theta.shape[1])[:, None], slots.problem_of(batch)
+    divisor = slots.divisor[problem].transpose(0, 1)                                               # [D, B, N]
+    log_divisor = torch.log2(divisor)
+    rest = slots.start[problem].T
     hard, soft = [], []
     for k in range(len(slots.level)):
-        allowed = slots.allowed[k][dims, rest]                                        # [D, B, N]
-        logit = -ALPHA * (theta[k][..., None] - log_divisor[:, None]) ** 2 / temperature + noise[k].transpose(1, 2)
+        allowed = slots.completable[problem, k, dim, rest]                                         # [D, B, N]
+        logit = -ALPHA * (theta[k][..., None] - log_divisor) ** 2 / temperature
+        logit = logit if noise is None else logit + noise[k]
         share = torch.softmax(logit.masked_fill(~allowed, -torch.inf), dim=-1)
         pick = share.argmax(dim=-1)
-        hard.append(slots.divisor[dims, pick])
-        soft.append((share * slots.divisor[:, None]).sum(dim=-1))
-        rest = slots.left[dims, rest, pick]
+        hard.append(divisor[dim, column, pick])
+        soft.append((share * divisor).sum(dim=-1))
+        rest = slots.left[problem, dim, rest, pick]
     discrete, expected = torch.stack(hard), torch.stack(soft)
     passed = discrete + (expected - expected.detach())  # exactly the discrete factors forward
-    free = slots.residual[..., None]
-    others = torch.where(free > 0, torch.ones_like(passed), passed).prod(dim=0)
-    factor = torch.where(free > 0, slots.bound[:, None] / others, passed)
+    free = slots.residual[problem].permute(1, 2, 0) > 0
+    others = torch.where(free, torch.ones_like(passed), passed).prod(dim=0)
+    factor = torch.where(free, slots.bound[problem].T / others, passed)
     return _by_level(slots, factor)
 
 
@@ -137,19 +128,9 @@ def _by_level(slots: Slots, factor: torch.Tensor) -> Factors:
     return Factors(torch.stack(temporal), torch.stack(spatial))
 
 
-@dataclass(frozen=True)
-class Choices:
-    """The decisions that have no gradient, one column per restart; arrays as in `Nest`."""
-
-    order: np.ndarray
-    keep: np.ndarray
-    on_y: np.ndarray
-    spatial_order: np.ndarray
-
-
 def drawable_parts(slots: Slots, choices: Choices) -> Active:
     """What any draw can make use of, so that the smooth model may leave out the rest."""
-    temporal, spatial = (np.zeros((slots.levels, len(slots.bound)), dtype=bool) for _ in range(2))
+    temporal, spatial = (np.zeros((slots.levels, slots.looping.shape[1]), dtype=bool) for _ in range(2))
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] |= slots.looping[k]
     return Active(temporal, spatial, np.asarray(choices.keep.any(axis=-1)))

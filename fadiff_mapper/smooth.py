@@ -46,4 +46,4 @@ def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> S
     raw = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
     tally = counting.bypassed(raw, nest.keep)
     found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
-    return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, float(layer.problem.computes), SMOOTH))
+    return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, use.computes, SMOOTH))

@@ -46,11 +46,21 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
-        built = _load(file, _Loading(jinja_data or {}, Budget()))
-        trees.setdefault(file.resolve(), mapping(built.value, Where(str(file), 1)))
+        trees.setdefault(file.resolve(), load_file(file, jinja_data=jinja_data))
     if not trees:
         raise SpecError("no input files; accepted: one or several YAML files")
-    return reduce(_combined_maps, trees.values())
+    return combined(list(trees.values()))
+
+
+def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
+    """Reads one YAML file with a mapping at the top. Raises SpecError."""
+    built = _load(Path(path), _Loading(jinja_data or {}, Budget()))
+    return mapping(built.value, Where(str(path), 1))
+
+
+def combined(trees: Sequence[Map]) -> Map:
+    """Several files as one mapping, see `load_files`. Raises SpecError where they contradict each other."""
+    return reduce(_combined_maps, trees)
 
 
 def load_text(text: str, file: str = "<text>") -> Map:

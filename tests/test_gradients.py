@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import bundled
-from fadiff_mapper.choices import random_choices
+from fadiff_mapper.choices import Choices
 from fadiff_mapper.exact import Layer, prepare
+from fadiff_mapper.family import family_of, random_choices
 from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, unpack
 from fadiff_mapper.penalty import capacity, parallelism, spatial, validity
-from fadiff_mapper.relax import ALPHA, Choices, Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relax import ALPHA, Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
@@ -46,8 +47,8 @@ def setting(design: str) -> Setting:
     spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
     problem = replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10})
     layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
-    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(5))
-    return Setting(layer, space, slots_of(space), choices)
+    choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(5))
+    return Setting(layer, space, slots_of([space]), choices)
 
 
 def between(seed: int, *shape: int) -> torch.Tensor:
@@ -125,7 +126,7 @@ def test_penalties_have_exact_derivatives_and_point_back(design: str, name: str)
 def test_validity_has_exact_derivatives(design: str) -> None:
     """Eq. (21), with some factors below 1 and some dimensions overshot."""
     here = setting(design)
-    theta = (4 * torch.rand(len(here.slots.level), len(here.slots.bound), BATCH, dtype=torch.float64,
+    theta = (4 * torch.rand(len(here.slots.level), here.slots.bound.shape[1], BATCH, dtype=torch.float64,
                             generator=torch.Generator().manual_seed(3)) - 1).requires_grad_(True)
     assert (validity(here.slots, theta) > 0).all()
     assert torch.autograd.gradcheck(lambda x: validity(here.slots, x), (theta,))
@@ -140,7 +141,7 @@ def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
     assert not spatial(here.layer, found).any()
     assert not capacity(here.layer, nest, found).any()
     assert not parallelism(here.layer, nest, 0.0).any()
-    assert not validity(here.slots, torch.zeros(len(here.slots.level), len(here.slots.bound), BATCH)).any()
+    assert not validity(here.slots, torch.zeros(len(here.slots.level), here.slots.bound.shape[1], BATCH)).any()
 
 
 # Through the draw.
@@ -150,13 +151,13 @@ def expected_factors(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, tem
     """Eqs. (1) to (3), one slot, dimension and row at a time, along the path of a discrete draw [K, D, B]."""
     expected = torch.ones_like(theta)
     for d in range(theta.shape[1]):
-        divisors = sorted({int(value) for value in slots.divisor[d]})
+        divisors = sorted({int(value) for value in slots.divisor[0, d]})
         for row in range(theta.shape[2]):
-            rest = int(slots.bound[d])
+            rest = int(slots.bound[0, d])
             for k in range(theta.shape[0]):
                 shares = {divisor: torch.exp(-ALPHA * (theta[k, d, row] - np.log2(divisor)) ** 2 / temperature
-                                             + noise[k, d, j, row])
-                          for j, divisor in enumerate(divisors) if slots.allowed[k, d, divisors.index(rest), j]}
+                                             + noise[k, d, row, j])
+                          for j, divisor in enumerate(divisors) if slots.completable[0, k, d, divisors.index(rest), j]}
                 expected[k, d, row] = sum(n * share for n, share in shares.items()) / sum(shares.values())
                 rest //= round(float(drawn[k, d, row]))
     return expected
@@ -171,7 +172,7 @@ def by_slot(slots: Slots, found: Factors) -> torch.Tensor:
 def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, Factors]:
     """(theta, noise, the draw)."""
     generator = torch.Generator().manual_seed(seed)
-    shape = len(here.slots.level), len(here.slots.bound), BATCH
+    shape = len(here.slots.level), here.slots.bound.shape[1], BATCH
     theta = 3 * torch.rand(shape, generator=generator, dtype=torch.float64)
     noise = gumbel(here.slots, BATCH, generator)
     theta.requires_grad_(True)
@@ -182,7 +183,7 @@ def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor,
 def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: str, temperature: float) -> None:
     here = setting(design)
     theta, noise, found = drawing(here, 2, temperature)
-    free = (1 - here.slots.residual)[..., None] * between(9, *theta.shape)
+    free = (1 - here.slots.residual[0])[..., None] * between(9, *theta.shape)
     actual, = torch.autograd.grad((by_slot(here.slots, found) * free).sum(), theta)
     with torch.no_grad():  # along one path each factor depends on its own parameter only
         low, high = (expected_factors(here.slots, theta + step, noise, temperature, by_slot(here.slots, found))
@@ -236,6 +237,6 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
         rows = slice(row, row + 1)
         alone = Choices(*(getattr(here.choices, name)[..., rows] for name in Choices.__dataclass_fields__))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
-        nest = torch_nest(draw(here.slots, one, noise[..., rows], 1.0), alone)
+        nest = torch_nest(draw(here.slots, one, noise[:, :, rows], 1.0), alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)
         assert torch.allclose(gradient[..., 0], together[..., row], rtol=1e-12)

@@ -10,18 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fadiff_mapper import FadiffError, evaluate, load, map_layer
+from fadiff_mapper import FadiffError, evaluate, load, map_layer, map_layers
 from fadiff_mapper.bundled import designs, find
 from fadiff_mapper.exact import prepare, score
+from fadiff_mapper.family import Family, family_of
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.nest import Nest, pack
+from fadiff_mapper.nest import Nest, joined, unpack
 from fadiff_mapper.objective import exact_value
-from fadiff_mapper.refine import kicked, moves_of, refine
 from fadiff_mapper.reuse import constrained_reuse
+from fadiff_mapper.sample import random_nests
+from fadiff_mapper.search import SearchOptions
+from fadiff_mapper.search.moves import neighbours, proposed, sites_of
+from fadiff_mapper.search.population import Population, population_of
+from fadiff_mapper.search.refine import anneal, polish
+from fadiff_mapper.search.state import State
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
-QUICK = {"restarts": 12, "steps": 15}
+QUICK = {"restarts": 12, "steps": 6, "chains": 24, "rounds": 40}
 
 
 def product(**constraints: object) -> Spec:
@@ -153,21 +159,110 @@ def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
         map_layer(product(), **wrong)  # type: ignore[arg-type]
 
 
-def test_refinement_never_returns_worse() -> None:
-    spec = load(find("arch/eyeriss_like"), find(CONV))
-    layer = prepare(spec.arch, spec.problem, spec.tables)
-    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    rng = np.random.default_rng(0)
-    start = pack([map_layer(spec, **QUICK).mapping] * 4, spec.problem)
+def family(design: str, *names: str) -> Family:
+    """Layers of one shape side by side on a bundled design."""
+    specs = [load(find(f"arch/{design}"), find(name)) for name in names]
+    layer = prepare(specs[0].arch, specs[0].problem, specs[0].tables)
+    return family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints) for spec in specs])
 
-    def value(nest: Nest) -> np.ndarray:
-        return exact_value(score(layer, nest), ("edp",))
 
-    moves = moves_of(space, layer.projection)
-    near = kicked(moves, start, 5, rng)
-    before = value(near)
-    refined, after = refine(space, moves, near, value, rng, most_steps=3)
-    assert (after <= before).all() and np.allclose(value(refined), after)
+def drawn(of: Family, share: int, seed: int) -> Population:
+    """Random mappings, `share` of each member."""
+    parts = [random_nests(of.layer, space, share, seed) for space in of.spaces]
+    return population_of(of, joined(parts), np.arange(len(parts)).repeat(share))
+
+
+SIBLINGS = ("layers/resnet18/conv3x3_64_64_56_s1", "layers/mobilenet_v1/conv1x1_64_128_56_s1",
+            "layers/vgg16/conv3x3_3_64_224_s1", "layers/resnet18/fc_512_1000")
+
+
+def broken(of: Family, population: Population) -> list[str]:
+    """What the mappings break of their members' constraints, factors that do not multiply to the bound included."""
+    found = []
+    for row, member in enumerate(population.member):
+        space = of.spaces[member]
+        mapping = unpack(population.nest, row, space.problem)
+        found += check_mapping(space, mapping)
+        for name, bound in space.problem.bounds.items():
+            product = math.prod(level.temporal[name] * level.spatial[name] for level in mapping.levels)
+            found += [] if product == bound else [f"{name}: {product} for {bound}"]
+    return found
+
+
+@pytest.mark.parametrize("design", designs())
+def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
+    of = family(design, *SIBLINGS)
+    rng, here, sites = np.random.default_rng(1), drawn(of, 20, 3), sites_of(of.factors)
+    for _ in range(4):
+        moved = proposed(of, sites, here, rng)
+        assert broken(of, moved) == []
+        assert (moved.number != here.number).any() and np.array_equal(moved.member, here.member)
+        again = population_of(of, moved.nest, moved.member)
+        assert np.array_equal(again.number, moved.number)
+        here = moved
+    near, row = neighbours(of, sites, here.take([0, 25, 50, 75]), rng)
+    assert broken(of, near) == [] and set(row) == {0, 1, 2, 3}
+    assert np.array_equal(near.member, here.member[[0, 25, 50, 75]][row])
+
+
+def test_neighbours_are_all_single_shifts() -> None:
+    """Counted by hand on 4 x 4 x 4: one dimension on three places (units, buffer, DRAM)."""
+    spec = product()
+    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem,
+                                                                                spec.constraints)
+    of = family_of(layer, [space])
+    here = drawn(of, 1, 0)
+    near, _ = neighbours(of, sites_of(of.factors), here, np.random.default_rng(0))
+    changed = {tuple(near.number[:, :, row].ravel()) for row in range(len(near.member))} - {
+        tuple(here.number[:, :, 0].ravel())}
+
+    def ways(number: np.ndarray) -> int:
+        """Divisors of 4 are 1, 2, 4: a place with 2 gives 2, one with 4 gives 2 or 4, to either other place."""
+        return int(sum(2 * digit for digit in number))
+
+    assert len(changed) == sum(ways(here.number[:, d, 0]) for d in range(3))
+
+
+@pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
+def test_refinement_never_returns_worse(design: str) -> None:
+    of = family(design, *SIBLINGS)
+    state = State(of, SearchOptions(rounds=5, tries=1), lambda *_: None, lambda: False)
+    start = drawn(of, 8, 5)
+    first = state.value(start.nest, start.member, "given").reshape(4, -1).min(axis=1)
+    anneal(state, start, np.random.default_rng(0))
+    annealed = state.best.copy()
+    assert (annealed <= first).all()
+    best = population_of(of, joined(state.nests), np.arange(4))
+    assert polish(state, best, np.random.default_rng(0)) and (state.best <= annealed).all()
+    assert np.allclose(exact_value(score(of.layer, joined(state.nests)), ("edp",)), state.best)
+
+
+def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
+    names = (*SIBLINGS, "layers/mobilenet_v1/dw3x3_256_14_s2", SIBLINGS[0])
+    specs = [load(find("arch/gemmini_small"), find(name)) for name in names]
+    improved: dict[int, float] = {}
+    results = map_layers(specs, **QUICK, threads=2,
+                         on_better=lambda index, result: improved.update({index: result.stats.edp}))
+    assert [result.spec.problem.bounds for result in results] == [spec.problem.bounds for spec in specs]
+    assert results[0].mapping == results[-1].mapping
+    assert improved == {index: result.stats.edp for index, result in enumerate(results)}
+    alone = map_layers(specs, **QUICK, threads=1)
+    assert [result.mapping for result in alone] == [result.mapping for result in results]
+
+
+def test_a_warm_start_is_improved_on_and_never_lost() -> None:
+    spec = load(find("arch/gemmini_large"), find(CONV))
+    good = map_layer(spec, seed=1, **QUICK)
+    better = map_layer(spec, warm_start=good.mapping, restarts=1, steps=1, chains=4, rounds=10)
+    assert better.stats.edp <= good.stats.edp
+    kept = map_layer(spec, warm_start=good.mapping, gradient=False, refinement=False)
+    assert kept.stats.edp <= good.stats.edp
+
+
+def test_a_search_that_is_told_to_stop_returns_what_it_has() -> None:
+    specs = [load(find("arch/gemmini_large"), find(name)) for name in SIBLINGS]
+    results = map_layers(specs, stopped=lambda: True)
+    assert all("interrupted" in result.status and result.stats.cycles > 0 for result in results)
 
 
 def test_a_result_knows_its_history(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from hypothesis import assume, given, settings
 from strategies import UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper import bundled
-from fadiff_mapper.choices import random_choices
 from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.family import family_of, random_choices
 from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.relax import decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.sample import random_nests
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.spec.tables import Tables
 
@@ -56,11 +57,7 @@ def models(design: str, operator: str) -> tuple[Evaluation, SmoothEvaluation]:
     spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
     problem = replace(spec.problem, bounds=bounds)
     layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
-    slots, generator = slots_of(space), torch.Generator().manual_seed(1)
-    weight = torch.rand(len(slots.level), len(bounds), BATCH, generator=generator, dtype=torch.float64) ** 3
-    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
-    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(1))
-    nest = decode(draw(slots, theta, gumbel(slots, BATCH, generator), 1.0), choices)
+    nest = random_nests(layer, space, BATCH, 1)
     nest = nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
     return evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
 
@@ -92,9 +89,9 @@ def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
     layer = prepare(spec.arch, spec.problem, spec.tables)
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    slots, generator = slots_of(space), torch.Generator().manual_seed(0)
-    theta = 2 * torch.rand(len(slots.level), len(slots.bound), BATCH, generator=generator, dtype=torch.float64)
-    choices = random_choices(space, layer.projection, BATCH, np.random.default_rng(0))
+    slots, generator = slots_of([space]), torch.Generator().manual_seed(0)
+    theta = 2 * torch.rand(len(slots.level), slots.bound.shape[1], BATCH, generator=generator, dtype=torch.float64)
+    choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(0))
     factors = draw(slots, theta.requires_grad_(True), gumbel(slots, BATCH, generator), 1.0)
     drawn = evaluate_smooth(layer, torch_nest(factors, choices))
     whole = evaluate_smooth(layer, tensors(decode(factors, choices)))

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.choices import random_choices
 from fadiff_mapper.exact import Layer, score
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import Nest
+from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """What `random_mapping` can get wrong on purpose: tiles too large, too many instances, a data space kept nowhere."""
+
+SEEDS_APART = 1000
+"""Between the seeds of two attempts to draw enough legal nests."""
 
 Factors = list[dict[str, int]]
 
@@ -134,30 +136,16 @@ def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Fact
 
 def constrained_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
     """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points."""
-    import torch
-
-    from fadiff_mapper.relax import decode, draw, gumbel, slots_of
+    from fadiff_mapper.sample import random_nests
 
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    slots, rng = slots_of(space), np.random.default_rng(seed)
-    generator = torch.Generator().manual_seed(seed)
     found: list[Nest] = []
-    for _ in range(40):
-        choices = random_choices(space, layer.projection, 10 * count, rng)
-        shape = (len(slots.level), len(slots.bound), 10 * count)
-        weight = torch.rand(shape, generator=generator, dtype=torch.float64) ** 3
-        theta = weight / weight.sum(dim=0) * torch.log2(slots.bound)[:, None]
-        nest = decode(draw(slots, theta, gumbel(slots, 10 * count, generator), 1.0), choices)
+    for attempt in range(40):
+        nest = random_nests(layer, space, 10 * count, seed + attempt * SEEDS_APART)
         found.append(nest.take(np.flatnonzero(score(layer, nest).legal)))
         if sum(part.batch for part in found) >= count:
             break
     return joined(found).take(slice(0, count))
-
-
-def joined(nests: Sequence[Nest]) -> Nest:
-    """Several batches as one."""
-    return Nest(*(np.concatenate([getattr(nest, name) for nest in nests], axis=-1)
-                  for name in Nest.__dataclass_fields__))
 
 
 def abbreviated(directives: Sequence[dict[str, Any]], problem: Problem, rng: random.Random) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 
 from fadiff_mapper.cli import bundled, check, doctor, evaluate, map
-from fadiff_mapper.cli.arguments import BUNDLED
 from fadiff_mapper.errors import FadiffError
 
 COMMANDS = (check, evaluate, map, bundled, doctor)
@@ -42,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
-        epilog=f"FILES are Timeloop YAML files of either dialect, in any order; {BUNDLED}NAME is one that comes with "
-               "this program (see: fadiff-mapper bundled).")
+        epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
+               "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from fadiff_mapper.inputs import Spec
 
-BUNDLED = "bundled:"
-
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
 
@@ -49,12 +47,22 @@ def variable(text: str) -> tuple[str, str]:
 
 
 def load_input(options: argparse.Namespace) -> Spec:
-    """The input that `inputs` describes. Raises SpecError."""
-    from fadiff_mapper import bundled
-    from fadiff_mapper.inputs import load, refuse_missing_energies
-    names: list[str] = options.files
-    spec = load(*(str(bundled.find(name[len(BUNDLED):])) if name.startswith(BUNDLED) else name for name in names),
-                jinja_data=dict(options.variables))
+    """The input that `inputs` describes, as one spec. Raises SpecError."""
+    from fadiff_mapper.inputs import load
+    from fadiff_mapper.layers import files_of
+    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables)))
+
+
+def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
+    """One spec for every problem in the input, by name. Raises SpecError."""
+    from fadiff_mapper.layers import files_of, load_layers
+    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables))
+    return {name: priced(options, spec) for name, spec in specs.items()}
+
+
+def priced(options: argparse.Namespace, spec: Spec) -> Spec:
+    """The spec, once its energies are what the options accept. Raises SpecError."""
+    from fadiff_mapper.inputs import refuse_missing_energies
     if not options.built_in_energies:
         refuse_missing_energies(spec)
     return spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fadiff_mapper.cli.arguments import BUNDLED, Commands
+from fadiff_mapper.cli.arguments import Commands
 
 
 def add(commands: Commands) -> None:
@@ -18,6 +18,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the names, one a line."""
     from fadiff_mapper import bundled
+    from fadiff_mapper.layers import BUNDLED
     for name in bundled.listing():
         if name.startswith(options.prefix):
             print(BUNDLED + name)

@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fadiff_mapper.cli.arguments import Commands, folder, inputs, load_input, positive
+from fadiff_mapper.cli.arguments import Commands, folder, inputs, load_inputs, positive
+from fadiff_mapper.errors import FadiffError
+
+if TYPE_CHECKING:
+    from fadiff_mapper.inputs import Spec
+    from fadiff_mapper.spec.mapping import Mapping
+
+SUMMARY = "fadiff.summary.json"
+"""Where several problems were mapped: their results side by side."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C; the best mappings so far are there."""
 
 
 def add(commands: Commands) -> None:
     """Describe the command."""
     parser = commands.add_parser("map", parents=[inputs()],
-                                 help="find a good mapping and write it as timeloop-mapper does")
+                                 help="find good mappings and write them as timeloop-mapper does")
     parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
     parser.add_argument("--metric", action="append", metavar="NAME",
                         help="edp, energy, delay or last_level_accesses; repeat it for further priorities")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
-    parser.add_argument("--restarts", type=positive, help="descents side by side")
-    parser.add_argument("--steps", type=positive, help="steps of each descent")
+    parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
     parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
-    parser.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
+    effort = parser.add_argument_group("effort, and parts to switch off")
+    effort.add_argument("--restarts", type=positive, help="descents side by side")
+    effort.add_argument("--steps", type=positive, help="steps of each descent")
+    effort.add_argument("--chains", type=positive, help="chains of the refinement side by side")
+    effort.add_argument("--rounds", type=positive, help="rounds of the refinement")
+    effort.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
+    effort.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
+    effort.add_argument("--no-orders", action="store_true", help="leave loop orders as they were drawn")
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Search, write the files, print the result."""
+def run(options: argparse.Namespace) -> int:
+    """Search, write the files of every problem as soon as there is a legal mapping, print the results.
+
+    One problem is written into the output folder itself, several into folders of their names.
+    """
     from fadiff_mapper import rundir
-    from fadiff_mapper.report.search import print_result, progress
-    spec = load_input(options)
-    rundir.check_writable(options.output)
-    from fadiff_mapper.api import map_layer
-    with progress(quiet=options.quiet) as on_progress:
-        result = map_layer(
-            spec, metric=options.metric, seed=options.seed, time_limit=options.time_limit, restarts=options.restarts,
-            steps=options.steps, gradient=not options.no_gradient, refinement=not options.no_refinement,
-            threads=options.jobs, on_progress=on_progress)
-    result.write(options.output)
+    from fadiff_mapper.interrupt import interruptible
+    from fadiff_mapper.report.search import print_results, progress
+    specs = load_inputs(options)
+    names, root = list(specs), Path(options.output)
+    folders = [root / name for name in names] if len(names) > 1 else [root]
+    with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
+        from fadiff_mapper import emit
+        from fadiff_mapper.api import map_layers
+        rundir.check_writable(root)
+        results = map_layers(
+            list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
+            restarts=options.restarts, steps=options.steps, chains=options.chains, rounds=options.rounds,
+            gradient=not options.no_gradient, refinement=not options.no_refinement, orders=not options.no_orders,
+            threads=options.jobs, warm_starts=_warm_starts(options.warm_start, list(specs.values())),
+            on_progress=on_progress, stopped=stopped,
+            on_better=lambda index, result: rundir.write_files(folders[index], emit.run_files(result)))
+        if len(names) > 1:
+            rundir.write_files(root, {SUMMARY: emit.summary_json(names, results)})
     if not options.quiet:
-        print_result(result, options.output)
+        print_results(names, results, options.output)
+    return INTERRUPTED if stopped() else 0
+
+
+def _warm_starts(file: str | None, specs: list[Spec]) -> list[Mapping]:
+    """The mapping of a file, where there is one. Raises FadiffError where it is none of the problem."""
+    from fadiff_mapper.inputs import load_mapping
+    if file is None:
+        return []
+    if len(specs) > 1:
+        raise FadiffError(f"--warm-start {file}: there are {len(specs)} problems; accepted: one problem")
+    return [load_mapping(file, specs[0])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from fadiff_mapper.report.console import console
+from fadiff_mapper.report.console import console, table
 from fadiff_mapper.report.spec import print_notes
 from fadiff_mapper.report.stats import print_stats
 
@@ -19,8 +19,27 @@ if TYPE_CHECKING:
     from fadiff_mapper.search import Progress
 
 
-def print_result(result: Result, folder: str) -> None:
-    """The mapping's loop nest, its numbers, and how the search ended."""
+def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
+    """One result with its loop nest and all numbers; several as a table."""
+    if len(results) == 1:
+        _print_one(results[0], folder)
+        return
+    out = console()
+    rows = table("", "problem", "bounds", "cycles", "energy uJ", "EDP pJ*cycles", "utilization", "evaluations", text=2)
+    for name, result in zip(names, results, strict=True):
+        stats, bounds = result.stats, result.spec.problem.bounds
+        rows.add_row(name, " ".join(f"{dim}{bound}" for dim, bound in bounds.items() if bound > 1), str(stats.cycles),
+                     f"{stats.energy_pj / 1e6:.6g}", f"{stats.edp:.6g}", f"{stats.utilization:.1%}",
+                     str(result.evaluations))
+    out.print(rows)
+    print_notes(results[0].spec)
+    out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
+              f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each", markup=False)
+    for status in dict.fromkeys(result.status for result in results):
+        out.print(status, markup=False)
+
+
+def _print_one(result: Result, folder: str) -> None:
     from fadiff_mapper import emit
     out = console()
     out.print(emit.map_txt(result.spec, result.mapping, result.stats), markup=False)
@@ -31,17 +50,22 @@ def print_result(result: Result, folder: str) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A line on the terminal that follows the best mapping so far; silent where there is no terminal."""
+def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progress], None]]:
+    """A line on the terminal that follows the best mappings so far; silent where there is no terminal."""
     terminal = Console(stderr=True)
     if quiet or not terminal.is_terminal:
-        yield lambda _: None
+        yield lambda *_: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    latest: dict[int, Progress] = {}
     with Bar(*columns, console=terminal, transient=True) as bar:
         task = bar.add_task("searching", total=None)
 
-        def show(step: Progress) -> None:
+        def show(index: int, step: Progress) -> None:
+            latest[index] = step
             value = "no legal mapping yet" if step.metric_value is None else f"best {step.metric_value:.6g}"
-            bar.update(task, description=f"{step.stage}: {value} ({step.evaluations} evaluations)")
+            which = f"{names[index]}: " if len(names) > 1 else ""
+            legal = f", {sum(one.legal for one in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
+            spent = sum(one.evaluations for one in latest.values())
+            bar.update(task, description=f"{which}{step.stage}: {value} ({spent} evaluations{legal})")
         yield show

@@ -1,0 +1,31 @@
+"""Ctrl-C as a request to come to an end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Inside, Ctrl-C raises nothing the first time: the function given tells whether it came. The second time it
+    ends the program as usual. Outside the main thread nothing changes."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if came.is_set() and callable(before):
+            before(number, frame)
+        came.set()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield came.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,102 @@
+"""The factors of several map spaces as arrays, for work on many mappings at once.
+
+The loops of one level are two *places*: 2 l for its spatial loops and 2 l + 1 for its temporal ones, so that places run
+from the innermost loops outwards. The divisors of a bound are numbered in ascending order. Axes: W (map space), P
+(place), D (dimension), N (divisor; as many as the richest bound has, unused ones hold 1 and are never allowed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.mapspace.factorize import divisors
+from fadiff_mapper.mapspace.space import LoopSpace, MapSpace
+
+NONE = -1
+"""The number of a divisor that does not exist."""
+
+DIVISOR_AXES = (1, 2, 2, 1, 2, 0)
+"""How many axes of each table run over divisors."""
+
+
+@dataclass(frozen=True)
+class FactorTables:
+    """What may stand where.
+
+    divisor      [W, D, N]         the divisors of each bound
+    quotient     [W, D, N, N]      number of the i-th divisor over the j-th, NONE where that is no divisor
+    product      [W, D, N, N]      number of the i-th divisor times the j-th, NONE where that is no divisor
+    allowed      [W, P, D, N]      whether the constraints let the place have the divisor
+    completable  [W, P, D, N, N]   with the divisor `i` left to distribute, may the place take divisor `j`, so that
+                                   the places further out can still take the rest?
+    bound        [W, D]            number of the bound itself
+    """
+
+    divisor: np.ndarray
+    quotient: np.ndarray
+    product: np.ndarray
+    allowed: np.ndarray
+    completable: np.ndarray
+    bound: np.ndarray
+
+    @property
+    def looping(self) -> np.ndarray:
+        """Whether there can be a loop of more than one iteration, [W, P, D]."""
+        looping: np.ndarray = np.any(self.allowed[..., 1:], axis=-1)
+        return looping
+
+    @property
+    def movable(self) -> np.ndarray:
+        """Whether there is anything to choose, [W, P, D]."""
+        movable: np.ndarray = self.allowed.sum(axis=-1) > 1
+        return movable
+
+
+def places(space: MapSpace) -> list[LoopSpace]:
+    """The loops at each place."""
+    return [loops for level in space.levels for loops in (level.spatial, level.temporal)]
+
+
+def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
+    """The tables of map spaces over the same levels and dimensions."""
+    known: dict[tuple[tuple[int, ...], ...], list[np.ndarray]] = {}
+    width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
+    columns = []
+    for space in spaces:
+        choices = [loops.choices for loops in places(space)]
+        for name, bound in space.problem.bounds.items():
+            key = ((bound,), *(choice[name] for choice in choices))
+            if key not in known:
+                tables = _dimension_tables(bound, key[1:])
+                known[key] = [_padded(table, axes, width) for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
+            columns.append(known[key])
+    count = len(spaces)
+    divisor, quotient, product, allowed, completable, bound_number = (
+        np.stack(column).reshape(count, -1, *column[0].shape) for column in zip(*columns, strict=True))
+    return FactorTables(divisor, quotient, product, np.ascontiguousarray(allowed.swapaxes(1, 2)),
+                        np.ascontiguousarray(completable.swapaxes(1, 2)), bound_number)
+
+
+def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """The tables of one dimension, in the order of `FactorTables`."""
+    values = np.array(divisors(bound))
+    ratio, product = values[:, None] / values, values[:, None] * values
+    quotient, times = (np.where(np.isin(table, values), np.searchsorted(values, table), NONE)
+                       for table in (ratio, product))
+    allowed = np.stack([np.isin(values, choice) for choice in choices])
+    completable, rest = [], values == 1
+    for here in allowed[::-1]:
+        completable.append((quotient >= 0) & here & rest[quotient])
+        rest = completable[-1].any(axis=1)
+    return [values.astype(np.float64), quotient, times, allowed, np.stack(completable[::-1]),
+            np.array(len(values) - 1)]
+
+
+def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:
+    """The table with its last `axes` axes, which run over divisors, brought to `width`."""
+    filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
+    more = [(0, 0)] * (table.ndim - axes) + [(0, width - size) for size in table.shape[table.ndim - axes:]]
+    return np.pad(table, more, constant_values=filler) if axes else table

@@ -1,0 +1,188 @@
+"""Small changes of mappings: drawn at random, or all of them.
+
+A *shift* takes a divisor of the factor of one loop and gives it to another loop of the same dimension. An *exchange*
+is two shifts between the same two places in opposite directions, of two dimensions: it changes the shape of a tile
+and keeps its size. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fadiff_mapper.family import Family
+from fadiff_mapper.mapspace import FactorTables
+from fadiff_mapper.nest import joined
+from fadiff_mapper.search.population import Population, with_numbers
+
+DECISION, SHIFT_TWICE, EXCHANGE, BOTH = 0.3, 0.8, 0.5, 0.1
+"""Shares of random moves: that change a decision and no factor; of the others, those with a second shift, of which so
+many are exchanges; and those that change a decision too."""
+
+LAYOUTS_TRIED = 12
+"""How many layouts of the spatial loops of one level count as neighbours of a mapping."""
+
+
+def chosen(mask: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One of the true entries of every column of a mask [n, B], by a uniform number each; False where there is none."""
+    count = mask.cumsum(axis=0)
+    wanted = (uniform * count[-1]).astype(np.int64) + 1
+    return (count >= wanted).argmax(axis=0), count[-1] > 0
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The loops that can be other than fixed in some member, [Q] each; any one where all are fixed."""
+
+    place: np.ndarray
+    dim: np.ndarray
+
+
+def sites_of(tables: FactorTables) -> Sites:
+    """All loops with a choice."""
+    place, dim = np.nonzero(tables.movable.any(axis=0))
+    return Sites(place, dim) if len(place) else Sites(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One shift per column, [B]; `made` is False where none was possible."""
+
+    source: np.ndarray
+    target: np.ndarray
+    dim: np.ndarray
+    made: np.ndarray
+
+
+def shifted(tables: FactorTables, sites: Sites, population: Population, number: np.ndarray, where: np.ndarray,
+            uniform: np.ndarray, back: Shift | None = None, exchange: np.ndarray | None = None) -> Shift:
+    """Shift one divisor in every column where `where` says so; changes `number` [P, D, B] in place.
+
+    `uniform` [3, B] decides which. Where `exchange` is set, the shift goes `back` between the same places.
+    """
+    member, column = population.member, np.arange(number.shape[-1])
+    free = (number[sites.place, sites.dim] > 0) & tables.movable[member][:, sites.place, sites.dim].T
+    if back is not None and exchange is not None:
+        free &= ~exchange | ((sites.place[:, None] == back.target) & (sites.dim[:, None] != back.dim))
+    site, made = chosen(free, uniform[0])
+    source, dim = sites.place[site], sites.dim[site]
+    here = number[source, dim, column]
+    left = tables.quotient[member, dim, here]                                                      # [B, N]
+    gives = (left > -1) & tables.allowed[member[:, None], source[:, None], dim[:, None], left]
+    gives[:, 0] = False  # the divisor 1
+    part, some = chosen(gives.T, uniform[1])
+    more = tables.product[member, dim, number[:, dim, column], part]                               # [P, B]
+    place = np.arange(len(number))[:, None]
+    takes = (more > -1) & tables.allowed[member, place, dim, more] & (place != source)
+    if back is not None and exchange is not None:
+        takes &= ~exchange | (place == back.source)
+    target, possible = chosen(takes, uniform[2])
+    made = where & made & some & possible
+    at = np.flatnonzero(made)
+    number[source[at], dim[at], at] = left[at, part[at]]
+    number[target[at], dim[at], at] = more[target[at], at]
+    return Shift(source, target, dim, made)
+
+
+def proposed(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
+             orders: bool = True) -> Population:
+    """Every mapping after one random move."""
+    batch = len(population.member)
+    uniform = rng.random((10, batch))
+    decisions = decisions_of(family, orders)
+    moving = (uniform[0] >= DECISION) if decisions else np.ones(batch, dtype=bool)
+    number = population.number.copy()
+    first = shifted(family.factors, sites, population, number, moving, uniform[1:4])
+    exchange = uniform[4] < EXCHANGE
+    shifted(family.factors, sites, population, number, first.made & (uniform[5] < SHIFT_TWICE), uniform[6:9],
+            first, exchange)
+    new = with_numbers(population, number, family.factors)
+    return redecided(family, decisions, new, ~moving | (uniform[9] < BOTH), rng) if decisions else new
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Something other than a factor that can be decided anew: "order" or "layout" of a level, or "keep"."""
+
+    kind: str
+    level: int
+    tensor: int = 0
+
+
+def decisions_of(family: Family, orders: bool = True) -> list[Decision]:
+    """Everything that is open. Orders come twice: there are more of them."""
+    ordered = [Decision("order", level) for level, found in enumerate(family.orders) if found.shape[1] > 1 and orders]
+    placed = [Decision("layout", level) for level, found in enumerate(family.layouts) if found.order.shape[1] > 1]
+    return ordered + ordered + placed + [Decision("keep", *pair) for pair in family.keeps]
+
+
+def redecided(family: Family, decisions: list[Decision], population: Population, where: np.ndarray,
+              rng: np.random.Generator) -> Population:
+    """The population with one random decision taken anew in every column where `where` says so."""
+    nest, member = population.nest, population.member
+    order, keep, on_y, spatial_order = (array.copy() for array in (nest.order, nest.keep, nest.on_y,
+                                                                   nest.spatial_order))
+    pick = np.where(where, rng.integers(0, len(decisions), len(where)), -1)
+    for index, decision in enumerate(decisions):
+        rows, level = np.flatnonzero(pick == index), decision.level
+        if decision.kind == "order":
+            orders = family.orders[level]
+            order[level][:, rows] = orders[member[rows], rng.integers(0, orders.shape[1], len(rows))].T
+        elif decision.kind == "layout":
+            layout = family.layouts[level]
+            taken = member[rows], rng.integers(0, layout.order.shape[1], len(rows))
+            spatial_order[level][:, rows], on_y[level][:, rows] = layout.order[taken].T, layout.on_y[taken].T
+        else:
+            keep[level, decision.tensor, rows] ^= True
+    return replace(population, nest=replace(nest, order=order, keep=keep, on_y=on_y, spatial_order=spatial_order))
+
+
+def neighbours(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
+               orders: bool = True) -> tuple[Population, np.ndarray]:
+    """All mappings one shift or one decision away (a sample of the layouts), and the row each came from."""
+    found = [_all_shifts(family, sites, population)]
+    every = np.arange(len(population.member))
+    for decision in dict.fromkeys(decisions_of(family, orders)):
+        found += [(changed, every) for changed in _all_ways(family, decision, population, rng)]
+    parts, rows = zip(*found, strict=True)
+    member, number = (np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in ("member", "number"))
+    return Population(member, number, joined([part.nest for part in parts])), np.concatenate(rows)
+
+
+def _all_shifts(family: Family, sites: Sites, population: Population) -> tuple[Population, np.ndarray]:
+    tables, member, number = family.factors, population.member, population.number
+    here = number[sites.place, sites.dim]                                                          # [Q, B]
+    source, dim = sites.place[:, None, None], sites.dim[:, None, None]
+    left = tables.quotient[member, sites.dim[:, None], here]                                       # [Q, B, N]
+    gives = (left > -1) & tables.allowed[member[:, None], source, dim, left]
+    gives[..., 0] = False
+    more = tables.product[member, sites.dim[:, None], number[:, sites.dim]]                        # [P, Q, B, N]
+    place = np.arange(len(number))[:, None, None, None]
+    takes = (more > -1) & tables.allowed[member[:, None], place, dim, more] & (place != source)
+    target, site, row, part = np.nonzero(gives & takes)
+    changed, column = number[..., row], np.arange(len(row))
+    changed[sites.place[site], sites.dim[site], column] = left[site, row, part]
+    changed[target, sites.dim[site], column] = more[target, site, row, part]
+    return with_numbers(population.take(row), changed, tables), row
+
+
+def _all_ways(family: Family, decision: Decision, population: Population,
+              rng: np.random.Generator) -> list[Population]:
+    nest, member, level, found = population.nest, population.member, decision.level, []
+    if decision.kind == "order":
+        for pick in range(family.orders[level].shape[1]):
+            order = nest.order.copy()
+            order[level] = family.orders[level][member, pick].T
+            found.append(replace(nest, order=order))
+    elif decision.kind == "keep":
+        keep = nest.keep.copy()
+        keep[level, decision.tensor] ^= True
+        found.append(replace(nest, keep=keep))
+    else:
+        layout = family.layouts[level]
+        for pick in rng.permutation(layout.order.shape[1])[:LAYOUTS_TRIED]:
+            spatial_order, on_y = nest.spatial_order.copy(), nest.on_y.copy()
+            spatial_order[level], on_y[level] = layout.order[member, pick].T, layout.on_y[member, pick].T
+            found.append(replace(nest, spatial_order=spatial_order, on_y=on_y))
+    return [replace(population, nest=changed) for changed in found]

@@ -1,0 +1,58 @@
+"""Mappings as points of their map spaces: divisor numbers beside the nests that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.family import Family
+from fadiff_mapper.mapspace import FactorTables
+from fadiff_mapper.nest import Nest
+
+
+@dataclass(frozen=True)
+class Population:
+    """A batch of mappings of a family's members.
+
+    member [B]          whose mapping it is
+    number [P, D, B]    its factors as numbers of divisors (see `mapspace.tables`)
+    nest                the same with the other decisions
+    """
+
+    member: np.ndarray
+    number: np.ndarray
+    nest: Nest
+
+    def take(self, rows: Any) -> Population:
+        """Some rows, by a slice or an index array."""
+        return Population(self.member[rows], np.ascontiguousarray(self.number[..., rows]), self.nest.take(rows))
+
+
+def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
+    """Nests with their divisor numbers."""
+    levels, dims, batch = nest.temporal.shape
+    factors = np.stack([nest.spatial, nest.temporal], axis=1).reshape(2 * levels, dims, batch)
+    divisor = family.factors.divisor[member].transpose(1, 0, 2)                                    # [D, B, N]
+    number = np.stack([(divisor == place[..., None]).argmax(axis=-1) for place in factors])
+    return Population(member, number, nest)
+
+
+def with_numbers(population: Population, number: np.ndarray, tables: FactorTables) -> Population:
+    """The population with other factors."""
+    dim = np.arange(number.shape[1])[:, None]
+    factors = tables.divisor[population.member, dim, number]
+    return replace(population, number=number, nest=replace(
+        population.nest, spatial=np.ascontiguousarray(factors[0::2]), temporal=np.ascontiguousarray(factors[1::2])))
+
+
+def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> Population:
+    """The population with some rows replaced by the `taken` rows of another."""
+    nest = {}
+    for name in Nest.__dataclass_fields__:
+        nest[name] = array = getattr(population.nest, name).copy()
+        array[..., rows] = getattr(new.nest, name)[..., taken]
+    number = population.number.copy()
+    number[..., rows] = new.number[..., taken]
+    return Population(population.member, number, Nest(**nest))

@@ -1,0 +1,72 @@
+"""Refinement on the exact model: chains of random moves that cool down, then descent to a local optimum.
+
+Whatever it starts from, nothing worse is returned: the search keeps the best mapping that it has met.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fadiff_mapper.search.moves import neighbours, proposed, sites_of
+from fadiff_mapper.search.population import Population, put
+from fadiff_mapper.search.state import State, best_rows
+
+SAME = 1e-9
+"""Values that differ by less are those of equally good mappings."""
+
+LOOK_EVERY = 10
+"""Rounds between two looks at whether the chains of a member agree."""
+
+
+def anneal(state: State, start: Population, rng: np.random.Generator) -> None:
+    """Simulated annealing in many chains at once; `start` holds equally many of each member.
+
+    Every chain moves to the best of its random neighbours if that is better, or else with the probability
+    exp(-difference / temperature). Members whose chains agree on the best mapping leave early.
+    """
+    options, family = state.options, state.family
+    sites, tries = sites_of(family.factors), options.tries
+    here = start
+    values = state.value(here.nest, here.member, "refine")
+    lowest = values.copy()
+    for step in range(options.rounds):
+        ratio = step / max(options.rounds - 1, 1)
+        temperature = options.lively * (options.calm / options.lively) ** ratio
+        near = proposed(family, sites, here.take(np.arange(len(values)).repeat(tries)), rng, options.orders)
+        found = state.value(near.nest, near.member, "refine").reshape(-1, tries)
+        pick = found.argmin(axis=1)
+        best = found[np.arange(len(found)), pick]
+        risen = np.maximum(best - values, 0)
+        rows = np.flatnonzero(rng.random(len(best)) < np.exp(-np.minimum(risen / temperature, 700)))
+        here = put(here, rows, near, rows * tries + pick[rows])
+        values[rows] = best[rows]
+        lowest = np.minimum(lowest, values)
+        if state.out_of_time():
+            break
+        if (step + 1) % LOOK_EVERY == 0:
+            met = lowest <= state.best[here.member] + SAME
+            busy = np.bincount(here.member[met], minlength=len(state.best)) < options.agreeing
+            if not busy[here.member].any():
+                break
+            rows = np.flatnonzero(busy[here.member])
+            if len(rows) < len(values):
+                here, values, lowest = here.take(rows), values[rows], lowest[rows]
+
+
+def polish(state: State, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
+    """Steepest descent of every row to a local optimum; whether all of them arrived."""
+    family, sites = state.family, sites_of(state.family.factors)
+    here, values = start, state.value(start.nest, start.member, "polish")
+    for _ in range(most):
+        if state.out_of_time():
+            return False
+        near, row = neighbours(family, sites, here, rng, state.options.orders)
+        if not len(row):
+            return True
+        found = state.value(near.nest, near.member, "polish")
+        first = best_rows(found, row)
+        first = first[found[first] < values[row[first]] - 1e-12]
+        if not len(first):
+            return True
+        here, values = near.take(first), found[first]
+    return False

@@ -1,0 +1,68 @@
+"""The running state of a search: everything that was evaluated passes through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fadiff_mapper.exact import score
+from fadiff_mapper.family import Family
+from fadiff_mapper.nest import Nest
+from fadiff_mapper.objective import exact_value
+from fadiff_mapper.search.options import Progress, SearchOptions
+
+Watcher = Callable[[int, Nest, Progress], None]
+"""Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
+
+
+@dataclass
+class State:
+    """The best nest of every member of a family, and how it was reached."""
+
+    family: Family
+    options: SearchOptions
+    watcher: Watcher
+    stopped: Callable[[], bool]
+    start: float = field(default_factory=time.monotonic)
+    evaluations: np.ndarray = field(init=False)
+    best: np.ndarray = field(init=False)
+    nests: list[Nest] = field(init=False)
+    history: list[list[Progress]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        members = len(self.family.spaces)
+        self.evaluations = np.zeros(members, dtype=np.int64)
+        self.best = np.full(members, np.inf)
+        self.nests = []
+        self.history = [[] for _ in range(members)]
+
+    def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
+        """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
+        found = exact_value(score(self.family.layer, nest, threads=self.options.threads), self.options.metrics)
+        self.evaluations += np.bincount(member, minlength=len(self.best))
+        rows = best_rows(found, member)
+        for row in rows[found[rows] < self.best[member[rows]]]:
+            self._improve(int(member[row]), nest.take([row]), float(found[row]), stage)
+        return found
+
+    def _improve(self, member: int, nest: Nest, value: float, stage: str) -> None:
+        if not self.history[member]:  # the first batch holds mappings of every member, in order
+            self.nests.append(nest)
+        self.nests[member], self.best[member] = nest, value
+        self.history[member].append(
+            Progress(time.monotonic() - self.start, int(self.evaluations[member]), value, stage))
+        self.watcher(member, nest, self.history[member][-1])
+
+    def out_of_time(self) -> bool:
+        limit = self.options.time_limit
+        return self.stopped() or (limit is not None and time.monotonic() - self.start > limit)
+
+
+def best_rows(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The row of the lowest value in each group that occurs, by ascending group; the first one among equals."""
+    ranked = np.lexsort((values, group))
+    rows: np.ndarray = ranked[np.unique(group[ranked], return_index=True)[1]]
+    return rows
