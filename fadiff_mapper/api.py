@@ -72,8 +72,8 @@ MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "threads": 1024
 """The largest value of each option of a search."""
 
 
-def _check_options(seed: int, time_limit: float | None, restarts: int | None, steps: int | None,
-                   threads: int | None) -> None:
+def check_options(seed: int, time_limit: float | None, restarts: int | None = None, steps: int | None = None,
+                  threads: int | None = None) -> None:
     """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
     if time_limit is not None and (not isinstance(time_limit, int | float) or not time_limit > 0):
         raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
@@ -99,7 +99,7 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
 
     from fadiff_mapper.search import SearchOptions, search
 
-    _check_options(seed, time_limit, restarts, steps, threads)
+    check_options(seed, time_limit, restarts, steps, threads)
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
