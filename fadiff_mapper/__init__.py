@@ -16,12 +16,13 @@ from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Result, evaluate, map_layer
+    from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
 
-__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "evaluate", "load",
-           "map_layer"]
+__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "call_mapper",
+           "call_model", "evaluate", "load", "map_layer"]
 
 try:
     __version__ = version("fadiff-mapper")
@@ -29,7 +30,7 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
 _HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "Spec": "inputs", "load": "inputs",
-         "Mapping": "spec.mapping", "Stats": "stats"}
+         "call_mapper": "dropin.calls", "call_model": "dropin.calls", "Mapping": "spec.mapping", "Stats": "stats"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fadiff_mapper.cli.arguments import Commands, folder, inputs, load_input, positive
+from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, load_input, positive
 
 
 def add(commands: Commands) -> None:
@@ -22,14 +22,18 @@ def add(commands: Commands) -> None:
     parser.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
     parser.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
+    add_verify(parser)
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Search, write the files, print the result."""
+def run(options: argparse.Namespace) -> int:
+    """Search, write the files, print the result; 1 where it is to be verified and real Timeloop disagrees."""
     from fadiff_mapper import rundir
     from fadiff_mapper.report.search import print_result, progress
+    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.timeloop.verify import real_model, verify
     spec = load_input(options)
+    program = real_model() if options.verify else None
     rundir.check_writable(options.output)
     from fadiff_mapper.api import map_layer
     with progress(quiet=options.quiet) as on_progress:
@@ -40,3 +44,4 @@ def run(options: argparse.Namespace) -> None:
     result.write(options.output)
     if not options.quiet:
         print_result(result, options.output)
+    return print_verdict(verify(spec, result.mapping, result.stats, program)) if program else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -101,7 +100,3 @@ def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it printed nothing"
 
-
-def own_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's variables and those that a caller adds."""
-    return os.environ | dict(given or {})

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from fadiff_mapper.errors import FadiffError
 
+MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
+PROGRAMS = (MAPPER, MODEL)
+
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop leaves this name out of its input, so that `*.yaml` can be given in a folder of results."""
 
@@ -21,19 +24,20 @@ class Arguments:
     left_out: tuple[str, ...] = ()
 
 
-def read_arguments(arguments: Sequence[str]) -> Arguments:
-    """As Timeloop reads them: the last `-o` counts and its folder must exist. Raises FadiffError.
+def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Arguments:
+    """As Timeloop, run in `folder`, reads them: the last `-o` counts and must exist. Raises FadiffError.
 
     Unlike there, a word that looks like an option is an error, not the name of a file.
     """
     files: list[str] = []
-    output = Path(".")
+    output = folder
     rest = iter(arguments)
     for word in rest:
         if word == "-o":
-            output = Path(next(rest, ""))
-            if str(output) == "." and word == arguments[-1]:
+            name = next(rest, None)
+            if not name:
                 raise FadiffError("-o: no folder follows; accepted: -o FOLDER")
+            output = folder / name
         elif word.startswith("-"):
             raise FadiffError(f'unknown option "{word}"; accepted: input files and -o FOLDER')
         else:

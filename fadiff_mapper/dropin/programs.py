@@ -10,13 +10,11 @@ from pathlib import Path
 from fadiff_mapper import emit, rundir
 from fadiff_mapper.api import evaluate, map_layer
 from fadiff_mapper.dropin import accelergy
-from fadiff_mapper.dropin.arguments import Arguments
+from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
 from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.stats import Stats
-
-MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
-PROGRAMS = (MAPPER, MODEL)
 
 SWITCHES = "TIMELOOP_"
 """The variables with this prefix switch parts of Timeloop's model."""
@@ -40,11 +38,20 @@ class Settings:
     time_limit: float | None = None
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a program evaluated: the input with its energies, the mapping, and its numbers."""
+
+    spec: Spec
+    mapping: LoopMapping
+    stats: Stats
+
+
 Say = Callable[[str], None]
 """Where lines go that Timeloop's programs print."""
 
 
-def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Stats:
+def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Done:
     """Run one program; its files are in the output folder afterwards, all or none. Raises FadiffError.
 
     Where it fails, the results that an earlier run left in the folder are removed, so that no script takes them for
@@ -57,7 +64,7 @@ def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Sta
         raise
 
 
-def _run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Stats:
+def _run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Done:
     for name in arguments.files:
         say(f"input file: {name}")
     for name in arguments.left_out:
@@ -69,25 +76,25 @@ def _run(program: str, arguments: Arguments, settings: Settings, say: Say) -> St
     for note in spec.notes:
         say(f"note: {note}")
     rundir.check_writable(arguments.output)
-    stats, files = _mapped(spec, settings, say) if program == MAPPER else _evaluated(spec, say)
+    done, files = _mapped(spec, settings, say) if program == MAPPER else _evaluated(spec, say)
     with rundir.lock(arguments.output):
         rundir.write_files(arguments.output, files | written)
         _remove(program, arguments.output, keep=files | written)
-    return stats
+    return done
 
 
-def _mapped(spec: Spec, settings: Settings, say: Say) -> tuple[Stats, dict[str, str]]:
+def _mapped(spec: Spec, settings: Settings, say: Say) -> tuple[Done, dict[str, str]]:
     result = map_layer(spec, seed=settings.seed, time_limit=settings.time_limit)
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
-    return result.stats, emit.run_files(result)
+    return Done(spec, result.mapping, result.stats), emit.run_files(result)
 
 
-def _evaluated(spec: Spec, say: Say) -> tuple[Stats, dict[str, str]]:
+def _evaluated(spec: Spec, say: Say) -> tuple[Done, dict[str, str]]:
     stats = evaluate(spec)
     assert spec.mapping is not None
     say(summary_line(stats))
-    return stats, emit.program_files(MODEL, spec, spec.mapping, stats)
+    return Done(spec, spec.mapping, stats), emit.program_files(MODEL, spec, spec.mapping, stats)
 
 
 def _with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Say) -> tuple[Spec, dict[str, str]]:

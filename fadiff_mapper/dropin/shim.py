@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import fadiff_mapper
-from fadiff_mapper.dropin.programs import PROGRAMS
+from fadiff_mapper.dropin.arguments import PROGRAMS
+from fadiff_mapper.dropin.command import command
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.rundir import write_files
 from fadiff_mapper.timeloop.find import LAUNCHER_MARK, is_launcher
 
-CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
-       "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
-"""No module is ever imported from the working folder, where a user's file may be called like one."""
-
 
 def launcher(program: str, options: Sequence[str] = ()) -> str:
-    """The text of a launcher: a shell script that names this interpreter and this package by their absolute paths.
-
-    `-E` keeps PYTHONPATH and its kin, which belong to the calling program, away from the interpreter.
-    """
-    command = [sys.executable, "-E", "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
-    return (f"#!/bin/sh\n# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.\n"
-            f"# Remove it with: fadiff-mapper shim --remove FOLDER\nexec {shlex.join(command)} \"$@\"\n")
+    """The text of a launcher: a shell script with this interpreter and this package by their absolute paths."""
+    return "\n".join((
+        "#!/bin/sh",
+        f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
+        "# Remove it with: fadiff-mapper shim --remove FOLDER",
+        f'exec {shlex.join(command(program, options))} "$@"\n'))
 
 
 def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
@@ -59,9 +52,3 @@ def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
     foreign = [path for path in paths if os.path.lexists(path) and (path.is_symlink() or not is_launcher(path))]
     if foreign:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))
-
-
-def _import_path() -> list[str]:
-    """The folder to import this package from, where the interpreter would not find it by itself."""
-    home = str(Path(fadiff_mapper.__file__).resolve().parent.parent)
-    return [] if Path(home).name in ("site-packages", "dist-packages") else [home]
