@@ -219,7 +219,16 @@ def test_a_failing_accelergy_is_named(tmp_path: Path, script: str, said: str) ->
         call_model(UNPRICED, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
 
 
-@pytest.mark.parametrize("text", ["__import__('os')", "{{ 7*7 }}", "open(name)", "a; b"])
+@pytest.mark.parametrize("text", ["storage[1..width*depth]", "counter[0]", "max(1, ceil(log2(depth)))",
+                                  "a if (b > 1) else (c)"])
+def test_accelergy_is_handed_arithmetic(tmp_path: Path, text: str) -> None:
+    spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
+    with pytest.raises(FadiffError, match="exit code 9"):
+        priced(spec, str(accelergy(tmp_path, "exit 9")), "timeloop-model", {})
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "{{ 7*7 }}", "open(name)", "(open)(name)", "a; b", "[f][0](x)",
+                                  "[x for x in (1, 2)]"])
 def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path, text: str) -> None:
     spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
     with pytest.raises(SpecError, match="not handed to Accelergy"):

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fadiff_mapper.errors import FadiffError, SpecError
+from fadiff_mapper.expressions import Literal
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.timeloop import process
-from fadiff_mapper.yamlio import dump, load_text
+from fadiff_mapper.yamlio import load_text
 
 PROGRAM = "accelergy"
 TIMEOUT = 600.0
@@ -22,11 +25,13 @@ INPUT = "input.yaml"
 SECTIONS = ("architecture", "arch", "compound_components", "variables")
 """What Accelergy reads of an input."""
 
-HARMLESS = re.compile(r"([\w .,:/+*<>=()-]|\[\d+\.\.\d+\])*", re.ASCII)
-CALLED = re.compile(r"(\w+) *\(")
-FUNCTIONS = frozenset(("abs", "ceil", "float", "floor", "int", "log", "log10", "log2", "max", "min", "pow", "round",
-                       "sqrt"))
-"""What an expression in a compound component may call."""
+HARMLESS = re.compile(r"([\w .,:/+*<>=()-]|\[[\w .,/+*()-]+\])*", re.ASCII)
+"""Names, arithmetic, and ranges such as "PE[0..13]"; no quotes and no braces."""
+CALLED = re.compile(r"([\w)\]]+) *\(")
+"""What stands before a parenthesis that opens: the name of what is called, the end of an expression, or a word."""
+ALLOWED = frozenset(("abs", "ceil", "float", "floor", "int", "log", "log10", "log2", "max", "min", "pow", "round",
+                     "sqrt", "if", "else"))
+"""Functions and words that may stand there."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +62,29 @@ def priced(spec: Spec, program: str, prefix: str, environment: Mapping[str, str]
     """
     sections = {key: spec.literal[key] for key in SECTIONS if key in spec.literal}
     for path, text in _texts(sections, ""):
-        if not HARMLESS.fullmatch(text) or "__" in text or not FUNCTIONS.issuperset(CALLED.findall(text)):
+        if not HARMLESS.fullmatch(text) or "__" in text or not ALLOWED.issuperset(CALLED.findall(text)):
             raise SpecError(f"{path}: found {text[:60]!r}, which is not handed to Accelergy, as it might run it; "
                             "accepted: names, numbers and arithmetic")
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-") as name:
         folder = Path(name)
-        (folder / INPUT).write_text(dump(sections), encoding="utf-8")
+        (folder / INPUT).write_text(yaml.dump(sections, Dumper=_Unquoted, sort_keys=False, width=10 ** 6), "utf-8")
         done = process.run([program, INPUT, "--oprefix", f"{prefix}.", "-o", "."], folder, environment, timeout)
         if done.returncode != 0:
             raise FadiffError(f"{program} ended with exit code {done.returncode}: {_last_line(done.output)}")
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob(f"{prefix}.*.yaml"))}
     files[f"{prefix}.accelergy.log"] = done.output
     return Priced(_with_tables(spec, files, prefix), files)
+
+
+class _Unquoted(yaml.SafeDumper):
+    """Quotes only what was quoted before: to Accelergy, text in quotes is never an expression."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Unquoted.add_representer(Literal, lambda dumper, text: dumper.represent_scalar(
+    "tag:yaml.org,2002:str", str(text), style='"'))
 
 
 def _with_tables(spec: Spec, files: Mapping[str, str], prefix: str) -> Spec:
