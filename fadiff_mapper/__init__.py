@@ -16,20 +16,21 @@ from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Result, evaluate, map_layer, map_layers
+    from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
 
-__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "evaluate", "load",
-           "map_layer", "map_layers"]
+__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "call_mapper",
+           "call_model", "evaluate", "load", "map_layer", "map_layers"]
 
 try:
     __version__ = version("fadiff-mapper")
 except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
-_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "Mapping": "spec.mapping",
-         "Spec": "inputs", "Stats": "stats", "load": "inputs"}
+_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "call_mapper": "dropin.calls",
+         "call_model": "dropin.calls", "Mapping": "spec.mapping", "Spec": "inputs", "Stats": "stats", "load": "inputs"}
 
 
 def __getattr__(name: str) -> Any:

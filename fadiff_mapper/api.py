@@ -74,7 +74,7 @@ MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536
 """The largest value of each option of a search."""
 
 
-def _check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
+def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
     """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
     if time_limit is not None and (not isinstance(time_limit, int | float) or not time_limit > 0):
         raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
@@ -125,7 +125,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     """
     from fadiff_mapper.search import Found, SearchOptions, Task, search_all
 
-    _check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
+    check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
                                 "threads": threads})
     if not specs:
         return []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import shutil
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+
+from fadiff_mapper.timeloop.find import find_real
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,15 @@ def examine() -> list[Finding]:
     """Look for optional programs on the PATH, importable modules, and the libraries in use."""
     findings = [Finding("python", platform.python_version(), "everything")]
     findings += [Finding(name, _version(name), enables) for name, enables in LIBRARIES.items()]
-    findings += [Finding(name, shutil.which(name), enables) for name, enables in PROGRAMS.items()]
+    findings += [Finding(name, _path(name), enables) for name, enables in PROGRAMS.items()]
     findings += [Finding(name, "importable" if importlib.util.find_spec(name) else None, enables)
                  for name, enables in MODULES.items()]
     return findings
+
+
+def _path(program: str) -> str | None:
+    found = find_real(program)
+    return None if found is None else str(found)
 
 
 def _version(name: str) -> str | None:

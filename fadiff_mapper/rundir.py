@@ -13,8 +13,10 @@ from fadiff_mapper.errors import FadiffError
 LOCK_NAME = ".fadiff.lock"
 
 
-def write_files(folder: Path | str, files: Mapping[str, str]) -> None:
+def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666) -> None:
     """Write texts (file name -> content, UTF-8) into a folder, which is made where it does not exist.
+
+    `mode` are the files' permissions before the user's mask is taken off.
 
     Every text is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
@@ -29,7 +31,7 @@ def write_files(folder: Path | str, files: Mapping[str, str]) -> None:
     try:
         for name, text in files.items():
             with _reported(folder / name):
-                _write(partial[name], text)
+                _write(partial[name], text, mode)
         for name, path in partial.items():
             with _reported(folder / name):
                 os.replace(path, folder / name)
@@ -116,8 +118,8 @@ def _check_name(folder: Path, name: str) -> None:
         raise FadiffError(f"{folder / name}: cannot be written: Is a directory")
 
 
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+def _write(path: Path, text: str, mode: int = 0o666) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     # A file name that is no Unicode, quoted in a text, must not stop the writing.
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(text)

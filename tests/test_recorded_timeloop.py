@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -26,6 +25,7 @@ from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.stats import stats_of
+from fadiff_mapper.timeloop.compare import compared, differences
 from fadiff_mapper.tree import Where, with_places
 
 Json = dict[str, Any]
@@ -33,11 +33,6 @@ Json = dict[str, Any]
 RECORDED = Path(__file__).parent / "data" / "timeloop_cases.jsonl.gz"
 NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
 SHARED = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
-
-TWO_DECIMALS = 0.00501
-"""What a number that Timeloop prints with two decimals can be off by."""
-PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj")
-WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
 
 OWN_DESIGNS = ("hyphens_and_wires", "list_format", "one_buffer", "power_gated", "priced_network", "sparse_tables",
                "systolic")
@@ -72,31 +67,6 @@ def cases(path: Path, arch: str) -> dict[tuple[str, str], list[Json]]:
     return found
 
 
-def close(name: str, want: float, found: float) -> bool:
-    if isinstance(want, int) and name not in PRINTED:
-        return want == found
-    slack = TWO_DECIMALS if name in PRINTED else 10 * TWO_DECIMALS if name in WITH_LEAKAGE else 1e-12
-    return math.isclose(want, found, rel_tol=1e-9, abs_tol=slack)
-
-
-def differences(name: str, want: Any, found: Any, path: str = "") -> Iterator[str]:
-    """Every number of `want` that `found` does not give; data spaces must be the same ones."""
-    if isinstance(want, dict):
-        if name == "dataspaces" and want.keys() != found.keys():
-            yield f"{path}: {sorted(found)} instead of {sorted(want)}"
-        for key in want.keys() & found.keys():
-            yield from differences(key, want[key], found[key], f"{path}.{key}")
-        if name != "dataspaces":
-            yield from (f"{path}.{key}: missing" for key in want.keys() - found.keys())
-    elif isinstance(want, list):
-        if len(want) != len(found):
-            yield f"{path}: {found} instead of {want}"
-        for i, (one, other) in enumerate(zip(want, found, strict=False)):
-            yield from differences(name, one, other, f"{path}[{i}]")
-    elif want != found if isinstance(want, str) else not close(name, want, found):
-        yield f"{path}: {found} instead of {want}"
-
-
 def read(case: Json, spec: Spec) -> Mapping | str:
     """The mapping, or why it cannot be one."""
     try:
@@ -122,11 +92,7 @@ def verdict(case: Json, spec: Spec, mapping: Mapping | str, found: Evaluation | 
     else:
         result = case["result"]
         stats = stats_of(prepare(spec.arch, spec.problem, spec.tables), found, row)
-        yield from differences("", {key: result[key] for key in result if key != "printed"}, stats.to_dict())
-        if abs(stats.energy_pj / 1e6 - result["printed"]["energy_uj"]) > TWO_DECIMALS:
-            yield f"energy {stats.energy_pj / 1e6} uJ instead of {result['printed']['energy_uj']}"
-        if abs(stats.utilization * 100 - result["printed"]["utilization_percent"]) > TWO_DECIMALS:
-            yield f"utilization {stats.utilization} instead of {result['printed']['utilization_percent']} %"
+        yield from differences(result, compared(stats))
 
 
 def evaluate(spec: Spec, mappings: list[Mapping]) -> Evaluation:

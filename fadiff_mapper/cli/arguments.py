@@ -23,6 +23,12 @@ def inputs() -> argparse.ArgumentParser:
     return parser
 
 
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """--verify, for commands that end in the numbers of one mapping."""
+    parser.add_argument("--verify", action="store_true",
+                        help="have the real timeloop-model on the PATH compute the same and compare every number")
+
+
 def positive(text: str) -> int:
     """A whole number from 1 on."""
     value = int(text) if text.isdigit() else 0

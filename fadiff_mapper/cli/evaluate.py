@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
-from fadiff_mapper.cli.arguments import Commands, inputs, load_input
+from fadiff_mapper.cli.arguments import Commands, add_verify, inputs, load_input
 
 
 def add(commands: Commands) -> None:
@@ -13,18 +14,25 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("evaluate", parents=[inputs()],
                                  help="what timeloop-model computes for the mapping in the input")
     parser.add_argument("--json", action="store_true", help="all numbers as JSON")
+    add_verify(parser)
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Print the numbers of the mapping in the input."""
+def run(options: argparse.Namespace) -> int:
+    """Print the numbers of the mapping in the input; 1 where they are to be verified and real Timeloop disagrees."""
     from fadiff_mapper.api import evaluate
     from fadiff_mapper.report.spec import print_notes
     from fadiff_mapper.report.stats import print_stats
+    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.timeloop.verify import real_model, verify
     spec = load_input(options)
+    program = real_model() if options.verify else None
     stats = evaluate(spec)
     if options.json:
         print(json.dumps(stats.to_dict(), indent=1))
     else:
         print_stats(stats)
         print_notes(spec)
+    if program is None or spec.mapping is None:
+        return 0
+    return print_verdict(verify(spec, spec.mapping, stats, program), sys.stderr if options.json else None)

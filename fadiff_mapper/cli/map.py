@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.cli.arguments import Commands, folder, inputs, load_inputs, positive
+from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, load_inputs, positive
 from fadiff_mapper.errors import FadiffError
 
 if TYPE_CHECKING:
@@ -40,18 +40,23 @@ def add(commands: Commands) -> None:
     effort.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
     effort.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
     effort.add_argument("--no-orders", action="store_true", help="leave loop orders as they were drawn")
+    add_verify(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Search, write the files of every problem as soon as there is a legal mapping, print the results.
 
-    One problem is written into the output folder itself, several into folders of their names.
+    One problem is written into the output folder itself, several into folders of their names. 1 where a result is to
+    be verified and real Timeloop disagrees.
     """
     from fadiff_mapper import rundir
     from fadiff_mapper.interrupt import interruptible
     from fadiff_mapper.report.search import print_results, progress
+    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.timeloop.verify import real_model, verify
     specs = load_inputs(options)
+    program = real_model() if options.verify else None
     names, root = list(specs), Path(options.output)
     folders = [root / name for name in names] if len(names) > 1 else [root]
     with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
@@ -69,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
             rundir.write_files(root, {SUMMARY: emit.summary_json(names, results)})
     if not options.quiet:
         print_results(names, results, options.output)
-    return INTERRUPTED if stopped() else 0
+    disagreed = program is not None and max([
+        print_verdict(verify(result.spec, result.mapping, result.stats, program)) for result in results])
+    return INTERRUPTED if stopped() else int(disagreed)
 
 
 def _warm_starts(file: str | None, specs: list[Spec]) -> list[Mapping]:

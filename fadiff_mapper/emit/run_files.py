@@ -1,4 +1,4 @@
-"""All files of a finished run: what `timeloop-mapper` leaves behind, under its names, and two of our own."""
+"""All files of a finished run: what Timeloop's programs leave behind, under their names, and two of our own."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from fadiff_mapper.emit.merged_input import merged_input
 from fadiff_mapper.emit.result_json import result_json
 from fadiff_mapper.emit.stats_txt import stats_txt
 from fadiff_mapper.emit.tables_yaml import art_yaml, ert_yaml
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.stats import Stats
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Result
 
 
 def run_files(result: Result) -> dict[str, str]:
-    """File name -> text. `fadiff.input.yaml` repeats the evaluation, here and in `timeloop-model`."""
-    spec, mapping, stats = result.spec, result.mapping, result.stats
-    return {
+    """File name -> text of a search. `fadiff.input.yaml` repeats the evaluation, here and in `timeloop-model`."""
+    spec, mapping = result.spec, result.mapping
+    return program_files("timeloop-mapper", spec, mapping, result.stats) | {
         "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
-        "timeloop-mapper.map.txt": map_txt(spec, mapping, stats),
-        "timeloop-mapper.stats.txt": stats_txt(spec, stats),
-        "timeloop-mapper.ERT.yaml": ert_yaml(spec),
-        "timeloop-mapper.ART.yaml": art_yaml(spec),
         "fadiff.input.yaml": merged_input(spec, mapping),
         "fadiff.result.json": result_json(result),
+    }
+
+
+def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
+    """File name -> text of one evaluated mapping, as `timeloop-mapper` and `timeloop-model` both leave it behind."""
+    return {
+        f"{program}.map.txt": map_txt(spec, mapping, stats),
+        f"{program}.stats.txt": stats_txt(spec, stats),
+        f"{program}.ERT.yaml": ert_yaml(spec),
+        f"{program}.ART.yaml": art_yaml(spec),
     }

@@ -9,12 +9,8 @@ METRICS = ("edp", "energy", "delay", "last_level_accesses")
 
 @dataclass(frozen=True)
 class MapperOptions:
-    """`metrics` in order of priority; `timeout_s` is not Timeloop's `timeout`, which counts mappings.
-
-    `ignored` names the keys that have no meaning for a search by descent, with the reason.
-    """
+    """`metrics` in order of priority; `ignored` names the keys without a meaning for a descent, with the reason."""
 
     metrics: tuple[str, ...] = ("edp",)
-    search_size: int | None = None
     num_threads: int | None = None
     ignored: tuple[tuple[str, str], ...] = ()

@@ -16,6 +16,7 @@ XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
 COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
           "temporal_reductions", "address_generations")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+STATS_END = r"\n    Total +?= \S+\n\s*\Z"
 NETWORK = r"Network \d+\n-------+\n"
 INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
 
@@ -58,15 +59,16 @@ def _topology(path: Path) -> Element:
 
 
 def _statistics(path: Path) -> str:
-    return _whole(path, "\n    Total ")
+    return _whole(path, STATS_END)
 
 
 def _whole(path: Path, ending: str) -> str:
+    """The text of a file in which the pattern of its ending is found."""
     if not path.is_file():
         raise FadiffError(f"{path}: timeloop-model left no such file")
     text = path.read_text(encoding="utf-8", errors="replace")
-    if ending not in text:
-        raise FadiffError(f"{path}: cut off, there is no {ending.strip()!r} near its end")
+    if not re.search(ending, text):
+        raise FadiffError(f"{path}: cut off, there is no {ending!r} near its end")
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.timeloop import process
 from fadiff_mapper.timeloop.answer import read_answer
 
 CLEARED = "TIMELOOP_"
@@ -42,22 +43,34 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
     there and whole. Raises FadiffError where the program cannot be run, takes longer than `timeout` seconds, ends
     without a reason, or leaves files that are cut off.
     """
-    (folder / INPUT).write_text(yaml.dump(dict(document), Dumper=_Plain, sort_keys=False, default_flow_style=None))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)} | SHOW_ALL
-    try:
-        done = subprocess.run([program, INPUT], cwd=folder, env=environment, capture_output=True, text=True,
-                              errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise FadiffError(f"{program} cannot be run: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise FadiffError(f"{program} did not end within {timeout:g} s in {folder}") from None
+    text = yaml.dump(dict(document), Dumper=_Plain, sort_keys=False, default_flow_style=None)
+    return run_text(text, dataspaces, folder, (program,), timeout=timeout)
+
+
+def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
+             timeout: float = 60.0) -> Answer:
+    """The same on a literal YAML text, with the program as an argument list to which the input's name is added."""
+    (folder / INPUT).write_text(text, encoding="utf-8")
+    done = process.run([*command, INPUT], folder, environment(), timeout)
     if done.returncode == 0:
         return Answer(read_answer(folder, dataspaces))
-    said = (done.stderr + "\n" + done.stdout).splitlines()
-    reason = "\n".join(SOURCE_FOLDER.sub("", line) for line in said if MESSAGE.search(line))
+    reason = "\n".join(SOURCE_FOLDER.sub("", line) for line in done.output.splitlines() if MESSAGE.search(line))
     if not reason:
-        raise FadiffError(f"{program} ended with exit code {done.returncode} in {folder} and gave no reason")
+        how = f"ended with exit code {done.returncode}" if done.returncode > 0 else f"was killed by {_signal(done)}"
+        raise FadiffError(f"{command[0]} {how} in {folder} and gave no reason")
     return Answer(None, reason)
+
+
+def _signal(done: process.Finished) -> str:
+    try:
+        return signal.Signals(-done.returncode).name
+    except ValueError:  # a real-time signal
+        return f"signal {-done.returncode}"
+
+
+def environment() -> dict[str, str]:
+    """This process's variables without those that change results."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)} | SHOW_ALL
 
 
 class _Plain(yaml.SafeDumper):

@@ -8,6 +8,7 @@ from fadiff_mapper.spec.mapper import METRICS, MapperOptions
 from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence
 
 WITHOUT_MEANING = {
+    "search_size": "Timeloop counts mappings here; the search ends when it has converged",
     "algorithm": "the search descends a relaxed model, it does not sample",
     "timeout": "Timeloop counts rejected mappings in a row here; use --time-limit for seconds",
     "victory_condition": "Timeloop counts mappings without improvement here; the search ends when it has converged",
@@ -30,6 +31,8 @@ WITHOUT_MEANING = {
     "max_permutations_per_if_visit": "loop orders are not enumerated",
     "out_prefix": "files are named after timeloop-mapper",
 }
+UNSET = (None, False, -1, "timeloop-mapper")
+"""Values by which Timeloop's front end says that an option is not used; they need no word."""
 
 
 def read_mapper(node: Any, where: Where) -> MapperOptions:
@@ -46,11 +49,10 @@ def read_mapper(node: Any, where: Where) -> MapperOptions:
         rows = sequence(written, reader.at(key))
         metrics = tuple(one_of(*METRICS)(str(value).replace("-", "_"), rows.at(i)) for i, value in enumerate(rows))
         metrics = metrics or ("edp",)
-    size = reader.take(("search_size", "search-size"), integer(0), None)
     threads = reader.take(("num_threads", "num-threads"), integer(1), None)
     ignored = []
     for name, why in WITHOUT_MEANING.items():
-        if reader.take((name, name.replace("_", "-")), anything, None) is not None:
+        if reader.take((name, name.replace("_", "-")), anything, None) not in UNSET:
             ignored.append((name, why))
     reader.finish(" in the mapper section")
-    return MapperOptions(metrics, size or None, threads, tuple(ignored))
+    return MapperOptions(metrics, threads, tuple(ignored))

@@ -35,6 +35,9 @@ MOST_COMPUTES = 2 ** 53
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
+SPARSE = ("densities", "commonDensity", "density")
+"""Sparse data is refused, but Timeloop's Python front end writes an empty `densities` into every instance."""
+
 HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-layer": "cnn_layer",
               "gemm-ABZ": "gemm_ABZ"}
 """Old spellings that Timeloop rewrites. It rewrites no others in a problem."""
@@ -101,7 +104,7 @@ def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: di
 
 
 def _refuse_sparse(reader: Reader) -> None:
-    for name in ("densities", "commonDensity", "density"):
+    for name in SPARSE:
         reader.refuse(name, "sparse data is not modelled")
 
 
@@ -136,7 +139,7 @@ def _coefficients(node: Seq) -> dict[str, int]:
 
 def dropped(instance: Map, known: list[str]) -> list[str]:
     """Keys of an instance that its shape does not know. One that says 1 loses nothing and may stay."""
-    return [str(key) for key in instance if key not in known and key != "name"]
+    return [str(key) for key in instance if key not in known and key not in ("name", *SPARSE)]
 
 
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:

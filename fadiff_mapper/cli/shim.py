@@ -1,0 +1,35 @@
+"""`shim`: launchers named timeloop-mapper and timeloop-model."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from fadiff_mapper.cli.arguments import Commands, folder
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("shim", help="write launchers by which unchanged Timeloop scripts run this program")
+    parser.add_argument("folder", type=folder, metavar="DIR", help="where they go; put it first on the PATH")
+    parser.add_argument("--remove", action="store_true", help="remove them instead")
+    parser.add_argument("--seed", type=int, help="seed of every search that the launchers start")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="time limit of every such search")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write or remove the launchers and say so."""
+    from fadiff_mapper.api import check_options
+    from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
+    target = Path(options.folder)
+    if options.remove:
+        for path in remove_launchers(target):
+            print(f"removed {path}")
+        return
+    check_options(options.time_limit, {"seed": options.seed or 0})
+    passed_on = {"--seed": options.seed, "--time-limit": options.time_limit}
+    for path in write_launchers(target, [f"{name}={value}" for name, value in passed_on.items() if value is not None]):
+        print(f"wrote {path}")
+    print(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")

@@ -1,0 +1,105 @@
+"""`call_mapper` and `call_model`, as Timeloop's Python front end has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
+from fadiff_mapper.dropin.command import command
+from fadiff_mapper.dropin.output_stats import output_stats
+from fadiff_mapper.dropin.programs import Settings, run
+from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.rundir import check_writable
+
+Log = str | os.PathLike[str] | TextIO | None
+
+
+class CallFailed(FadiffError, RuntimeError):
+    """A call that failed. Also a RuntimeError, as scripts expect of the functions that these replace."""
+
+
+def call_mapper(specification: Specification, output_dir: str | os.PathLike[str],
+                environment: Mapping[str, str] | None = None, extra_input_files: Sequence[str] | None = None,
+                dump_intermediate_to: str | None = None, log_to: Log = None, extra_args: Sequence[str] = (),
+                return_proc: bool = False, *, seed: int = 0, time_limit: float | None = None) -> Any:
+    """Find a mapping and write what `timeloop-mapper` writes into `output_dir`, which is made.
+
+    `specification`: an object of Timeloop's front end, a file, a list of files, or a dict; `extra_input_files` are
+    read with it. `environment` is added to the variables (those called TIMELOOP_* are ignored, and the log says so).
+    `log_to`: a file or its name for what the program says, else standard output. `extra_args`: words of
+    `timeloop-mapper`'s command line. `dump_intermediate_to` has no effect, as in the front end: the input is kept as
+    `parsed-processed-input.yaml`. `seed` and `time_limit` are ours; the rest of the search is told by the `mapper`
+    section.
+
+    Returns the front end's own `OutputStats` for its object, else ours, which has the same attributes; with
+    `return_proc` the process (subprocess.Popen) instead. Raises CallFailed.
+    """
+    del dump_intermediate_to
+    settings = Settings(os.environ | dict(environment or {}), seed, time_limit)
+    return _call(MAPPER, specification, Path(output_dir), settings, tuple(extra_input_files or ()), log_to,
+                 tuple(extra_args), return_proc)
+
+
+def call_model(specification: Specification, output_dir: str | os.PathLike[str],
+               environment: Mapping[str, str] | None = None, extra_input_files: Sequence[str] | None = None,
+               dump_intermediate_to: str | None = None, log_to: Log = None, extra_args: Sequence[str] = (),
+               return_proc: bool = False) -> Any:
+    """Evaluate the mapping in the input and write what `timeloop-model` writes; the rest as in `call_mapper`."""
+    del dump_intermediate_to
+    settings = Settings(os.environ | dict(environment or {}))
+    return _call(MODEL, specification, Path(output_dir), settings, tuple(extra_input_files or ()), log_to,
+                 tuple(extra_args), return_proc)
+
+
+def _call(program: str, specification: Specification, folder: Path, settings: Settings,
+          extra_files: tuple[str, ...], log_to: Log, extra_args: tuple[str, ...], return_proc: bool) -> Any:
+    try:
+        check_writable(folder)
+        files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
+        with _log(log_to) as log:
+            if return_proc:
+                return _started(program, folder, settings, (*extra_args, *files), log)
+            done = run(program, read_arguments((*extra_args, *files), folder), settings,
+                       lambda line: print(line, file=log, flush=True))
+    except FadiffError as error:
+        raise CallFailed(str(error)) from error
+    return _as_front_end(specification, folder, program) if front_end_of(specification) else output_stats(done)
+
+
+def _as_front_end(specification: Specification, folder: Path, program: str) -> Any:
+    """The files as the front end reads them. It cannot where all areas are 0: it divides by their sum."""
+    try:
+        return specification._parse_timeloop_output(str(folder), prefix=program)
+    except Exception as error:
+        raise CallFailed(f"Timeloop's front end cannot read the results in {folder}: {type(error).__name__}: "
+                         f"{error}") from error
+
+
+def _started(program: str, folder: Path, settings: Settings, words: tuple[str, ...],
+             log: TextIO) -> subprocess.Popen[bytes]:
+    options = [f"--seed={settings.seed}"]
+    options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
+    return subprocess.Popen([*command(program, options), *words], cwd=folder, env=dict(settings.environment),
+                            stdout=log, stderr=subprocess.STDOUT)
+
+
+@contextmanager
+def _log(log_to: Log) -> Iterator[TextIO]:
+    """The open file to print to; only one that is opened here is closed."""
+    if log_to is None:
+        yield sys.stdout
+    elif isinstance(log_to, str | os.PathLike):
+        try:
+            with open(log_to, "w", encoding="utf-8") as file:
+                yield file
+        except OSError as error:
+            raise FadiffError(f"{error.filename or log_to}: cannot be written: {error.strerror}") from None
+    else:
+        yield log_to

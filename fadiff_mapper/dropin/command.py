@@ -1,0 +1,28 @@
+"""The command that runs one of the programs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import fadiff_mapper
+
+CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
+       "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
+"""No module is ever imported from the working folder, where a user's file may be called like one."""
+
+
+def command(program: str, options: Sequence[str] = ()) -> list[str]:
+    """This interpreter, this package, the launcher's own options, the program; the program's words follow.
+
+    `-E` keeps PYTHONPATH and its kin, which belong to the calling program, away from the interpreter.
+    """
+    return [sys.executable, "-E", "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
+
+
+def _import_path() -> list[str]:
+    """The folder to import this package from, where the interpreter would not find it by itself."""
+    home = str(Path(fadiff_mapper.__file__).resolve().parent.parent)
+    return [] if Path(home).name in ("site-packages", "dist-packages") else [home]

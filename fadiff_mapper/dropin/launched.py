@@ -1,0 +1,44 @@
+"""What the launchers run: one of Timeloop's programs by its command line. Exit code 0 with files, else 1 without."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from fadiff_mapper.errors import FadiffError
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them."""
+    parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time-limit", type=float)
+    parser.add_argument("program")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except FadiffError as error:
+        for line in str(error).splitlines():
+            print(f"ERROR: {line}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        print(f"ERROR: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+    except (MemoryError, RecursionError) as error:
+        print(f"ERROR: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
+    return FAILED
+
+
+def _run(options: argparse.Namespace) -> int:
+    from fadiff_mapper.dropin.arguments import read_arguments
+    from fadiff_mapper.dropin.programs import Settings, run
+    words: list[str] = options.words
+    settings = Settings(dict(os.environ), options.seed, options.time_limit)
+    run(options.program, read_arguments(words), settings, lambda line: print(line, flush=True))
+    return 0

@@ -1,0 +1,54 @@
+"""Writes and removes launchers that go by the names of Timeloop's programs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from fadiff_mapper.dropin.arguments import PROGRAMS
+from fadiff_mapper.dropin.command import command
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.rundir import write_files
+from fadiff_mapper.timeloop.find import LAUNCHER_MARK, is_launcher
+
+
+def launcher(program: str, options: Sequence[str] = ()) -> str:
+    """The text of a launcher: a shell script with this interpreter and this package by their absolute paths."""
+    return "\n".join((
+        "#!/bin/sh",
+        f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
+        "# Remove it with: fadiff-mapper shim --remove FOLDER",
+        f'exec {shlex.join(command(program, options))} "$@"\n'))
+
+
+def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
+    """Write executable launchers of all programs into a folder, which is made where it does not exist.
+
+    Launchers of ours are replaced; where any other file has one of the names, nothing is written. Raises FadiffError.
+    """
+    if os.pathsep in str(folder.absolute()):
+        raise FadiffError(f'{folder}: a folder on the PATH cannot have "{os.pathsep}" in its name')
+    paths = [folder.absolute() / program for program in PROGRAMS]
+    _refuse_foreign(paths, "is not overwritten")
+    write_files(folder, {program: launcher(program, options) for program in PROGRAMS}, mode=0o777)
+    return paths
+
+
+def remove_launchers(folder: Path) -> list[Path]:
+    """Remove the launchers in a folder; what else is there stays. Raises FadiffError where a name is another file's."""
+    paths = [path for program in PROGRAMS if os.path.lexists(path := folder.absolute() / program)]
+    _refuse_foreign(paths, "is not removed")
+    for path in paths:
+        try:
+            path.unlink()
+        except OSError as error:
+            raise FadiffError(f"{path}: cannot be removed: {error.strerror}") from None
+    return paths
+
+
+def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
+    foreign = [path for path in paths if os.path.lexists(path) and (path.is_symlink() or not is_launcher(path))]
+    if foreign:
+        raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))

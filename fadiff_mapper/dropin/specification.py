@@ -1,0 +1,54 @@
+"""Takes what Timeloop's Python functions take: a `Specification` of its front end, or files, or a dict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fadiff_mapper.errors import SpecError
+from fadiff_mapper.inputs import read_document
+from fadiff_mapper.rundir import write_files
+from fadiff_mapper.yamlio import dump
+
+Specification: TypeAlias = Any
+"""A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
+
+WRITTEN_INPUT = "parsed-processed-input.yaml"
+"""The name under which the front end keeps what it hands over."""
+
+VERSIONS = (".v4.", ".v3.")
+"""What follows the front end's name in the module of a specification."""
+
+
+def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
+    """Absolute paths of the input: the files as given, else what the object or dict says, written into the folder.
+
+    The text is what the front end itself would hand to Timeloop's programs. Raises SpecError for anything that is no
+    specification.
+    """
+    if isinstance(specification, str | os.PathLike):
+        return (os.path.abspath(specification),)
+    if isinstance(specification, list | tuple) and all(isinstance(item, str | os.PathLike) for item in specification):
+        return tuple(os.path.abspath(item) for item in specification)
+    front_end = front_end_of(specification)
+    if front_end:
+        calls = import_module(f"{front_end}.common.backend_calls")
+        text = str(calls._specification_to_yaml_string(specification, for_model))
+    elif isinstance(specification, Mapping):
+        text = dump(read_document(specification))
+    else:
+        raise SpecError(f"specification: found {type(specification).__name__}; accepted: a Specification of "
+                        "Timeloop's Python front end, a file, a list of files, or a dict")
+    write_files(folder, {WRITTEN_INPUT: text})
+    return (os.path.abspath(folder / WRITTEN_INPUT),)
+
+
+def front_end_of(specification: Specification) -> str:
+    """The package of the front end that made the object, or an empty string."""
+    module = type(specification).__module__
+    if not hasattr(specification, "_parse_timeloop_output"):
+        return ""
+    return next((module.partition(version)[0] for version in VERSIONS if version in module), "")

@@ -1,0 +1,235 @@
+"""The package in Timeloop's place: launchers, command lines, files, and Python functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
+from fadiff_mapper.cli import main
+from fadiff_mapper.dropin.accelergy import priced
+from fadiff_mapper.dropin.arguments import PROGRAMS, read_arguments
+from fadiff_mapper.dropin.calls import CallFailed
+from fadiff_mapper.errors import SpecError
+
+MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
+EMPTY_PATH = "/usr/bin:/bin"
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of launchers, with a space in its name."""
+    folder = tmp_path_factory.mktemp("a shim")
+    assert main(["shim", str(folder), "--time-limit", "2"]) == 0
+    return folder
+
+
+def launched(shim: Path, name: str, *words: object, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """As a script runs it: found on the PATH, from any folder, with any PYTHONPATH."""
+    environment = {"PATH": f"{shim}:{EMPTY_PATH}", "HOME": os.environ.get("HOME", "/"), **variables}
+    return subprocess.run([name, *map(str, words)], cwd=cwd, env=environment, executable=str(shim / name),
+                          capture_output=True, text=True, timeout=120, check=False)
+
+
+# Launchers.
+
+def test_the_model_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise SystemExit('a file of the user was imported')")
+    out = tmp_path / "out"
+    out.mkdir()
+    done = launched(shim, "timeloop-model", MESH, "-o", "out", cwd=tmp_path, PYTHONPATH=str(tmp_path),
+                    TIMELOOP_USE_ISL="1")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in out.iterdir()} == {f"timeloop-model.{end}" for end in
+                                                     ("map.txt", "stats.txt", "ERT.yaml", "ART.yaml")}
+    stats = evaluate(load(MESH))
+    assert re.search(rf"^Utilization = 0\.71 \| pJ/Compute = +9\.741 \| Cycles = {stats.cycles}$", done.stdout, re.M)
+    assert "TIMELOOP_USE_ISL=1 is ignored" in done.stdout
+    assert (out / "timeloop-model.stats.txt").read_text().startswith("# Written by fadiff_mapper ")
+
+
+def test_the_mapper_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -> None:
+    done = launched(shim, "timeloop-mapper", MESH, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Summary stats for best mapping found by mapper:\n  Utilization = " in done.stdout
+    endings = ("map.yaml", "map.txt", "stats.txt", "ERT.yaml", "ART.yaml")
+    assert {path.name for path in tmp_path.iterdir()} == {*(f"timeloop-mapper.{ending}" for ending in endings),
+                                                          "fadiff.input.yaml", "fadiff.result.json"}
+    assert json.loads((tmp_path / "fadiff.result.json").read_text())["options"]["time_limit"] == 2
+    merged = load(tmp_path / "fadiff.input.yaml")
+    assert f"Cycles: {evaluate(merged).cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text()
+
+
+def test_a_failed_run_exits_with_1_and_leaves_no_older_result(shim: Path, tmp_path: Path) -> None:
+    for name in ("timeloop-model.stats.txt", "timeloop-model.map+stats.xml", "timeloop-mapper.stats.txt"):
+        (tmp_path / name).write_text("of an earlier run")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("architecture: {}\nproblem: {}\n")
+    done = launched(shim, "timeloop-model", bad, cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr.startswith("ERROR: ") and "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.stats.txt"}
+
+
+def test_launchers_are_executable_name_the_interpreter_and_go_away(tmp_path: Path,
+                                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shim", str(tmp_path)]) == 0 and main(["shim", str(tmp_path)]) == 0, "our own are replaced"
+    assert f"export PATH={tmp_path}:" in capsys.readouterr().out
+    for name in PROGRAMS:
+        assert os.access(tmp_path / name, os.X_OK) and f"exec {sys.executable} -E" in (tmp_path / name).read_text()
+    (tmp_path / "other").write_text("stays")
+    assert main(["shim", "--remove", str(tmp_path)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize("foreign", ["a program", "a link"])
+def test_a_foreign_file_is_neither_overwritten_nor_removed(tmp_path: Path, foreign: str,
+                                                           capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "timeloop-model"
+    path.write_text("#!/bin/sh\n") if foreign == "a program" else path.symlink_to("nowhere")
+    for words in (["shim", str(tmp_path)], ["shim", "--remove", str(tmp_path)]):
+        assert main(words) == 2
+        assert "it is no launcher of fadiff-mapper" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["timeloop-model"]
+
+
+def test_a_bad_option_writes_no_launcher(tmp_path: Path) -> None:
+    assert main(["shim", str(tmp_path), "--time-limit", "-1"]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+# The command line of Timeloop's programs.
+
+def test_arguments_are_read_as_timeloop_reads_them(tmp_path: Path) -> None:
+    found = read_arguments(["a.yaml", "-o", str(tmp_path), "timeloop-mapper.map.yaml", "b.yaml"])
+    assert found.files == ("a.yaml", "b.yaml") and found.left_out == ("timeloop-mapper.map.yaml",)
+    assert found.output == tmp_path
+    assert read_arguments(["a.yaml", "-o", "."], tmp_path).output == tmp_path
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "no input files"), (["-o"], "no folder follows"), (["a.yaml", "-o", "nowhere"], "cannot access output"),
+    (["--help"], 'unknown option "--help"'), (["timeloop-mapper.map.yaml"], "no input files")])
+def test_a_bad_command_line_is_one_line(words: list[str], said: str) -> None:
+    with pytest.raises(FadiffError, match=said):
+        read_arguments(words)
+
+
+# Functions.
+
+def test_call_model_returns_what_the_files_say(tmp_path: Path) -> None:
+    log = StringIO()
+    found = call_model(str(MESH), tmp_path, log_to=log, environment={"TIMELOOP_X": "1"})
+    exact = evaluate(load(MESH))
+    assert (found.cycles, found.computes, found.stats) == (exact.cycles, exact.computes, exact)
+    assert found.energy == pytest.approx(exact.energy_pj * 1e-12)
+    assert found.energy == pytest.approx(sum(found.per_component_energy.values()))
+    assert found.percent_utilization == pytest.approx(exact.utilization * 100)
+    assert found.latency == pytest.approx(exact.cycles * found.cycle_seconds)
+    assert found.per_compute("energy") == pytest.approx(found.energy / found.computes)
+    assert found.mapping == (tmp_path / "timeloop-model.map.txt").read_text()
+    assert "TIMELOOP_X=1 is ignored" in log.getvalue()
+
+
+def test_a_dict_an_extra_file_and_an_output_word_are_taken(tmp_path: Path) -> None:
+    document: dict[str, Any] = yaml.safe_load(MESH.read_text())
+    (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"mapping": document.pop("mapping")}))
+    (tmp_path / "out" / "deep").mkdir(parents=True)
+    call_model(document, tmp_path / "out", extra_input_files=[str(tmp_path / "mapping.yaml")],
+               extra_args=["-o", "deep"], log_to=tmp_path / "log")
+    assert (tmp_path / "out" / "deep" / "timeloop-model.stats.txt").exists()
+    assert (tmp_path / "out" / "parsed-processed-input.yaml").exists() and "Cycles = " in (tmp_path / "log").read_text()
+
+
+def test_call_mapper_searches(tmp_path: Path) -> None:
+    found = call_mapper([MESH], tmp_path, log_to=StringIO(), seed=1, time_limit=1)
+    assert found.cycles == evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
+
+
+def test_return_proc_gives_the_process(tmp_path: Path) -> None:
+    with call_model(MESH, tmp_path, return_proc=True, log_to=tmp_path / "log") as process:
+        assert process.wait(timeout=60) == 0
+    assert (tmp_path / "timeloop-model.stats.txt").exists() and "Cycles = " in (tmp_path / "log").read_text()
+
+
+def test_a_failure_is_the_error_that_scripts_expect(tmp_path: Path) -> None:
+    for bad in (tmp_path / "nowhere.yaml", 3, {"architecture": {}}):
+        with pytest.raises(RuntimeError) as caught:
+            call_model(bad, tmp_path / "out", log_to=StringIO())
+        assert isinstance(caught.value, CallFailed)
+    assert not list((tmp_path / "out").glob("timeloop-*"))
+
+
+def front_end(text: str) -> Any:
+    """A specification as Timeloop's front end hands it over: known by its module and its two private functions."""
+    calls = ModuleType("front.common.backend_calls")
+    calls._specification_to_yaml_string = lambda specification, for_model: text  # type: ignore[attr-defined]
+    kind = type("Specification", (), {
+        "__module__": "front.v4.specification",
+        "_parse_timeloop_output": lambda self, folder, prefix: (Path(folder) / f"{prefix}.stats.txt").read_text()})
+    return kind(), {"front": ModuleType("front"), "front.common": ModuleType("front.common"), calls.__name__: calls}
+
+
+def test_an_object_of_the_front_end_is_read_back_by_its_own_reader(tmp_path: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    specification, modules = front_end(MESH.read_text())
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert "Cycles: 102\n" in call_model(specification, tmp_path, log_to=StringIO())
+    assert (tmp_path / "parsed-processed-input.yaml").read_text() == MESH.read_text()
+
+
+# Accelergy.
+
+UNPRICED = {key: value for key, value in yaml.safe_load(MESH.read_text()).items() if key not in ("ERT", "ART")}
+
+
+def accelergy(folder: Path, script: str) -> Path:
+    path = folder / "accelergy"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_accelergy_is_asked_where_timeloop_would_ask_it(tmp_path: Path) -> None:
+    tables = yaml.safe_load(MESH.read_text())
+    for kind in ("ERT", "ART"):
+        (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
+    accelergy(tmp_path, f"for k in ERT ART; do cp {tmp_path}/$k timeloop-model.$k.yaml; done; echo asked")
+    out = tmp_path / "out"
+    found = call_model(UNPRICED, out, environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
+    assert found.energy == pytest.approx(evaluate(load(MESH)).energy_pj * 1e-12)
+    assert (out / "timeloop-model.accelergy.log").read_text() == "asked\n"
+
+
+@pytest.mark.parametrize("script, said", [("echo no plug-in; exit 1", "exit code 1: no plug-in"),
+                                          ("exit 0", "left no timeloop-model.ERT.yaml")])
+def test_a_failing_accelergy_is_named(tmp_path: Path, script: str, said: str) -> None:
+    accelergy(tmp_path, script)
+    with pytest.raises(CallFailed, match=said):
+        call_model(UNPRICED, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
+
+
+@pytest.mark.parametrize("text", ["storage[1..width*depth]", "counter[0]", "max(1, ceil(log2(depth)))",
+                                  "a if (b > 1) else (c)"])
+def test_accelergy_is_handed_arithmetic(tmp_path: Path, text: str) -> None:
+    spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
+    with pytest.raises(FadiffError, match="exit code 9"):
+        priced(spec, str(accelergy(tmp_path, "exit 9")), "timeloop-model", {})
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "{{ 7*7 }}", "open(name)", "(open)(name)", "a; b", "[f][0](x)",
+                                  "[x for x in (1, 2)]"])
+def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path, text: str) -> None:
+    spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
+    with pytest.raises(SpecError, match="not handed to Accelergy"):
+        priced(spec, str(accelergy(tmp_path, "exit 9")), "timeloop-model", {})
