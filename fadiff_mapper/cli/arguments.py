@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from fadiff_mapper.inputs import Spec
 
 BUNDLED = "bundled:"
+ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
+"""As `energy.CHOICES`, which are not imported here so that `--help` stays instant."""
 
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
@@ -20,8 +22,13 @@ def inputs() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="+", metavar="FILES")
     parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
-    parser.add_argument("--built-in-energies", action="store_true",
-                        help="where the ERT lacks an action, take Timeloop's built-in value as Timeloop does")
+    parser.add_argument("--energy", choices=ENERGIES, default="auto", metavar="SOURCE",
+                        help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
+                             "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
+                             "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
+                             "ERT lacks")
+    parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
+                        help="the same as --energy built-in")
     return parser
 
 
@@ -51,10 +58,11 @@ def variable(text: str) -> tuple[str, str]:
 def load_input(options: argparse.Namespace) -> Spec:
     """The input that `inputs` describes. Raises SpecError."""
     from fadiff_mapper import bundled
+    from fadiff_mapper.energy.sources import COMPLETES
     from fadiff_mapper.inputs import load, refuse_missing_energies
     names: list[str] = options.files
     spec = load(*(str(bundled.find(name[len(BUNDLED):])) if name.startswith(BUNDLED) else name for name in names),
-                jinja_data=dict(options.variables))
-    if not options.built_in_energies:
+                jinja_data=dict(options.variables), energy=options.energy)
+    if options.energy not in COMPLETES:
         refuse_missing_energies(spec)
     return spec
