@@ -35,9 +35,9 @@ class Stats:
         """All numbers under Timeloop's names.
 
         cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
-        (pJ * cycles), energy_source (component to source), arithmetic, levels[...]["dataspaces"][...] with partition_size, utilized_capacity, reads,
-        fills, updates and so on, networks[...]["dataspaces"][...] with ingresses as [multicast, scatter, words],
-        printed (the summary, rounded as Timeloop prints it).
+        (pJ * cycles), energy_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
+        partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
+        ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
         """
         return {
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,

@@ -254,7 +254,7 @@ def test_the_result_holds_mapping_statistics_and_where_they_come_from() -> None:
     assert found["stats"] == json.loads(json.dumps(stats.to_dict()))
     assert found["history"] == [{"evaluations": 10, "value": 2.5, "stage": "descent"}]
     assert (found["status"], found["seed"], found["energy_source"]) == ("converged", 7, stats.energy_source)
-    assert set(found["energy_source"].values()) == {"ERT in the input"}
+    assert set(found["energy_source"].values()) == {"ERT in the input", "vector_access_energy in the architecture"}
     assert {"fadiff_mapper", "python", "numpy"} <= set(found["versions"])
 
 

@@ -37,8 +37,8 @@ def grid() -> list[Row]:
     """64 B to 8 MB and 8 to 1024 bits at 45 nm with one bank; fewer sizes for other technologies and banks."""
     found = [memory(45, 2 ** k, width, 1) for k in range(6, 24) for width in (8, 16, 32, 64, 128, 256, 512, 1024)
              if k < 22 or width >= 32]
-    found += [memory(nm, 2 ** k, width, 1) for nm in (22, 32, 65, 90) for k in range(7, 22, 2) for width in (16, 64, 256)
-              if k < 21 or width >= 64]
+    found += [memory(nm, 2 ** k, width, 1) for nm in (22, 32, 65, 90) for k in range(7, 22, 2)
+              for width in (16, 64, 256) if k < 21 or width >= 64]
     found += [memory(45, 2 ** k, width, banks) for banks in (2, 4, 8, 16) for k in range(8, 21, 2)
               for width in (16, 64, 256)]
     found += [memory(nm, 2 ** k, width, banks) for nm, banks in ((32, 2), (65, 4), (90, 2), (22, 8))
@@ -84,8 +84,8 @@ def sram(memories: list[Row], program: str) -> list[Row]:
 
 
 def regfile(program: str) -> list[Row]:
-    """By depth alone: Aladdin's figure for an access does not depend on the width."""
-    depths = [2 ** k for k in range(13)]
+    """By depth alone: Aladdin's figure for an access does not depend on the width. It jumps after powers of two."""
+    depths = sorted({2 ** k for k in range(13)} | {2 ** k + 1 for k in range(1, 12)})
     energies = priced("regfile", ("read", "leak"), [{"depth": depth, "width": 16} for depth in depths], program)
     return [{"depth": depth, "access_pj": e["read"], "leak_pj": e["leak"]}
             for depth, e in zip(depths, energies, strict=True)]

@@ -98,10 +98,10 @@ def _fingerprints(program: str) -> list[str]:
 
 def _tables(document: Map, arch: Architecture, version: str) -> Tables:
     """The tables of a document that price every component. Raises FadiffError."""
-    written = document["ERT"].get("version", "?")
-    source = f"Accelergy {version}" if version else f"Accelergy (tables of version {written})"
+    ert, art = (_section(document, kind) for kind in ("ERT", "ART"))
+    source = f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
     try:
-        tables = read_tables(document["ERT"], document.at("ERT"), document["ART"], document.at("ART"), source)
+        tables = read_tables(ert, ert.where, art, art.where, source)
     except FadiffError as error:
         raise _failure(f"Accelergy left a table that cannot be used: {_line(str(error))}") from None
     missing = missing_actions(arch, tables)
@@ -119,10 +119,15 @@ def _written(path: Path, kind: str, ended: Ended) -> Map:
     try:
         document = load_text(path.read_text(encoding="utf-8"), path.name)
     except (FadiffError, UnicodeDecodeError) as error:
-        raise _failure(f"Accelergy left a {path.name} that cannot be read: {_line(str(error))}") from None
+        raise _failure(f"Accelergy left an {path.name} that cannot be read: {_line(str(error))}") from None
+    return _section(document, kind)
+
+
+def _section(document: Map, kind: str) -> Map:
+    """The ERT or ART of a document, which must list something."""
     found = document.get(kind)
     if not isinstance(found, Map) or not found.get("tables"):
-        raise _failure(f"Accelergy left a {path.name} without tables")
+        raise _failure(f"Accelergy left no table in {kind}.yaml")
     return found
 
 

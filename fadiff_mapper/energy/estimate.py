@@ -84,8 +84,8 @@ def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramNetwo
     banks = 2 ** math.ceil(math.log2(max(1.0, _number(attributes, "n_banks", 1.0))))
     memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks])
     read, write, leak = network.energies(memory)
-    source = (f"estimate: network fitted to CACTI, error on held-out figures {network.mean_error:.1%} mean, "
-              f"{network.worst_error:.0%} worst")
+    source = (f"estimate: network fitted to CACTI, {network.mean_error:.0%} mean error on held-out figures, "
+              f"{network.worst_error:.0%} worst on any")
     if technology is None:
         source += f"; {USUAL_TECHNOLOGY_NM:g} nm assumed"
     if not network.covers(memory):

@@ -23,9 +23,9 @@ OUTPUTS = ("read_pj", "write_pj", "leak_pj")
 class SramNetwork:
     """Logarithms in, logarithms out, both normalised; tanh between the layers.
 
-    `shift` and `scale` are (inputs, outputs) each; `layers` are (weights [out, in], bias [out]). `mean_error` and
-    `worst_error` are relative, of reads and writes, on figures that the fit has not seen. `least` and `most` are the
-    smallest and largest inputs that it has seen, [4].
+    `shift` and `scale` are (inputs, outputs) each; `layers` are (weights [out, in], bias [out]). `mean_error` is
+    relative, of reads or writes, on figures that the fit has not seen, `worst_error` that on any figure. `least` and
+    `most` are the smallest and largest inputs that the fit has seen, [4].
     """
 
     shift: tuple[np.ndarray, np.ndarray]
@@ -60,12 +60,12 @@ def from_dict(content: dict[str, Any]) -> SramNetwork:
     def pair(key: str) -> tuple[np.ndarray, np.ndarray]:
         return np.array(content[key]["inputs"]), np.array(content[key]["outputs"])
 
-    error = content["held_out_error"]
+    held_out, fit = ([content[key][what] for what in ("read_pj", "write_pj")] for key in ("held_out_error", "fit_error"))
     return SramNetwork(
         shift=pair("shift"), scale=pair("scale"),
         layers=tuple((np.array(layer["weights"]), np.array(layer["bias"])) for layer in content["layers"]),
-        mean_error=max(error[what]["mean"] for what in ("read_pj", "write_pj")),
-        worst_error=max(error[what]["worst"] for what in ("read_pj", "write_pj")),
+        mean_error=max(error["mean"] for error in held_out),
+        worst_error=max(error["worst"] for error in (*held_out, *fit)),
         least=np.array(content["least"]), most=np.array(content["most"]))
 
 

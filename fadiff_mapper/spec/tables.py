@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from fadiff_mapper.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
-
 BUILT_IN = "Timeloop's built-in values"
 """The source of an energy that no table gives."""
 
