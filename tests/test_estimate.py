@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.bundled import find, root
+from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.energy import CHOICES, find_tables
 from fadiff_mapper.energy.estimate import estimated
 from fadiff_mapper.energy.figures import between, dram_bit_energies, figures
@@ -72,7 +73,7 @@ def test_a_short_training_comes_near_the_shipped_network(tmp_path: Path) -> None
     train = pytest.importorskip("validation.train_sram_network")
     torch.set_num_threads(1)
     table = figures("sram")
-    short, longer, again = (train.trained(table, 0, steps) for steps in (5, 60, 5))
+    short, longer, again = (train.trained(table, 0, steps) for steps in (3, 30, 3))
     errors = [train.errors(one, table)["read_pj"]["mean"] for one in (short, longer)]
     assert errors[1] < errors[0] and errors[1] < 0.2
     assert again["layers"] == short["layers"]
@@ -185,6 +186,10 @@ def test_load_gives_timeloops_own_values_unless_told_otherwise() -> None:
     spec = load(document({"depth": 64, "width": 16}))
     assert set(energy_sources(spec.arch, spec.tables).values()) == {BUILT_IN}
     assert spec.tables == Tables()
+
+
+def test_the_command_line_offers_the_same_sources() -> None:
+    assert tuple(CHOICES) == ENERGIES
 
 
 def test_an_unknown_source_is_refused_with_the_nearest_one() -> None:

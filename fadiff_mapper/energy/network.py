@@ -60,7 +60,8 @@ def from_dict(content: dict[str, Any]) -> SramNetwork:
     def pair(key: str) -> tuple[np.ndarray, np.ndarray]:
         return np.array(content[key]["inputs"]), np.array(content[key]["outputs"])
 
-    held_out, fit = ([content[key][what] for what in ("read_pj", "write_pj")] for key in ("held_out_error", "fit_error"))
+    held_out, fit = ([content[key][action] for action in ("read_pj", "write_pj")]
+                     for key in ("held_out_error", "fit_error"))
     return SramNetwork(
         shift=pair("shift"), scale=pair("scale"),
         layers=tuple((np.array(layer["weights"]), np.array(layer["bias"])) for layer in content["layers"]),
