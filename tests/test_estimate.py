@@ -68,15 +68,14 @@ def test_the_held_out_figures_are_none_of_those_that_were_fitted() -> None:
     assert not {row[0] for row in fitted} & {row[0] for row in held_out}
 
 
-def test_a_short_training_comes_near_the_shipped_network(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    train = pytest.importorskip("validation.train_sram_network")
-    torch.set_num_threads(1)
+def test_a_short_training_comes_near_the_shipped_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))  # the scripts are not installed
+    from validation import train_sram_network as train
     table = figures("sram")
-    short, longer, again = (train.trained(table, 0, steps) for steps in (3, 30, 3))
-    errors = [train.errors(one, table)["read_pj"]["mean"] for one in (short, longer)]
-    assert errors[1] < errors[0] and errors[1] < 0.2
-    assert again["layers"] == short["layers"]
+    one_step, short = (train.trained(table, 0, steps) for steps in (1, 25))
+    errors = [train.errors(one, table)["read_pj"]["mean"] for one in (one_step, short)]
+    assert errors[1] < errors[0] and errors[1] < 0.25
+    assert train.trained(table, 0, 1)["layers"] == one_step["layers"]
 
 
 @given(st.floats(2 ** 10, 2 ** 25), st.sampled_from([16, 64, 256]), st.sampled_from([22, 32, 45, 65, 90]))
