@@ -20,6 +20,7 @@ from fadiff_mapper.objective import check_metrics
 from fadiff_mapper.reuse import constrained_reuse, reuse_of, with_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
+from fadiff_mapper.spec.tables import energy_sources
 from fadiff_mapper.stats import Stats, stats_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     found = evaluate_nest(layer, pack([mapping], spec.problem), details=True)
     if not found.legal[0]:
         raise rejection(violations(found.checks, 0))
-    return stats_of(layer, found, 0, spec.tables.source)
+    return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
 
 
 @dataclass(frozen=True)

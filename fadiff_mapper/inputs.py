@@ -7,7 +7,8 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fadiff_mapper import bundled
+from fadiff_mapper.energy import find_tables
+from fadiff_mapper.energy.sources import check_choice
 from fadiff_mapper.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints
@@ -58,16 +59,17 @@ class Spec:
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 
 
-def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Spec:
+def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled") -> Spec:
     """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
 
-    `jinja_data` are the variables of the files' templates.
-
-    The architecture's energies come from the ERT in the input; else, for a bundled design, from the tables that
-    come with it; else they are Timeloop's built-in values (`Spec.tables.source` says which). Raises SpecError.
+    `jinja_data` are the variables of the files' templates. `energy` says where energies come from that no ERT in
+    the input gives (`energy.CHOICES`, as `--energy` of the command line). Unlike there, the default runs no program
+    and gives Timeloop's own numbers: the tables of a bundled design, else Timeloop's built-in values. Raises SpecError
+    for bad input, FadiffError where Accelergy is asked and fails.
     """
+    check_choice(energy)
     files = tuple(str(source) for source in sources if not isinstance(source, AnyMapping))
-    return read_spec(read_document(*sources, jinja_data=jinja_data), files)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), files, energy)
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
@@ -84,8 +86,8 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files([str(source) for source in sources], jinja_data=jinja_data)
 
 
-def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
-    """Interpret a merged document."""
+def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled") -> Spec:
+    """Interpret a merged document; `energy` as in `load`."""
     if is_v04(document):
         document = to_native(document)
     _check_keys(document)
@@ -98,8 +100,6 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
     problem, literal_problem = read_problem(document["problem"], document.at("problem"))
     tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
                          "ERT in the input")
-    if not tables.ert:
-        tables = bundled.tables_for(arch) or tables
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem)
     options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
@@ -107,11 +107,13 @@ def read_spec(document: Map, files: tuple[str, ...] = ()) -> Spec:
                if document.get("mapping") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
+    energies = find_tables(arch, tables, energy, compound=bool(document.get("compound_components")))
     notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
     notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"
-              for what in missing_actions(arch, tables)]
-    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, tuple(notes))
+              for what in missing_actions(arch, energies.tables)]
+    notes += energies.notes
+    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes))
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
@@ -132,7 +134,7 @@ def refuse_missing_energies(spec: Spec) -> None:
         place = listed(spec.files) if spec.files else "input"
         raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
                         "update (or random_read, ...) for every memory and compute for the arithmetic, or "
-                        "--built-in-energies")
+                        "--energy built-in or estimate for what is missing")
 
 
 def _check_keys(document: Map) -> None:

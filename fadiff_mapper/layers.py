@@ -50,21 +50,23 @@ def _expanded(name: str) -> Iterator[Path]:
         yield path
 
 
-def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None) -> dict[str, Spec]:
+def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
+                energy: str = "bundled") -> dict[str, Spec]:
     """One spec for every problem among the files, each with all files that are no problem, by a name of its own.
 
     A file is a problem where its problem section has an instance; with one such file, all files make one spec. The
-    name is that of the file, after that of its folder where several have the same. Raises SpecError.
+    name is that of the file, after that of its folder where several have the same. `energy` as in `inputs.load`.
+    Raises SpecError.
     """
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
     problems = [file for file, tree in trees.items() if _is_problem(tree)]
     if len(problems) < 2:
         only = problems[0] if problems else None
-        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)))}
+        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy)}
     specs = {}
     for name, problem in zip(_names(problems), problems, strict=True):
         used = [file for file in files if file == problem or file not in problems]
-        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)))
+        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy)
     return specs
 
 

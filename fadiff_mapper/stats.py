@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fadiff_mapper.exact import Evaluation, Layer
@@ -23,7 +23,8 @@ class Stats:
     arithmetic: dict[str, Any]
     levels: list[dict[str, Any]]
     networks: list[dict[str, Any]]
-    energy_source: str = ""
+    energy_source: dict[str, str] = field(default_factory=dict)
+    """Where the energies of every component come from, by its name."""
 
     @property
     def edp(self) -> float:
@@ -34,14 +35,14 @@ class Stats:
         """All numbers under Timeloop's names.
 
         cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
-        (pJ * cycles), arithmetic, levels[...]["dataspaces"][...] with partition_size, utilized_capacity, reads,
-        fills, updates and so on, networks[...]["dataspaces"][...] with ingresses as [multicast, scatter, words],
-        printed (the summary, rounded as Timeloop prints it).
+        (pJ * cycles), energy_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
+        partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
+        ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
         """
         return {
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
             "energy_pj": self.energy_pj, "network_energy_pj": self.network_energy_pj, "edp": self.edp,
-            "energy_source": self.energy_source,
+            "energy_source": dict(self.energy_source),
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
             "printed": self.printed(),
@@ -69,7 +70,7 @@ def network_energy(network: dict[str, Any]) -> float:
     return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))
 
 
-def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: str = "") -> Stats:
+def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: dict[str, str] | None = None) -> Stats:
     """The statistics of one legal row of an evaluation made with details."""
     assert found.network is not None
     cycles, computes = int(found.cycles[row]), layer.problem.computes
@@ -84,7 +85,7 @@ def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: str = "")
         levels=[_level(layer, found, level, row) for level in range(len(layer.arch.levels))],
         networks=sorted((_network(layer, found, level, row) for level in range(len(layer.arch.levels))),
                         key=lambda network: str(network["name"])),
-        energy_source=energy_source)
+        energy_source=energy_source or {})
 
 
 def _level(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, Any]:

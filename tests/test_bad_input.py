@@ -193,7 +193,8 @@ def test_an_unwritable_output_folder_is_found_before_the_search(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     out = tmp_path / "file" / "out"
-    assert main(["map", "bundled:arch/gemmini_small", "bundled:problems/conv", "-o", str(out)]) == 2
+    assert main(["map", "bundled:arch/gemmini_small", "bundled:problems/conv", "--energy", "bundled",
+                 "-o", str(out)]) == 2
     assert "file" in capsys.readouterr().err
 
 
@@ -201,7 +202,7 @@ def test_an_unwritable_output_folder_is_found_before_the_search(
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     code = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
             "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); from fadiff_mapper.cli import main; "
-            "sys.exit(main(['map', 'bundled:arch/gemmini_small', 'bundled:problems/conv', "
+            "sys.exit(main(['map', 'bundled:arch/gemmini_small', 'bundled:problems/conv', '--energy', 'bundled', "
             f"'-o', {str(tmp_path / 'out')!r}, '--steps', '2', '--restarts', '4', '--quiet']))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr

@@ -195,7 +195,8 @@ def test_the_example_mapping_obeys_its_design_and_costs_what_timeloop_says_in_it
 
 def test_the_sources_name_every_file_and_only_files_that_are_there() -> None:
     text = (SPECS / "SOURCES.md").read_text()
-    patterns = {word for word in re.findall(r"`([^`\s]+)`", text) if word.endswith((".yaml", ".py", ".md"))}
+    endings = (".yaml", ".py", ".md", ".csv", ".json")
+    patterns = {word for word in re.findall(r"`([^`\s]+)`", text) if word.endswith(endings)}
     files = [path.relative_to(SPECS).as_posix() for path in SPECS.rglob("*")
              if path.is_file() and "__pycache__" not in path.parts]
     assert [name for name in files if not any(fnmatch(name, pattern) for pattern in patterns)] == []

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+BUNDLED_TABLES = ("--energy", "bundled")
+"""The same numbers whether Accelergy is installed or not."""
 DESIGNS = ("eyeriss_like", "gemmini_large", "gemmini_small", "output_stationary", "simba_like", "weight_stationary")
 LAYER = "bundled:layers/resnet18/conv3x3_64_64_56_s1"
 
@@ -21,7 +23,7 @@ def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_check_prints_what_was_understood(design: str) -> None:
-    done = run("check", f"bundled:arch/{design}", LAYER)
+    done = run("check", f"bundled:arch/{design}", LAYER, *BUNDLED_TABLES)
     assert done.returncode == 0, done.stderr
     for expected in ("115605504 multiply-accumulates", "levels, outermost first", f"energies: bundled with {design}",
                      "constraints in force", "map space:", "DRAM"):
@@ -30,7 +32,8 @@ def test_check_prints_what_was_understood(design: str) -> None:
 
 def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", out, "--steps", 20, "--restarts", 16, "--seed", 3)
+    done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", out, "--steps", 20, "--restarts", 16, "--seed", 3,
+               *BUNDLED_TABLES)
     assert done.returncode == 0, done.stderr
     names = {path.name for path in out.iterdir() if not path.name.startswith(".")}
     assert {"timeloop-mapper.map.yaml", "timeloop-mapper.map.txt", "timeloop-mapper.stats.txt", "fadiff.input.yaml",
@@ -46,7 +49,8 @@ def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path)
 
 
 def test_the_merged_input_is_literal_yaml_without_constraints(tmp_path: Path) -> None:
-    assert run("map", "bundled:arch/eyeriss_like", LAYER, "-o", tmp_path, "--steps", 5, "--restarts", 8).returncode == 0
+    assert run("map", "bundled:arch/eyeriss_like", LAYER, "-o", tmp_path, "--steps", 5, "--restarts", 8,
+               *BUNDLED_TABLES).returncode == 0
     text = (tmp_path / "fadiff.input.yaml").read_text()
     document = yaml.safe_load(text)
     assert {"architecture", "problem", "mapping", "ERT"} <= set(document)
@@ -57,7 +61,7 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     texts = []
     for name in ("first", "second"):
         assert run("map", "bundled:arch/gemmini_large", LAYER, "-o", tmp_path / name, "--steps", 10, "--restarts", 8,
-                   "--seed", 7).returncode == 0
+                   "--seed", 7, *BUNDLED_TABLES).returncode == 0
         result = json.loads((tmp_path / name / "fadiff.result.json").read_text())
         result.pop("timing")
         texts.append((json.dumps(result), (tmp_path / name / "timeloop-mapper.map.yaml").read_text()))
@@ -65,7 +69,7 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
 
 
 def test_evaluate_a_bundled_mapping() -> None:
-    done = run("evaluate", "bundled:arch/gemmini_large", LAYER, "bundled:mappings/gemmini_large")
+    done = run("evaluate", "bundled:arch/gemmini_large", LAYER, "bundled:mappings/gemmini_large", *BUNDLED_TABLES)
     assert done.returncode == 0, done.stderr
     assert "cycles" in done.stdout and "Scratchpad" in done.stdout
 

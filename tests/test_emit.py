@@ -21,7 +21,7 @@ from fadiff_mapper.api import Result, evaluate_mapping
 from fadiff_mapper.errors import InvalidMapping
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.spec.tables import Tables, energy_sources
 from fadiff_mapper.stats import Stats
 
 RECORDED = Path(__file__).parent / "recorded" / "emit"
@@ -191,7 +191,8 @@ def test_the_merged_input_reads_back_as_the_same_run(name: str) -> None:
     again = load(yaml.safe_load(emit.merged_input(spec, mapping)))
     assert (again.arch, again.problem, again.mapping) == (spec.arch, spec.problem, mapping)
     assert (again.tables.ert, again.tables.art) == (spec.tables.ert, spec.tables.art)
-    assert evaluate_mapping(again, mapping) == replace(stats, energy_source=again.tables.source)
+    assert evaluate_mapping(again, mapping) == replace(
+        stats, energy_source=energy_sources(again.arch, again.tables))
     assert emit.merged_input(again, mapping) == emit.merged_input(spec, mapping)
 
 
@@ -252,7 +253,8 @@ def test_the_result_holds_mapping_statistics_and_where_they_come_from() -> None:
     assert found["mapping"] == yaml.safe_load(emit.map_yaml(spec, mapping))["mapping"]
     assert found["stats"] == json.loads(json.dumps(stats.to_dict()))
     assert found["history"] == [{"evaluations": 10, "value": 2.5, "stage": "descent"}]
-    assert (found["status"], found["seed"], found["energy_source"]) == ("converged", 7, "ERT in the input")
+    assert (found["status"], found["seed"], found["energy_source"]) == ("converged", 7, stats.energy_source)
+    assert set(found["energy_source"].values()) == {"ERT in the input", "vector_access_energy in the architecture"}
     assert {"fadiff_mapper", "python", "numpy"} <= set(found["versions"])
 
 

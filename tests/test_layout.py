@@ -14,12 +14,12 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "errors", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
+    "errors", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
     "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
-    "spec.native", "spec.v04", "bundled", "inputs", "layers", "mapspace",
+    "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact", "stats",
     "choices", "family", "relax", "sample", "smooth", "penalty", "objective", "search",
-    "emit", "rundir", "interrupt", "timeloop", "api", "dropin", "doctor", "report", "cli", "__main__",
+    "emit", "interrupt", "timeloop", "api", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from fadiff_mapper.inputs import Spec
 
+ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
+"""As `energy.CHOICES`, which are not imported here so that `--help` stays instant."""
+
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
 
@@ -18,8 +21,13 @@ def inputs() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="+", metavar="FILES")
     parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
-    parser.add_argument("--built-in-energies", action="store_true",
-                        help="where the ERT lacks an action, take Timeloop's built-in value as Timeloop does")
+    parser.add_argument("--energy", choices=ENERGIES, default="auto", metavar="SOURCE",
+                        help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
+                             "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
+                             "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
+                             "ERT lacks")
+    parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
+                        help="the same as --energy built-in")
     return parser
 
 
@@ -56,19 +64,20 @@ def load_input(options: argparse.Namespace) -> Spec:
     """The input that `inputs` describes, as one spec. Raises SpecError."""
     from fadiff_mapper.inputs import load
     from fadiff_mapper.layers import files_of
-    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables)))
+    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
     """One spec for every problem in the input, by name. Raises SpecError."""
     from fadiff_mapper.layers import files_of, load_layers
-    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables))
+    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy)
     return {name: priced(options, spec) for name, spec in specs.items()}
 
 
 def priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, once its energies are what the options accept. Raises SpecError."""
+    from fadiff_mapper.energy.sources import COMPLETES
     from fadiff_mapper.inputs import refuse_missing_energies
-    if not options.built_in_energies:
+    if options.energy not in COMPLETES:
         refuse_missing_energies(spec)
     return spec

@@ -50,7 +50,8 @@ def installed(environment: Mapping[str, str]) -> str | None:
 
 def is_asked(spec: Spec) -> bool:
     """Whether Timeloop would ask Accelergy: the input has no ERT, and the architecture is not in the list format."""
-    return (not spec.tables.ert or not spec.tables.source.startswith("ERT")) and any(
+    given = any(table.source.startswith("ERT") for table in spec.tables.ert)
+    return not given and any(
         "subtree" in tree or "local" in tree for tree in spec.arch.native.values())
 
 

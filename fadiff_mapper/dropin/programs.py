@@ -12,8 +12,10 @@ from fadiff_mapper.api import evaluate, map_layer
 from fadiff_mapper.dropin import accelergy
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
 from fadiff_mapper.dropin.summary import summary_line
+from fadiff_mapper.errors import listed
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
+from fadiff_mapper.spec.tables import energy_sources
 from fadiff_mapper.stats import Stats
 
 SWITCHES = "TIMELOOP_"
@@ -103,7 +105,8 @@ def _with_energies(spec: Spec, program: str, environment: Mapping[str, str], say
         return spec, {}
     command = accelergy.installed(environment)
     if command is None:
-        say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {spec.tables.source}")
+        sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
+        say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
         return spec, {}
     say(f"execute: {command}")
     found = accelergy.priced(spec, command, program, environment)

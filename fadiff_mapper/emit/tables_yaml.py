@@ -7,11 +7,8 @@ from typing import Any
 from fadiff_mapper.emit.areas import areas
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
-from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy
+from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy, full_name
 from fadiff_mapper.yamlio import dump
-
-BUILT_IN_ROOT = "system"
-"""Where tables need a parent for their components and the architecture names none."""
 
 
 def ert_yaml(spec: Spec) -> str:
@@ -27,8 +24,8 @@ def art_yaml(spec: Spec) -> str:
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
     """The tables as given, or the built-in values of all components."""
     rows = ([(table.component, table.actions) for table in tables.ert]
-            or [*((_full_name(arch, level.name), _built_in(level)) for level in reversed(arch.levels)),
-                (_full_name(arch, arch.arithmetic.name), {"compute": compute_energy(arch.arithmetic, tables)[0]})])
+            or [*((full_name(arch, level.name), _built_in(level)) for level in reversed(arch.levels)),
+                (full_name(arch, arch.arithmetic.name), {"compute": compute_energy(arch.arithmetic, tables)[0]})])
     return {"version": tables.version, "tables": [
         {"name": name, "actions": [{"name": action, "energy": energy} for action, energy in actions.items()]}
         for name, actions in rows]}
@@ -36,14 +33,10 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
     """The areas as given, or those of all components."""
-    rows = tables.art or {_full_name(arch, name): area for name, area in areas(arch, tables).items()}
+    rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
     return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
 
 
 def _built_in(level: StorageLevel) -> dict[str, float]:
     energy = built_in_storage_energy(level)
     return {"read": energy, "write": energy, "update": energy, "leak": 0.0}
-
-
-def _full_name(arch: Architecture, name: str) -> str:
-    return f"{arch.name or BUILT_IN_ROOT}.{name}"

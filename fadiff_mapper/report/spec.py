@@ -7,8 +7,9 @@ from rich.table import Table
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
 from fadiff_mapper.report.console import console, table
+from fadiff_mapper.report.sources import print_energy_sources
 from fadiff_mapper.spec.constraints import LoopConstraint
-from fadiff_mapper.spec.tables import compute_energy, storage_energy
+from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_energy
 
 
 def print_spec(spec: Spec) -> int:
@@ -23,7 +24,7 @@ def print_spec(spec: Spec) -> int:
         written = ", written" if ds.read_write else ""
         out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}", markup=False)
     out.print(_levels(spec))
-    out.print(f"energies: {spec.tables.source}", markup=False)
+    print_energy_sources(energy_sources(spec.arch, spec.tables))
     out.print(_constraints(spec, space))
     found = size(space)
     out.print(f"map space: {found.total:.4g} = {found.factorizations} factorizations * {found.permutations} orders "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fadiff_mapper.report.console import console, table
+from fadiff_mapper.report.sources import print_energy_sources
 from fadiff_mapper.stats import Stats
 
 
@@ -11,7 +12,7 @@ def print_stats(stats: Stats) -> None:
     out = console()
     out.print(f"cycles {stats.cycles}   energy {stats.energy_pj / 1e6:.6g} uJ   EDP {stats.edp:.6g} pJ*cycles   "
                   f"utilization {stats.utilization:.2%}   computes {stats.computes}")
-    out.print(f"energies: {stats.energy_source}", markup=False)
+    print_energy_sources(stats.energy_source)
     rows = table("accesses per instance, outermost level first", "level", "data space", "instances", "tile",
                    "reads", "fills", "updates", "energy pJ", "cycles", text=2)
     for level in reversed(stats.levels):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fadiff_mapper.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+
+BUILT_IN = "Timeloop's built-in values"
+"""The source of an energy that no table gives."""
 
 
 @dataclass(frozen=True)
@@ -15,16 +19,17 @@ class EnergyTable:
     component: str
     """Full name as in the file, such as "system.PE[0..15].spad"."""
     actions: dict[str, float] = field(default_factory=dict)
+    source: str = field(default="", compare=False)
+    """Where the energies come from, such as "ERT in the input"."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The ERT and ART in force, and where they come from ("input", "bundled: ...", "built-in")."""
+    """The ERT and ART in force."""
 
     ert: tuple[EnergyTable, ...] = ()
     art: dict[str, float] = field(default_factory=dict)
     """Area in um^2 per component name, as in the file."""
-    source: str = "Timeloop's built-in values"
     version: str = "0.4"
 
 
@@ -46,12 +51,20 @@ UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
 """The names under which Timeloop looks an action up; the first one found counts."""
 
+UNNAMED_ROOT = "system"
+"""Where tables need a parent for their components and the architecture names none."""
+
 RANGE = re.compile(r"\[[^\]]*\]")
 
 
 def component_name(full_name: str) -> str:
     """The last part of "chip.tile[0..3].L2[1..4]", without its range."""
     return RANGE.sub("", full_name).rsplit(".", 1)[-1]
+
+
+def full_name(arch: Architecture, name: str) -> str:
+    """The name of a component in a table that is written for this architecture."""
+    return f"{arch.name or UNNAMED_ROOT}.{name}"
 
 
 def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
@@ -84,6 +97,35 @@ def built_in_storage_energy(level: StorageLevel) -> float:
         return 0.0
     height = -(-level.size // level.block_size)
     return (1 + 5 / 99.5 * (bits * height / 8192 - 0.5)) * bits / 16 / level.cluster_size
+
+
+def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
+    """Where the energies of every component come from, by its name, outermost first.
+
+    Levels that stand only for a fan-out have none.
+    """
+    found = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
+    return found | {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+
+
+def _storage_source(level: StorageLevel, tables: Tables) -> str:
+    if level.vector_access_energy is not None:
+        return "vector_access_energy in the architecture"
+    missing = sorted(storage_energy(level, tables).built_in)
+    if len(missing) == 3:
+        return BUILT_IN
+    return _table_source(level.name, tables) + (f"; {listed(missing)}: {BUILT_IN}" if missing else "")
+
+
+def _compute_source(arithmetic: Arithmetic, tables: Tables) -> str:
+    if _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS) is not None:
+        return _table_source(arithmetic.name, tables)
+    return BUILT_IN if arithmetic.energy is None else "energy in the architecture"
+
+
+def _table_source(name: str, tables: Tables) -> str:
+    rows = [table.source for table in tables.ert if component_name(table.component) == name]
+    return "; ".join(dict.fromkeys(rows))
 
 
 def _actions(name: str, tables: Tables) -> dict[str, float]:

@@ -12,7 +12,7 @@ MOST_ENERGY = 1e15
 
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:
-    """The tables of one input; a missing one (None) is empty.
+    """The tables of one input; a missing one (None) is empty. `source` says where the energies come from.
 
     An action that is listed several times counts with its largest energy, as in Timeloop. Raises SpecError
     for a table without name or actions and for an energy that is no number.
@@ -24,7 +24,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         version = ert_reader.take("version", text, "0.4")
         rows = ert_reader.take("tables", sequence)
         ert_reader.finish(" in the ERT")
-        energy_tables = [_energy_table(row, rows.at(i)) for i, row in enumerate(rows)]
+        energy_tables = [_energy_table(row, rows.at(i), source) for i, row in enumerate(rows)]
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     areas = {}
@@ -36,10 +36,10 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         for i, row in enumerate(rows):
             reader = Reader(mapping(row, rows.at(i)))
             areas[reader.take("name", text)] = reader.take("area", number(0))
-    return Tables(tuple(energy_tables), areas, source if ert is not None else Tables().source, version)
+    return Tables(tuple(energy_tables), areas, version)
 
 
-def _energy_table(node: Any, where: Where) -> EnergyTable:
+def _energy_table(node: Any, where: Where, source: str) -> EnergyTable:
     reader = Reader(mapping(node, where))
     name = reader.take("name", text)
     rows = reader.take("actions", sequence)
@@ -54,4 +54,4 @@ def _energy_table(node: Any, where: Where) -> EnergyTable:
         action.take("arguments", anything, None)
         action.finish(f' of an action of the ERT table "{name}"')
         actions[key] = max(energy, actions.get(key, energy))
-    return EnergyTable(name, actions)
+    return EnergyTable(name, actions, source)

@@ -1,0 +1,48 @@
+"""Tables kept between runs, in the user's cache folder, under the hash of all that they depend on.
+
+The cache only saves time: where it cannot be read or written, everything works without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from fadiff_mapper import rundir
+from fadiff_mapper.errors import FadiffError
+
+
+def key_of(*parts: str) -> str:
+    """One name for the texts that a result depends on."""
+    lengths = (f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256("".join(lengths).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def folder() -> Path | None:
+    """Where tables are kept: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "fadiff_mapper" / "energies"
+
+
+def read(key: str) -> str | None:
+    """The text that was kept under this key, or None."""
+    base = folder()
+    if base is None:
+        return None
+    with suppress(OSError, UnicodeDecodeError):
+        return (base / f"{key}.yaml").read_text(encoding="utf-8")
+    return None
+
+
+def write(key: str, text: str) -> None:
+    """Keep a text; another process sees it whole or not at all."""
+    base = folder()
+    if base is not None:
+        with suppress(FadiffError):
+            rundir.write_files(base, {f"{key}.yaml": text})

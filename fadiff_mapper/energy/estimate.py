@@ -1,0 +1,135 @@
+"""Energies where nobody gives any: from figures that were recorded from Accelergy.
+
+SRAM: a network fitted to figures of CACTI. Register files and arithmetic: interpolated figures of Aladdin. DRAM: the
+energy per bit of its type. Every estimate says what it rests on and what it had to assume.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.energy.figures import between, dram_bit_energies, figures
+from fadiff_mapper.energy.network import SramNetwork, sram_network
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.spec.native.written import Written, written_components
+from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
+
+USUAL_DRAM = "LPDDR4"
+USUAL_TECHNOLOGY_NM = 45.0
+USUAL_CYCLE_SECONDS = 1e-9
+"""What is assumed where the architecture does not say; the first and the last are Accelergy's and Timeloop's too."""
+
+ALADDIN_NM = 45.0
+"""The technology of Aladdin's figures (40 nm counts as the same there)."""
+TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
+
+
+def estimated(arch: Architecture, given: Tables) -> Tables:
+    """The tables with a row for every component that they do not price completely.
+
+    Levels that stand only for a fan-out, and components whose energy the architecture states, need none.
+    """
+    written = written_components(arch)
+    network = sram_network()
+    rows = [_storage_row(full_name(arch, level.name), level, written[level.name], network)
+            for level in reversed(arch.levels) if not level.is_dummy and storage_energy(level, given).built_in]
+    if compute_energy(arch.arithmetic, given)[1]:
+        mac = arch.arithmetic
+        rows.append(_arithmetic_row(full_name(arch, mac.name), mac, written[mac.name]))
+    return replace(given, ert=(*given.ert, *rows))
+
+
+def _storage_row(name: str, level: StorageLevel, written: Written, network: SramNetwork) -> EnergyTable:
+    if level.is_dram:
+        read, write, leak, source = _dram(level, written.attributes)
+    elif not level.size:
+        read, write, leak, source = 0.0, 0.0, 0.0, "none: a level without capacity"
+    elif "regfile" in level.kind:
+        read, write, leak, source = _register_file(level, written.attributes)
+    else:
+        read, write, leak, source = _sram(level, written.attributes, network)
+    scale = _number(written.component, "energy_scale", 1.0)
+    actions = {"read": read, "write": write, "update": write,
+               "leak": leak * _number(written.attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS) / 1e-9}
+    return EnergyTable(name, {action: energy * scale for action, energy in actions.items()}, source)
+
+
+Estimate = tuple[float, float, float, str]
+"""pJ per read, per write, of leakage in 1 ns, and what the estimate rests on."""
+
+
+def _dram(level: StorageLevel, attributes: Mapping[str, Any]) -> Estimate:
+    kind = str(attributes.get("type", ""))
+    per_bit = dram_bit_energies()
+    known = kind if kind in per_bit else USUAL_DRAM
+    energy = per_bit[known] * _width(level)
+    assumed = "" if kind == known else ", assumed"
+    return energy, energy, 0.0, f"estimate: {per_bit[known]:g} pJ per bit ({known}{assumed})"
+
+
+def _register_file(level: StorageLevel, attributes: Mapping[str, Any]) -> Estimate:
+    table, depth = figures("regfile"), _depth(level)
+    energy, leak = between(table, "depth", depth, "access_pj"), between(table, "depth", depth, "leak_pj")
+    return energy, energy, leak, _aladdin("register files", attributes)
+
+
+def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramNetwork) -> Estimate:
+    technology = _technology(attributes)
+    banks = 2 ** math.ceil(math.log2(max(1.0, _number(attributes, "n_banks", 1.0))))
+    memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks])
+    read, write, leak = network.energies(memory)
+    source = (f"estimate: network fitted to CACTI, {network.mean_error:.0%} mean error on held-out figures, "
+              f"{network.worst_error:.0%} worst on any")
+    if technology is None:
+        source += f"; {USUAL_TECHNOLOGY_NM:g} nm assumed"
+    if not network.covers(memory):
+        source += "; outside the range of these figures"
+    return float(read), float(write), float(leak), source
+
+
+def _arithmetic_row(name: str, unit: Arithmetic, written: Written) -> EnergyTable:
+    """One multiply-accumulate: floating point where the class or an exponent says so, else integer."""
+    attributes = written.attributes
+    exponent, mantissa = (_number(attributes, key, 0.0) for key in ("exponent", "mantissa"))
+    if "fpmac" in unit.kind or exponent:
+        kind, bits = "fpmac", exponent + mantissa or float(unit.word_bits)
+    else:
+        kind, bits = "intmac", _number(attributes, "width", float(unit.word_bits))
+    energy = between(figures(kind), "width_bits", bits, "compute_pj") * _number(written.component, "energy_scale", 1.0)
+    return EnergyTable(name, {"compute": energy}, _aladdin(f"{kind} of {bits:g} bits", attributes))
+
+
+def _aladdin(what: str, attributes: Mapping[str, Any]) -> str:
+    technology = _technology(attributes)
+    other = technology not in (None, 40.0, ALADDIN_NM)
+    return (f"estimate: figures of Aladdin for {what}, {ALADDIN_NM:g} nm"
+            + (f"; not scaled to {technology:g} nm" if other else ""))
+
+
+def _width(level: StorageLevel) -> int:
+    """Bits of one access of the memory that a cluster of instances shares."""
+    return level.word_bits * level.block_size * level.cluster_size
+
+
+def _depth(level: StorageLevel) -> int:
+    assert level.size
+    return -(-level.size // level.block_size)
+
+
+def _technology(attributes: Mapping[str, Any]) -> float | None:
+    """In nm, from `45nm`, `"45"` or 45; None where it says nothing."""
+    found = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
+    return float(found[1]) if found and float(found[1]) > 0 else None
+
+
+def _number(attributes: Mapping[str, Any], key: str, default: float) -> float:
+    """A positive attribute, or the default where it is none."""
+    value = attributes.get(key)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return float(value) if usable and value is not None else default

@@ -1,0 +1,114 @@
+"""Fits the network that estimates the energies of SRAMs to the recorded figures of CACTI.
+
+    python -m validation.train_sram_network [--seed 0] [--iterations 400] [--out FILE]
+
+The figures on the grid are fitted; those off the grid (other capacities, widths and technologies) are held out, and
+the errors on them are written into the file beside the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fadiff_mapper import bundled
+from fadiff_mapper.energy.figures import Figures, figures
+from fadiff_mapper.energy.network import INPUTS, OUTPUTS, from_dict, relative_errors
+
+HIDDEN = 16
+"""Units in each of the two hidden layers."""
+WEIGHT_DECAY = 1e-4
+UNKNOWN = {name: {"mean": math.nan, "worst": math.nan} for name in OUTPUTS}
+DIGITS = 8
+"""Significant digits of a weight in the file."""
+
+
+def memories(table: Figures) -> np.ndarray:
+    """The network's inputs [n, 4] for a recorded table."""
+    columns = table | {"capacity_bits": table["depth"] * table["width_bits"]}
+    return np.stack([columns[name] for name in INPUTS], axis=-1)
+
+
+def energies(table: Figures) -> np.ndarray:
+    """The recorded energies [n, 3] of a table."""
+    return np.stack([table[name] for name in OUTPUTS], axis=-1)
+
+
+def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
+    """A network fitted to a table, as in its file: L-BFGS on squared errors of logarithms.
+
+    Its errors are not known yet and stand as NaN.
+    """
+    inputs, outputs = np.log2(memories(table)), np.log2(energies(table))
+    shift = inputs.mean(axis=0), outputs.mean(axis=0)
+    scale = inputs.std(axis=0), outputs.std(axis=0)
+    x, y = (torch.tensor((values - shift[i]) / scale[i]) for i, values in enumerate((inputs, outputs)))
+    torch.manual_seed(seed)
+    sizes = (len(INPUTS), HIDDEN, HIDDEN, len(OUTPUTS))
+    layers = [torch.nn.Linear(a, b, dtype=torch.float64) for a, b in pairwise(sizes)]
+    network = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1], torch.nn.Tanh(), layers[2])
+    descent = torch.optim.LBFGS(network.parameters(), max_iter=iterations, history_size=50,
+                                line_search_fn="strong_wolfe", tolerance_grad=1e-10, tolerance_change=1e-14)
+
+    def loss() -> torch.Tensor:
+        descent.zero_grad()
+        decay = sum((weight ** 2).sum() for weight in network.parameters())
+        found: torch.Tensor = ((network(x) - y) ** 2).mean() + WEIGHT_DECAY * decay
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    descent.step(loss)
+    return {
+        "least": memories(table).min(axis=0).tolist(), "most": memories(table).max(axis=0).tolist(),
+        "fit_error": UNKNOWN, "held_out_error": UNKNOWN,
+        "shift": {"inputs": _short(shift[0]), "outputs": _short(shift[1])},
+        "scale": {"inputs": _short(scale[0]), "outputs": _short(scale[1])},
+        "layers": [{"weights": _short(layer.weight.detach().numpy()), "bias": _short(layer.bias.detach().numpy())}
+                   for layer in layers]}
+
+
+def errors(content: dict[str, Any], table: Figures) -> dict[str, dict[str, float]]:
+    """Mean and worst relative error of every output on a table."""
+    found = relative_errors(from_dict(content), memories(table), energies(table))
+    return {name: {"mean": round(float(column.mean()), 5), "worst": round(float(column.max()), 5)}
+            for name, column in zip(OUTPUTS, found.T, strict=True)}
+
+
+def network_file(seed: int, iterations: int) -> dict[str, Any]:
+    """Everything that stands in the file."""
+    grid, held_out = figures("sram"), figures("sram_held_out")
+    content = {
+        "about": "fitted by validation/train_sram_network.py to sram.csv; held out: sram_held_out.csv",
+        "inputs": INPUTS, "outputs": OUTPUTS, "seed": seed, "iterations": iterations,
+        "figures": len(memories(grid)), "held_out_figures": len(memories(held_out)),
+        **trained(grid, seed, iterations)}
+    return content | {"fit_error": errors(content, grid), "held_out_error": errors(content, held_out)}
+
+
+def _short(values: np.ndarray) -> Any:
+    return json.loads(json.dumps(values.tolist()), parse_float=lambda text: float(f"{float(text):.{DIGITS}g}"))
+
+
+def main() -> None:
+    """Train, write the file, print the errors."""
+    parser = argparse.ArgumentParser(description="Fits the SRAM network to recorded figures.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--iterations", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=bundled.root() / "figures" / "sram_network.json")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # the same sums in the same order everywhere
+    content = network_file(options.seed, options.iterations)
+    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for kind in ("fit_error", "held_out_error"):
+        print(kind, json.dumps(content[kind]))
+
+
+if __name__ == "__main__":
+    main()
