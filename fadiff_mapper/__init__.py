@@ -16,12 +16,14 @@ from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Result, evaluate, map_layer
+    from fadiff_mapper.frontends.load import load_network
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
+    from fadiff_mapper.workload import Workload
 
-__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "evaluate", "load",
-           "map_layer"]
+__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload", "evaluate",
+           "load", "load_network", "map_layer"]
 
 try:
     __version__ = version("fadiff-mapper")
@@ -29,7 +31,7 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
 _HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "Spec": "inputs", "load": "inputs",
-         "Mapping": "spec.mapping", "Stats": "stats"}
+         "Mapping": "spec.mapping", "Stats": "stats", "load_network": "frontends.load", "Workload": "workload"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,11 +9,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.cli import bundled, check, doctor, evaluate, map
+from fadiff_mapper.cli import bundled, check, doctor, evaluate, import_, map
 from fadiff_mapper.cli.arguments import BUNDLED
 from fadiff_mapper.errors import FadiffError
 
-COMMANDS = (check, evaluate, map, bundled, doctor)
+COMMANDS = (check, evaluate, map, import_, bundled, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

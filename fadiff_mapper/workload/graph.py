@@ -137,7 +137,8 @@ class Workload:
                       sum(entry.times * cycles for entry, (_, cycles) in entries))
 
 
-def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = (), where: Where | None = None) -> Workload:
+def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = (),
+                   where: Where | None = None) -> Workload:
     """A checked network: nodes in topological order, with the shapes that follow from their operands.
 
     Without `outputs` they are the tensors that nobody reads. Raises SpecError, naming the place, for a network without

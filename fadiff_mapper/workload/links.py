@@ -134,7 +134,8 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
 def _ranks(layer: Layer, operand: str, shape: Shape) -> tuple[list[str], Shape]:
     """Each rank of an operand by the dimension that names it, and its extent in the tensor."""
     extents, sliding = layer.extents(operand), sliding_axes(layer, operand)
-    names, target = [], []
+    names: list[str] = []
+    target: list[int] = []
     for index, axis in enumerate(layer.view(operand)):
         names += axis
         target += [shape[index]] if index in sliding else [extents[name] for name in axis]

@@ -13,7 +13,8 @@ NOT_UNDERSTOOD = "not_understood"
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
                   "abs", "reciprocal", "square", "leakyrelu", "prelu", "elu", "celu", "selu", "softplus",
-                  "hardsigmoid", "hardswish", "mish", "batchnorm", "not", "round", "floor", "ceil", "sin", "cos"),
+                  "hardsigmoid", "hardswish", "mish", "batchnorm", "not", "round", "floor", "ceil", "sin", "cos",
+                  "quantize", "dequantize"),
     "join": ("add", "mul", "sub", "div", "pow", "max", "min", "where", "compare", "and", "or"),
     "pool": ("maxpool", "avgpool"),
     "rows": ("softmax", "logsoftmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "cumsum"),
