@@ -1,4 +1,4 @@
-"""ONNX models as networks: the same layers as the bundled lists, every operator accounted for, hostile files refused."""
+"""ONNX models as networks: the same layers as the bundled lists, no operator lost, hostile files refused."""
 
 from __future__ import annotations
 

@@ -100,8 +100,6 @@ def _operator(name: str, common: dict[str, Any], reader: Reader) -> Node:
         details["window"] = _window(reader)
     if kind in ("rows", "reduce", "transpose"):
         details["axes"] = reader.take("axes", _integers, ()) if kind == "rows" else reader.take("axes", _integers)
-    if kind == "reshape" and common["shape"] is None:
-        raise reader.node.where.error(f"{name}: a reshape does not say what to", "out: [...]")
     if op == NOT_UNDERSTOOD:
         details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None)}
     if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:

@@ -29,7 +29,9 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     """
     program = source if isinstance(source, ExportedProgram) else _exported(source, example_inputs, example_kwargs)
     if any(_mutates(node) for node in program.graph.nodes):
-        program = program.run_decompositions({})  # only makes updates in place explicit
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = program.run_decompositions({})  # decomposes nothing, but makes updates in place explicit
     title = name or type(source).__name__
     to = Assembly()
     values = _inputs(program, to, title)

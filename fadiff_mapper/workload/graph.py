@@ -16,7 +16,7 @@ from fadiff_mapper.workload.links import Link, find_links
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.shapes import output_shape
 
-MOST_NODES = 100_000
+MOST_NODES = 50_000
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from fadiff_mapper.workload.layer import REPEAT, Layer, Shape
 from fadiff_mapper.workload.node import Node
@@ -18,6 +19,9 @@ from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
 
 OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""
+
+MOST_READERS = 100
+"""Further readers that a link names."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Link:
     """`producer` and `consumer` are layers; the consumer reads `tensor` (the last node on the way) as `operand`.
 
     `through` are the operators in between, `joins` the tensors that they add on the way; `also_read_by` are further
-    readers of any tensor on the way (it must be stored for them even if this link is fused).
+    readers of any tensor on the way, `MOST_READERS` at most (it must be stored for them even if this link is fused).
     """
 
     producer: str
@@ -71,17 +75,20 @@ def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...
     found = routes(nodes)
     by_name = {node.name: node for node in nodes}
     readers = _readers(nodes, outputs)
-    order = {node.name: index for index, node in enumerate(nodes)}
+    behind: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node.layer and node.name in found:
+            behind.setdefault(found[node.name].producer, []).append(node.name)
     links = []
     for consumer in nodes:
         for tensor, operand in zip(consumer.inputs, consumer.operands, strict=False):
             if consumer.layer and tensor in found:
                 route, maps = _matched(found[tensor], by_name[found[tensor].producer], consumer, operand,
                                        by_name[tensor].shape)
-                between = nodes[order[route.producer]:order[consumer.name]]
+                others = _others(route, consumer.name, behind.get(route.producer, []), readers)
                 links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
                                   tuple(sorted(route.whole)), route.through, route.joins,
-                                  tuple(_others(route, consumer.name, between, readers)), route.obstacle))
+                                  tuple(others), route.obstacle))
     return tuple(links)
 
 
@@ -95,14 +102,16 @@ def _readers(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[st
     return readers
 
 
-def _others(route: Route, consumer: str, between: Sequence[Node], readers: Mapping[str, list[str]]) -> Iterator[str]:
-    """Readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x))."""
+def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> Iterator[str]:
+    """Readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x)). `behind` are the
+    operators behind the same producer, in topological order."""
     path = [route.producer, *route.through]
     inside = {*path, consumer}
-    for node in reversed(between):
-        if not node.layer and readers[node.name] and all(name in inside for name in readers[node.name]):
-            inside.add(node.name)
-    yield from dict.fromkeys(name for tensor in path for name in readers[tensor] if name not in inside)
+    for name in reversed(behind):
+        if readers[name] and all(reader in inside for reader in readers[name]):
+            inside.add(name)
+    others = (name for tensor in path for name in readers[tensor] if name not in inside)
+    yield from dict.fromkeys(islice(others, MOST_READERS))
 
 
 def _matched(route: Route, producer: Node, consumer: Node, operand: str,
@@ -112,10 +121,8 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
     assert first is not None and second is not None
     if first.repeat != second.repeat:
         route = blocked(route, "repeat", f"{producer.name} runs {first.repeat} times, {consumer.name} {second.repeat}")
-    if route.axes is None:
+    if route.axes is None or shape is None:  # where there are axes, there is a shape
         return route, ()
-    if shape is None:
-        return blocked(route, "shape", route.through[-1] if route.through else producer.name), ()
     names, target = _ranks(second, operand, shape)
     axes = regrouped(route.axes, target)
     if axes is None:

@@ -29,8 +29,8 @@ OBSTACLES = {
     "part": "a dimension of the consumer runs over a part of a dimension of the producer",
     "repeat": "the two layers run a different number of times",
     "window": "a pooling window in between is not stated",
+    "far": "too many operators lie in between",
     "two_paths": "the tensor arrives over two paths that arrange it differently",
-    "shape": "the shape of the tensor is not known",
 }
 
 

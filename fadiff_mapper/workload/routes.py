@@ -14,6 +14,9 @@ from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.pieces import OBSTACLES, Axis, Obstacle, Piece, Slide, axis_of, regrouped
 from fadiff_mapper.workload.shapes import whole_axes
 
+MOST_BETWEEN = 200
+"""Operators between two layers; a route is followed no further."""
+
 
 @dataclass(frozen=True)
 class Route:
@@ -64,6 +67,8 @@ def _arriving(node: Node, found: Mapping[str, Route]) -> Route:
     """The route of the operand that is ready last; the others end here."""
     operands = [found[name] for name in node.inputs if name in found]
     main = max(operands, key=lambda route: route.depth)
+    if len(main.through) >= MOST_BETWEEN:
+        return blocked(main, "far", node.name)
     twins = [route for route in operands if route.producer == main.producer]
     longest = max(twins, key=lambda route: len(route.through))
     others = tuple(name for name in node.inputs if name not in found or found[name].producer != main.producer)
@@ -85,6 +90,8 @@ def _content(route: Route) -> tuple[Axis, ...]:
 
 def _passed(route: Route, node: Node, shapes: Mapping[str, Shape | None]) -> Route:
     """The route behind one operator."""
+    if len(route.through) >= MOST_BETWEEN:
+        return route
     route = replace(route, through=(*route.through, node.name))
     if node.kind in ("not_understood", "opaque"):
         return blocked(route, node.kind, f"{node.name} ({node.what or node.op})")
@@ -104,8 +111,7 @@ def _passed(route: Route, node: Node, shapes: Mapping[str, Shape | None]) -> Rou
 def _reshaped(route: Route, node: Node, shape: Shape | None) -> Route:
     if route.axes is None:
         return route
-    if shape is None:
-        return blocked(route, "shape", node.name)
+    assert shape is not None  # axes are only known where shapes are
     axes = regrouped(route.axes, shape)
     if axes is None:
         return blocked(route, "rearranged", f"{node.name} ({node.op})")
@@ -126,9 +132,7 @@ def _whole(route: Route, node: Node) -> Route:
 def _pooled(route: Route, node: Node) -> Route:
     """Windows over the trailing axes. One that covers a whole axis leaves one point of it."""
     window, shape, axes = node.window, node.shape, list(route.axes or ())
-    assert window is not None
-    if shape is None or len(shape) != len(axes):
-        return blocked(route, "shape", node.name)
+    assert window is not None and shape is not None
     whole = set(route.whole)
     lead = len(axes) - len(window.kernel)
     for index, kernel in enumerate(window.kernel):

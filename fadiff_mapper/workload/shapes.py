@@ -19,11 +19,12 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
     if node.layer:
         for dataspace, shape in zip(node.operands, operands, strict=True):
             _check_operand(node, node.layer, dataspace, shape)
-        found: Shape | None = node.layer.tensor_shape("Outputs") if node.op != "problem" else \
-            node.layer.tensor_shape(node.layer.problem.output.name)
+        found: Shape | None = node.layer.tensor_shape(node.layer.problem.output.name)
         if node.shape is not None and found is not None:
             _same_size(node, node.shape, found, "its output")
         return node.shape or found
+    if node.kind == "reshape" and node.shape is None:
+        raise node.where.error(f"{node.name}: a reshape does not say what to", "out: [...]")
     found = _of_kind(node, operands)
     if node.shape is None:
         return found
