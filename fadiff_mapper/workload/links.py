@@ -14,7 +14,7 @@ from itertools import islice
 from fadiff_mapper.workload.layer import REPEAT, Layer, Shape
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.pieces import Axis, Obstacle, Slide, regrouped
-from fadiff_mapper.workload.routes import Route, blocked, routes
+from fadiff_mapper.workload.routes import MOST_BETWEEN, Route, blocked, routes
 from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
 
 OUTPUT = "output"
@@ -107,7 +107,7 @@ def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping
     operators behind the same producer, in topological order."""
     path = [route.producer, *route.through]
     inside = {*path, consumer}
-    for name in reversed(behind):
+    for name in reversed(behind if len(behind) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
         if readers[name] and all(reader in inside for reader in readers[name]):
             inside.add(name)
     others = (name for tensor in path for name in readers[tensor] if name not in inside)
