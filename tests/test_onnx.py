@@ -194,7 +194,12 @@ def test_a_dynamic_dimension_is_an_error_that_names_the_input_and_a_number_for_i
     (lambda g: g.op("Conv", g.op("Relu", "missing"), g.weight(4, 4, 1, 1)), "which nothing writes"),
     (lambda g: g.op("Conv", g.op("NonZero", "x"), g.weight(4, 2, 1)), "shape of operand 0 is not known"),
     (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), group=3), "groups"),
-    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), strides=[2]), "strides")])
+    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), strides=[2]), "strides is .2.; accepted: 2 whole numbers"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), strides=[0, 0]), "strides is .0, 0.; accepted: 2 whole numbers"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4)), "do not fit a tensor|shape"),
+    (lambda g: g.op("Gemm", "x", g.weight(4, 4)), "accepted: two matrices"),
+    (lambda g: g.op("MatMul", "x", g.weight(9, 4)), "shape"),
+    (lambda g: g.fc(g.op("MaxPool", "x", kernel_shape=[2, 2], strides=[0, 2]), 4, 4), "operand 0 is not known")])
 def test_a_broken_graph_ends_in_one_line(build: Callable[[Graph], str], message: str) -> None:
     with pytest.raises(SpecError, match=message) as caught:
         of(build, 1, 4, 8, 8)

@@ -79,6 +79,14 @@ def test_heads_that_share_keys_and_values_multiply_as_often_as_heads_of_their_ow
     assert [node.op for node in shared.nodes].count("expand") == 2
 
 
+def test_a_computed_mask_joins_the_scores_before_the_softmax() -> None:
+    def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, q, q, mask)
+    (link,) = [link for link in traced(lambda: Function(attend), (1, 2, 16, 4), (16, 16)).links()
+               if link.operand == "Inputs"]
+    assert link.fusable and len(link.joins) == 1 and link.whole == ("M",)
+
+
 def test_what_is_not_understood_is_listed_and_keeps_layers_apart() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:

@@ -128,6 +128,8 @@ def _both(values: Shape) -> tuple[int, int]:
 def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
     """A matrix product [..., n, k] x [..., k, m] as a layer: once over all rows where `b` is one matrix, else repeated
     over the batch. A vector counts as a matrix of one row or column; operands that the batch repeats are expanded."""
+    if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
+        raise where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
     if len(a.shape) == 1:
         a = to.reshape(f"{name}.row", a, (1, *a.shape), where)
     if len(b.shape) == 1:
@@ -162,14 +164,18 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape, whe
     return product(to, name, x, to.transpose(f"{name}.weight", weight, _turned(len(weight.shape)), where), shape, where)
 
 
-def attention(to: Assembly, name: str, q: Tensor, k: Tensor, v: Tensor, shape: Shape, where: Where) -> Tensor:
-    """softmax(q k^T) v over [..., heads, tokens, size]: two products, and whole rows in between. Fewer heads of keys
-    and values than of queries are shared among them."""
+def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], mask: Tensor | None, shape: Shape,
+              where: Where) -> Tensor:
+    """softmax(q k^T + mask) v over [..., heads, tokens, size]: two products, and whole rows in between. Fewer heads of
+    keys and values than of queries are shared among them."""
+    q, k, v = operands
     heads = q.shape[:-2]
     k, v = (to.expand(f"{name}.{what}", t, (*heads, *t.shape[-2:]), where) for what, t in (("keys", k), ("values", v)))
     turned = to.transpose(f"{name}.keys_t", k, _turned(len(k.shape)), where)
     scores = (*heads, q.shape[-2], k.shape[-2])
     found = product(to, f"{name}.qk", q, turned, scores, where)
+    if mask is not None and not mask.constant:
+        found = to.operator(f"{name}.mask", "add", [found, mask], scores, where)
     rows = to.operator(f"{name}.softmax", "softmax", [found], scores, where, (-1,))
     return product(to, f"{name}.av", rows, v, shape, where)
 

@@ -54,13 +54,20 @@ class Call:
         value = self.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
-    def integers(self, name: str, default: Shape) -> Shape:
-        """A list attribute. Raises SpecError where its length is not that of the default."""
+    def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
+        """A list attribute. Raises SpecError where its length is not that of the default, or a number is too small."""
         found = self.attributes.get(name)
         values = tuple(found) if isinstance(found, list | tuple) and found else default
-        if len(values) != len(default) or not all(isinstance(value, int) and value >= 0 for value in values):
-            raise self.where.error(f"{name} is {list(values)}", f"{len(default)} whole numbers")
+        if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
+            raise self.where.error(f"{name} is {list(values)}", f"{len(default)} whole numbers >= {least}")
         return values
+
+    def axes_from(self, default: int) -> tuple[int, int]:
+        """The attribute `axis` counted from 0, and the number of axes of the first operand."""
+        rank, axis = len(self.first.shape), self.whole("axis", default)
+        if not -rank <= axis < rank:
+            raise self.where.error(f"axis is {axis}, its operand has {rank} axes")
+        return axis % rank, rank
 
 
 SAME = ("Identity", "Dropout", "Cast", "CastLike")
@@ -128,11 +135,11 @@ def _convolution(data: int, weights: int) -> Callable[[Call, Assembly], Tensor]:
     def make(call: Call, to: Assembly) -> Tensor:
         x, weight = call.operand(data), call.operand(weights)
         kernel = weight.shape[2:]
-        if len(x.shape) != len(weight.shape) or len(kernel) < 1 or call.integers("kernel_shape", kernel) != kernel:
-            raise call.where.error(f"the kernel of the weights is {list(kernel)}, that of the attributes "
-                                   f"{list(call.integers('kernel_shape', kernel))}")
         ones = (1,) * len(kernel)
         stride, dilation = call.integers("strides", ones), call.integers("dilations", ones)
+        if call.integers("kernel_shape", kernel) != kernel or not len(kernel) + 2 == len(x.shape) == len(call.out):
+            raise call.where.error(f"weights {list(weight.shape)} do not fit a tensor {list(x.shape)} with the "
+                                   f"attribute kernel_shape {call.attributes.get('kernel_shape')}")
         groups = call.whole("group", 1)
         if groups < 1 or weight.shape[0] % groups or weight.shape[1] * groups != x.shape[1]:
             raise call.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
@@ -154,12 +161,14 @@ def _pads(call: Call, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) 
         return tuple(found)
     if mode == b"VALID":
         return ((0, 0),) * count
-    values = call.integers("pads", (0,) * (2 * count))
+    values = call.integers("pads", (0,) * (2 * count), 0)
     return tuple(zip(values[:count], values[count:], strict=True))
 
 
 def _gemm(call: Call, to: Assembly) -> Tensor:
     a, b = call.operand(0), call.operand(1)
+    if not len(a.shape) == len(b.shape) == 2:
+        raise call.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
     if call.whole("transA", 0):
         a = to.transpose(f"{call.name}.left", a, (1, 0), call.where)
     if call.whole("transB", 0):
@@ -181,7 +190,8 @@ def _attention(call: Call, to: Assembly) -> Tensor:
     q, k, v = (call.operand(index) for index in range(3))
     if len(q.shape) != 4 or len(call.tensors) > 4:
         return to.unknown(call.name, "Attention over packed heads or with a cache", call.tensors, call.out, call.where)
-    return attention(to, call.name, q, k, v, call.out, call.where)
+    mask = call.operands[3] if len(call.operands) > 3 else None
+    return attention(to, call.name, (q, k, v), mask, call.out, call.where)
 
 
 def _pool(call: Call, to: Assembly) -> Tensor:
@@ -196,24 +206,23 @@ def _pool(call: Call, to: Assembly) -> Tensor:
         kernel = call.integers("kernel_shape", ones)
         stride, dilation = call.integers("strides", ones), call.integers("dilations", ones)
         pad = _pads(call, call.first, kernel, stride, dilation)
-    assert call.first.node
+    if call.first.node is None:
+        raise call.where.error("pools a constant", "a computed tensor")
     window = Window(kernel, stride, pad, dilation)
     return to.put(Node(call.name, op, (call.first.node,), call.out, window=window, where=call.where))
 
 
 def _softmax(call: Call, to: Assembly) -> Tensor:
     """Before version 13 of the operators, the axes from `axis` on are taken together."""
-    rank = len(call.first.shape)
-    axis = call.whole("axis", -1 if call.version >= 13 else 1)
-    axes = (axis,) if call.version >= 13 else tuple(range(axis % rank, rank))
+    axis, rank = call.axes_from(-1 if call.version >= 13 else 1)
+    axes = (axis,) if call.version >= 13 else tuple(range(axis, rank))
     return to.operator(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
 
 
 def _norm(op: str, first_axis: int) -> Callable[[Call, Assembly], Tensor]:
     """A normalisation over the axes from `axis`, or from this one, to the last."""
     def make(call: Call, to: Assembly) -> Tensor:
-        rank = len(call.first.shape)
-        axes = tuple(range(call.whole("axis", first_axis) % rank, rank))
+        axes = tuple(range(*call.axes_from(first_axis)))
         return to.operator(call.name, op, [call.first], call.out, call.where, axes)
     return make
 
@@ -237,7 +246,7 @@ def _reshape(call: Call, to: Assembly) -> Tensor:
 
 def _transpose(call: Call, to: Assembly) -> Tensor:
     rank = len(call.first.shape)
-    order = call.integers("perm", tuple(reversed(range(rank))))
+    order = call.integers("perm", tuple(reversed(range(rank))), 0)
     if sorted(order) != list(range(rank)):
         raise call.where.error(f"perm is {list(order)}", f"each of 0 to {rank - 1} once")
     return to.transpose(call.name, call.first, order, call.where)

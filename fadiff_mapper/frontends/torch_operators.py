@@ -165,8 +165,8 @@ def _added_product(call: Call, to: Assembly) -> Tensor:
 
 
 def _attention(call: Call, to: Assembly) -> Tensor:
-    q, k, v = (call.arguments[name] for name in ("query", "key", "value"))
-    return attention(to, call.name, q, k, v, call.out, call.where)
+    operands = (call.arguments["query"], call.arguments["key"], call.arguments["value"])
+    return attention(to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out, call.where)
 
 
 def _pool(call: Call, to: Assembly) -> Tensor:

@@ -68,10 +68,10 @@ def _of_kind(node: Node, operands: Operands) -> Shape | None:
 
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
     """The axes, counted from 0, along which a node of kind rows or reduce needs whole rows."""
-    if any(not -rank <= axis < rank for axis in node.axes):
-        raise node.where.error(f"{node.name}: axes {list(node.axes)} of a tensor with {rank} axes",
-                               f"{-rank} to {rank - 1}")
-    return frozenset(axis % rank for axis in node.axes or (-1,))
+    axes = node.axes or (-1,)
+    if any(not -rank <= axis < rank for axis in axes):
+        raise node.where.error(f"{node.name}: axes {list(axes)} of a tensor with {rank} axes", f"{-rank} to {rank - 1}")
+    return frozenset(axis % rank for axis in axes)
 
 
 def _broadcast(node: Node, shapes: Sequence[Shape]) -> Shape | None:
