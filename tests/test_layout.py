@@ -16,7 +16,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 ORDER = (
     "errors", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
     "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
-    "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "mapspace",
+    "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact", "stats",
     "choices", "family", "relax", "sample", "smooth", "penalty", "objective", "search",
     "emit", "interrupt", "timeloop", "api", "dropin", "doctor", "report", "cli", "__main__",
@@ -62,6 +62,7 @@ def test_a_module_imports_only_from_rooms_before_its_own(name: str) -> None:
 
 def test_checking_and_evaluating_load_no_torch() -> None:
     code = ("import sys, fadiff_mapper.cli, fadiff_mapper.report.search, fadiff_mapper.report.spec, "
-            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.api; fadiff_mapper.load, fadiff_mapper.evaluate; "
+            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.api, fadiff_mapper.frontends.load; "
+            "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

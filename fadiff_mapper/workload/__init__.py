@@ -1,0 +1,19 @@
+"""A network: a graph of layers (Timeloop problems) and of the operators between them, which cost no MACs here.
+
+    network = load_network("bundled:networks/resnet18")
+    for entry in network.distinct():     # each distinct problem once, with the nodes that are it
+        ...
+    for link in network.links():         # layer to layer: how tiles correspond, and what stands against fusing
+        ...
+
+Importing this package needs neither torch nor onnx; what reads networks is in `frontends`.
+"""
+
+from fadiff_mapper.workload.graph import Distinct, NotUnderstood, Totals, Workload, build_workload
+from fadiff_mapper.workload.layer import Layer, make_layer
+from fadiff_mapper.workload.links import AxisMap, Link
+from fadiff_mapper.workload.node import Node, Window
+from fadiff_mapper.workload.pieces import Obstacle, Piece
+
+__all__ = ["AxisMap", "Distinct", "Layer", "Link", "Node", "NotUnderstood", "Obstacle", "Piece", "Totals", "Window",
+           "Workload", "build_workload", "make_layer"]

@@ -1,0 +1,276 @@
+"""ONNX models as networks: the same layers as the bundled lists, no operator lost, hostile files refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+
+import onnx
+import onnx_networks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from onnx_networks import Graph
+
+from fadiff_mapper import FadiffError, SpecError, Workload, load_network
+from fadiff_mapper.cli import main
+
+NETWORKS = ("resnet18", "vgg16", "mobilenet_v1", "gpt3_6b7_block")
+
+
+def layers(network: Workload) -> Counter[Any]:
+    """Every distinct layer, however it was named, with how often it runs."""
+    return Counter({entry.layer.key: entry.times for entry in network.distinct()})
+
+
+def of(build: Callable[[Graph], str], *shape: int, version: int = 18) -> Workload:
+    """The network of a graph that is built on an input x."""
+    g = Graph("net", shape, version)
+    return load_network(g.model(build(g)))
+
+
+# The same networks as the bundled lists
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_onnx_model_has_the_distinct_layers_counts_and_macs_of_the_bundled_network(name: str) -> None:
+    found = load_network(getattr(onnx_networks, name)())
+    listed = load_network(f"bundled:networks/{name}")
+    assert layers(found) == layers(listed)
+    assert (found.macs, len(found.layers)) == (listed.macs, len(listed.layers))
+    assert found.not_understood() == ()
+
+
+def test_both_products_of_attention_read_two_computed_tensors_and_the_softmax_needs_whole_rows() -> None:
+    network = load_network(onnx_networks.gpt3_6b7_block())
+    operands = {node.name: node.operands for node in network.layers}
+    assert operands["qk"] == operands["av"] == ("Inputs", "Weights")
+    scores = next(link for link in network.links() if (link.producer, link.consumer) == ("qk", "av"))
+    assert (scores.fusable, scores.whole) == (True, ("M",))
+    assert [(axis.dimension, axis.producer) for axis in scores.axes] == [("*", "*"), ("N", "N"), ("C", "M")]
+
+
+def test_a_gelu_written_out_in_five_nodes_does_not_hide_that_two_products_can_be_fused() -> None:
+    network = load_network(onnx_networks.gpt3_6b7_block(64, 64, 4))
+    link = next(link for link in network.links() if (link.producer, link.consumer) == ("up", "down"))
+    assert link.fusable and link.also_read_by == () and link.joins == ()
+
+
+# Single operators
+
+@pytest.mark.parametrize(("pads", "out", "pad"), [
+    ({"auto_pad": "SAME_UPPER"}, 4, ((0, 1), (0, 1))), ({"auto_pad": "SAME_LOWER"}, 4, ((1, 0), (1, 0))),
+    ({"auto_pad": "VALID"}, 3, ((0, 0), (0, 0))), ({"pads": [1, 0, 2, 1]}, 5, ((1, 2), (0, 1)))])
+def test_padding_is_what_the_attributes_say(pads: dict[str, Any], out: int, pad: object) -> None:
+    network = of(lambda g: g.op("Conv", "x", g.weight(4, 2, 3, 3), strides=[2, 2], **pads), 1, 2, 8, 8)
+    (node,) = network.layers
+    assert node.layer is not None
+    assert (node.layer.problem.bounds["P"], node.pad) == (out, pad)
+
+
+def test_strides_dilations_and_groups_of_a_convolution_reach_the_problem() -> None:
+    network = of(lambda g: g.op("Conv", "x", g.weight(8, 2, 3, 5), strides=[2, 1], dilations=[1, 2], group=4),
+                 1, 8, 20, 20)
+    (node,) = network.layers
+    assert node.layer is not None
+    assert node.op == "grouped_conv"
+    assert node.layer.problem.bounds == {"C": 2, "M": 2, "R": 3, "S": 5, "N": 1, "P": 9, "Q": 12, "G": 4}
+    instance = node.layer.literal["instance"]
+    assert [instance[c] for c in ("Wstride", "Hstride", "Wdilation", "Hdilation")] == [2, 1, 1, 2]
+
+
+def test_a_convolution_over_one_axis_is_one_over_two_with_an_axis_of_one() -> None:
+    network = of(lambda g: g.op("Conv", "x", g.weight(8, 4, 3), pads=[1, 1]), 1, 4, 20)
+    (node,) = network.layers
+    assert node.layer is not None
+    bounds = node.layer.problem.bounds
+    assert {d: bounds[d] for d in "PQRS"} == {"P": 20, "Q": 1, "R": 3, "S": 1}
+    assert node.shape == (1, 8, 20)
+
+
+@pytest.mark.parametrize(("left", "right", "bounds", "repeat"), [
+    ((6, 8), (8, 5), (6, 5, 8), 1), ((2, 3, 6, 8), (8, 5), (36, 5, 8), 1), ((2, 3, 6, 8), (2, 3, 8, 5), (6, 5, 8), 6),
+    ((6, 8), (3, 8, 5), (6, 5, 8), 3), ((2, 1, 6, 8), (3, 8, 5), (6, 5, 8), 6), ((8,), (8, 5), (1, 5, 8), 1),
+    ((6, 8), (8,), (6, 1, 8), 1)])
+def test_a_product_runs_once_over_all_rows_or_is_repeated_over_its_batch(
+        left: tuple[int, ...], right: tuple[int, ...], bounds: tuple[int, int, int], repeat: int) -> None:
+    computed = Graph("net", left)
+    computed.inputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, right))
+    for network in (of(lambda g: g.op("MatMul", "x", g.weight(*right)), *left),
+                    load_network(computed.model(computed.op("MatMul", "x", "y")))):
+        (node,) = network.layers
+        assert node.layer is not None
+        assert tuple(node.layer.problem.bounds[d] for d in "NMC") == bounds
+        assert node.layer.repeat == repeat
+
+
+def test_a_constant_on_the_left_of_a_product_is_the_weights_of_the_transposed_product() -> None:
+    network = of(lambda g: g.op("MatMul", g.weight(5, 8), "x"), 8, 6)
+    (node,) = network.layers
+    assert node.layer is not None and node.operands == ("Inputs",)
+    assert {d: node.layer.problem.bounds[d] for d in "NMC"} == {"N": 6, "M": 5, "C": 8}
+    assert next(n for n in network.nodes if n.name == network.outputs[0]).shape == (5, 6)
+
+
+def test_shapes_that_are_computed_from_shapes_are_known() -> None:
+    def build(g: Graph) -> str:
+        batch = g.op("Gather", g.op("Shape", "x"), g.numbers(0))
+        flat = g.op("Reshape", "x", g.op("Concat", batch, g.numbers(-1), axis=0))
+        return g.fc(flat, 64, 10)
+    assert of(build, 2, 4, 4, 4).macs == 2 * 64 * 10
+
+
+def test_softmax_before_version_13_takes_all_axes_from_its_own_on_together() -> None:
+    def build(g: Graph) -> str:
+        return g.op("Softmax", g.op("MatMul", "x", g.weight(8, 8)), axis=1)
+    for version, axes in ((11, (1, 2)), (13, (1,))):
+        network = of(build, 2, 4, 8, version=version)
+        assert network.nodes[-1].axes == axes
+
+
+@pytest.mark.parametrize(("between", "channels", "name"), [
+    (lambda g, x: g.op("Concat", x, x, axis=1), 32, "opaque"),
+    (lambda g, x: g.op("Slice", x, g.numbers(0), g.numbers(8), g.numbers(1)), 8, "opaque"),
+    (lambda g, x: g.op("Gather", x, g.numbers(*range(16)), axis=1), 16, "opaque"),
+    (lambda g, x: g.op("Reshape", x, g.numbers(1, 32, 2, 16)), 32, "flattened"),
+    (lambda g, x: g.op("Reshape", x, g.numbers(2, 8, 8, 8)), 8, "part"),
+    (lambda g, x: g.op("Reshape", x, g.numbers(1, 4, 6, 6)), 4, "rearranged"),
+    (lambda g, x: g.op("LRN", x, size=3), 16, "not_understood"),
+    (lambda g, x: g.op("Transpose", x, perm=[0, 1, 3, 2]), 16, None),
+    (lambda g, x: g.op("Reshape", g.op("Reshape", x, g.numbers(16, -1)), g.numbers(1, 16, 8, 8)), 16, None),
+    (lambda g, x: g.op("Slice", x, g.numbers(0), g.numbers(16), g.numbers(1)), 16, None)])
+def test_a_shape_only_operator_blocks_fusion_by_name_unless_it_is_proven_harmless(
+        between: Callable[[Graph, str], str], channels: int, name: str | None) -> None:
+    side = (4, 4) if name == "rearranged" else (8, 8)
+
+    def build(g: Graph) -> str:
+        width = 9 if name == "rearranged" else 16
+        y = between(g, g.op("Conv", "x", g.weight(width, 16, 1, 1)))
+        return g.op("Conv", y, g.weight(4, channels, 1, 1))
+    (link,) = of(build, 1, 16, *side).links()
+    assert (link.obstacle.name if link.obstacle else None) == name
+
+
+# What is not understood
+
+def test_an_operator_that_is_not_understood_is_listed_with_its_share_of_the_macs() -> None:
+    def build(g: Graph) -> str:
+        y = g.op("Conv", "x", g.weight(4, 2, 3, 3, 3))
+        y = g.op("Reshape", y, g.numbers(1, 4, 4, 16))
+        return g.op("LRN", g.op("Conv", y, g.weight(4, 4, 1, 1)), size=3, name="lrn")
+    network = of(build, 1, 2, 6, 6, 6)
+    cube, lrn = network.not_understood()
+    assert cube.macs == 4 * 4 ** 3 * 2 * 27
+    assert cube.share == pytest.approx(cube.macs / (cube.macs + 4 * 4 * 64))
+    assert (lrn.node, lrn.what, lrn.macs, lrn.share) == ("lrn", "LRN", None, None)
+
+
+def test_a_transposed_convolution_is_refused_by_name() -> None:
+    with pytest.raises(SpecError, match=r"node up \(ConvTranspose\): transposed convolutions are not supported"):
+        of(lambda g: g.op("ConvTranspose", "x", g.weight(4, 4, 2, 2), name="up"), 1, 4, 8, 8)
+
+
+# Errors
+
+def test_a_dynamic_dimension_is_an_error_that_names_the_input_and_a_number_for_it_helps() -> None:
+    g = Graph("net", ("batch", 8))
+    model = g.model(g.fc("x", 8, 4))
+    with pytest.raises(SpecError, match=r"input x: the shape batch x 8 has dynamic dimensions"):
+        load_network(model)
+    assert load_network(model, dims={"batch": 3}).macs == 3 * 8 * 4
+    with pytest.raises(SpecError, match="there is no dimension size; accepted: batch"):
+        load_network(model, dims={"size": 3})
+
+
+@pytest.mark.parametrize(("build", "message"), [
+    (lambda g: g.op("Relu", "x"), "the network has no layer"),
+    (lambda g: g.op("Conv", g.op("Relu", "missing"), g.weight(4, 4, 1, 1)), "which nothing writes"),
+    (lambda g: g.op("Conv", g.op("NonZero", "x"), g.weight(4, 2, 1)), "shape of operand 0 is not known"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), group=3), "groups"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), strides=[2]), "strides is .2.; accepted: 2 whole numbers"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4, 3, 3), strides=[0, 0]), "strides is .0, 0.; accepted: 2 whole numbers"),
+    (lambda g: g.op("Conv", "x", g.weight(4, 4)), "do not fit a tensor|shape"),
+    (lambda g: g.op("Gemm", "x", g.weight(4, 4)), "accepted: two matrices"),
+    (lambda g: g.op("MatMul", "x", g.weight(9, 4)), "shape"),
+    (lambda g: g.fc(g.op("MaxPool", "x", kernel_shape=[2, 2], strides=[0, 2]), 4, 4), "operand 0 is not known")])
+def test_a_broken_graph_ends_in_one_line(build: Callable[[Graph], str], message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        of(build, 1, 4, 8, 8)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_cycle_is_named() -> None:
+    g = Graph("net", (1, 8))
+    g.op("Add", "x", "b", name="a")
+    g.op("MatMul", "a", g.weight(8, 8), name="b")
+    with pytest.raises(SpecError, match="cycle: a -> b -> a"):
+        load_network(g.model("b"))
+
+
+def test_external_data_is_neither_needed_nor_opened(tmp_path: Path) -> None:
+    g = Graph("net", (1, 4, 8, 8))
+    model = g.model(g.conv("x", 4, 8, 3))
+    (weight,) = model.graph.initializer
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="../../../../etc/passwd")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    code = ("import sys\n"
+            "def watch(event, args):\n"
+            "    if event == 'open' and 'passwd' in str(args[0]): raise SystemExit(9)\n"
+            "sys.addaudithook(watch)\n"
+            "import fadiff_mapper\n"
+            f"print(fadiff_mapper.load_network({str(path)!r}).macs)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(8 * 4 * 9 * 64)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08\x07", b"not a model\n", b"\xff" * 100])
+def test_what_is_no_model_is_one_error_line(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "net.onnx", tmp_path / "net.yaml"
+    path.write_bytes(content)
+    assert main(["import", str(path), "-o", str(out)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not out.exists()
+
+
+WHOLE = onnx_networks.gpt3_6b7_block(16, 16, 2).SerializeToString()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=3))
+def test_a_cut_or_damaged_model_is_read_or_refused_in_one_line(place: int, patch: bytes) -> None:
+    damaged = WHOLE[:place] + patch + (WHOLE[place + len(patch):] if patch else b"")
+    try:
+        model = onnx.ModelProto.FromString(damaged)
+    except Exception:
+        return
+    try:
+        assert load_network(model).macs > 0
+    except FadiffError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+# The command
+
+def test_import_writes_a_network_file_that_loads_to_the_same_graph(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "net.onnx", tmp_path / "net.yaml"
+    source.write_bytes(onnx_networks.gpt3_6b7_block(64, 64, 4).SerializeToString())
+    assert main(["import", str(source), "-o", str(out)]) == 0
+    assert load_network(out) == load_network(source)
+    assert "5 distinct" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["model.pt2", "model.pt", "module.py", "module:function"])
+def test_import_takes_no_code(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_text("raise SystemExit('this ran')\n")
+    assert main(["import", str(tmp_path / name), "-o", str(tmp_path / "net.yaml")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

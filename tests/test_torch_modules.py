@@ -1,0 +1,135 @@
+"""PyTorch modules as networks, through torch.export: the same layers as the bundled lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch_networks
+from torch import nn
+from torch.nn import functional
+
+from fadiff_mapper import FadiffError, SpecError, Workload, load_network
+from fadiff_mapper.frontends.network_text import network_text
+from fadiff_mapper.workload import Link
+
+
+def traced(make: Any, *shapes: tuple[int, ...], **options: Any) -> Workload:
+    """The network of a module that `make` builds, on inputs of these shapes."""
+    with torch.device("meta"):
+        return load_network(make().eval(), tuple(torch.empty(shape) for shape in shapes), **options)
+
+
+def layers(network: Workload) -> Counter[Any]:
+    return Counter({entry.layer.key: entry.times for entry in network.distinct()})
+
+
+class Function(nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
+
+
+@pytest.fixture(scope="module", params=list(torch_networks.INPUTS))
+def network(request: pytest.FixtureRequest) -> Workload:
+    return traced(getattr(torch_networks, request.param), torch_networks.INPUTS[request.param], name=request.param)
+
+
+def test_a_module_has_the_distinct_layers_counts_and_macs_of_the_bundled_network(network: Workload) -> None:
+    listed = load_network(f"bundled:networks/{network.name}")
+    assert layers(network) == layers(listed)
+    assert (network.macs, len(network.layers)) == (listed.macs, len(listed.layers))
+    assert network.not_understood() == ()
+
+
+def test_a_module_as_a_network_file_loads_to_the_same_graph(network: Workload, tmp_path: Any) -> None:
+    path = tmp_path / "network.yaml"
+    path.write_text(network_text(network))
+    assert load_network(path) == network
+
+
+def test_attention_is_two_products_with_whole_rows_between_them_however_it_is_written() -> None:
+    def seen(link: Link) -> Any:
+        return link.operand, link.axes, link.whole, link.fusable
+    fused, written_out = (traced(lambda f=fused: torch_networks.Decoder(64, 4, f), (1, 32, 64))
+                          for fused in (True, False))
+    assert layers(fused) == layers(written_out)
+    assert list(map(seen, fused.links())) == list(map(seen, written_out.links()))
+    assert [node.op for node in fused.nodes].count("softmax") == 1
+
+
+def test_names_are_those_of_the_modules() -> None:
+    found = traced(lambda: torch_networks.Decoder(64, 4, True), (1, 32, 64))
+    assert [node.name for node in found.layers if "scaled" not in node.name] == ["q", "k", "v", "out", "up", "down"]
+
+
+def test_heads_that_share_keys_and_values_multiply_as_often_as_heads_of_their_own() -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    shared = traced(lambda: Function(attend), (1, 8, 16, 4), (1, 2, 16, 4), (1, 2, 16, 4))
+    own = traced(lambda: Function(attend), (1, 8, 16, 4), (1, 8, 16, 4), (1, 8, 16, 4))
+    assert layers(shared) == layers(own)
+    assert [node.op for node in shared.nodes].count("expand") == 2
+
+
+def test_a_computed_mask_joins_the_scores_before_the_softmax() -> None:
+    def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, q, q, mask)
+    (link,) = [link for link in traced(lambda: Function(attend), (1, 2, 16, 4), (16, 16)).links()
+               if link.operand == "Inputs"]
+    assert link.fusable and len(link.joins) == 1 and link.whole == ("M",)
+
+
+def test_what_is_not_understood_is_listed_and_keeps_layers_apart() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(torch.cummax(self.first(x), 0)[0])
+    found = traced(Odd, (4, 8))
+    (link,) = found.links()
+    assert link.obstacle is not None and link.obstacle.name == "not_understood"
+    assert ("cummax", None) in [(item.what, item.share) for item in found.not_understood()]
+
+
+def test_an_update_in_place_is_seen_by_those_who_read_the_tensor_later() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = x @ y
+        z.relu_()
+        return z @ y
+    (link,) = traced(lambda: Function(function), (8, 8), (8, 8)).links()
+    assert len(link.through) == 1
+
+
+def test_a_transposed_convolution_is_refused_by_name() -> None:
+    with pytest.raises(SpecError, match="is a transposed convolution"):
+        traced(lambda: nn.ConvTranspose2d(4, 4, 2, 2), (1, 4, 8, 8))
+
+
+def test_dynamic_dimensions_are_refused() -> None:
+    module = nn.Linear(8, 8)
+    program = torch.export.export(module, (torch.zeros(4, 8),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
+    with pytest.raises(SpecError, match="has dynamic dimensions"):
+        load_network(program)
+
+
+def test_a_module_needs_example_inputs_and_must_be_traceable() -> None:
+    with pytest.raises(FadiffError, match="no example inputs"):
+        load_network(nn.Linear(8, 8))
+    with pytest.raises(FadiffError, match=r"torch\.export cannot trace it") as caught:
+        traced(lambda: Function(lambda x: x @ x), (4, 8))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_network_without_a_layer_is_refused() -> None:
+    with pytest.raises(SpecError, match="the network has no layer"):
+        traced(nn.ReLU, (4, 8))

@@ -1,0 +1,354 @@
+"""Networks as graphs: what is the same layer, which tiles of linked layers correspond, what cannot be a network."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fadiff_mapper import SpecError, Workload, bundled, load, load_network
+from fadiff_mapper.cli import main
+from fadiff_mapper.frontends.network_text import network_text
+from fadiff_mapper.workload import Link, Node, Piece, Window, build_workload, make_layer
+from fadiff_mapper.workload.links import AxisMap
+from fadiff_mapper.workload.node import KINDS
+from fadiff_mapper.workload.pieces import OBSTACLES, Slide, axis_of, regrouped
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "workloads"
+MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), "vgg19": (19_632_062_464, 12, 19),
+        "mobilenet_v1": (568_740_352, 20, 28), "gpt3_6b7_block": (446_676_598_784, 5, 8)}
+"""Multiply-accumulates, distinct layers, layers."""
+
+
+def bundled_network(name: str) -> Workload:
+    return load_network(f"bundled:networks/{name}")
+
+
+def conv(name: str, source: str, cin: int, cout: int, size: int, k: int = 1, stride: int = 1, n: int = 1,
+         **fields: Any) -> Node:
+    dims = {"N": n, "M": cout, "C": cin, "P": size, "Q": size, "R": k, "S": k}
+    layer = make_layer("conv", dims, (stride, stride))
+    return Node(name, "conv", (source,), layer=layer, operands=("Inputs",), **fields)
+
+
+def product(name: str, *sources: str, n: int, c: int, m: int, repeat: int = 1) -> Node:
+    dims = {"N": n, "M": m, "C": c, "P": 1, "Q": 1, "R": 1, "S": 1}
+    return Node(name, "gemm", sources, layer=make_layer("gemm", dims, repeat=repeat),
+                operands=("Inputs", "Weights")[:len(sources)])
+
+
+def network(*nodes: Node, image: tuple[int, ...] = (1, 4, 8, 8), **options: Any) -> Workload:
+    return build_workload("net", [Node("x", "input", shape=image), *nodes], **options)
+
+
+def link(found: Workload, producer: str, consumer: str) -> Link:
+    return next(item for item in found.links() if (item.producer, item.consumer) == (producer, consumer))
+
+
+def pool(name: str, source: str, kernel: int, stride: int, pad: int = 0) -> Node:
+    return Node(name, "maxpool", (source,), window=Window((kernel,) * 2, (stride,) * 2, ((pad, pad),) * 2, (1, 1)))
+
+
+# The bundled networks
+
+@pytest.mark.parametrize("name", MACS)
+def test_a_bundled_network_has_its_published_multiply_accumulates_and_distinct_layers(name: str) -> None:
+    found = bundled_network(name)
+    assert (found.macs, len(found.distinct()), len(found.layers)) == MACS[name]
+    assert sum(entry.macs for entry in found.distinct()) == found.macs
+
+
+@pytest.mark.parametrize("name", MACS)
+def test_the_distinct_problems_are_those_of_the_layer_files(name: str) -> None:
+    arch = bundled.find("arch/gemmini_small")
+    files = [load(arch, path).problem for path in (bundled.root() / "layers" / name).iterdir()]
+    found = [entry.layer.problem for entry in bundled_network(name).distinct()]
+    assert all(problem in files for problem in found) and len(found) == len(files)
+
+
+@pytest.mark.parametrize("name", MACS)
+def test_a_written_network_loads_to_the_same_graph(name: str, tmp_path: Path) -> None:
+    found = bundled_network(name)
+    (tmp_path / "network.yaml").write_text(network_text(found))
+    assert load_network(tmp_path / "network.yaml") == found
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared networks are not here")
+@pytest.mark.parametrize("name", MACS)
+def test_a_network_file_without_windows_and_input_shapes_has_the_same_layers(name: str) -> None:
+    found = load_network(SHARED / f"{name}.yaml")
+    assert found.distinct() == bundled_network(name).distinct()
+    assert {item.obstacle.name for item in found.links() if item.obstacle} <= {"window", "repeat"}
+
+
+def test_the_graph_is_acyclic_and_its_edges_carry_tensor_shape_and_operand() -> None:
+    graph = bundled_network("gpt3_6b7_block").graph()
+    assert nx.is_directed_acyclic_graph(graph)
+    assert graph.edges["v_proj", "av", 1] == {"tensor": "v_proj", "shape": (2048, 4096), "operand": "Weights"}
+    assert graph.nodes["softmax"]["node"].op == "softmax"
+
+
+def test_the_totals_are_the_product_of_two_sums_over_all_runs() -> None:
+    found = bundled_network("gpt3_6b7_block")
+    costs = [(2.0 * index, 3 + index) for index in range(5)]
+    times = [entry.times for entry in found.distinct()]
+    assert times == [4, 32, 32, 1, 1]
+    energy, cycles = (sum(t * cost[part] for t, cost in zip(times, costs, strict=True)) for part in (0, 1))
+    totals = found.totals(costs)
+    assert (totals.energy_pj, totals.cycles, totals.edp) == (energy, cycles, energy * cycles)
+
+
+def test_problems_are_timeloop_input() -> None:
+    (first, *_) = bundled_network("resnet18").problems()
+    assert load({"architecture": {"version": 0.4, "subtree": [{"name": "s", "local": [
+        {"name": "mem", "class": "DRAM", "attributes": {"width": 8, "datawidth": 8}},
+        {"name": "mac", "class": "intmac", "attributes": {"datawidth": 8}}]}]}, **first}).problem.computes == 118013952
+
+
+# Identical layers
+
+def test_layers_that_differ_in_name_and_padding_only_are_mapped_once_and_others_are_not() -> None:
+    found = network(conv("a", "x", 4, 4, 8, 3, pad=((1, 1), (1, 1))), conv("b", "a", 4, 4, 8, 3),
+                    conv("c", "b", 4, 4, 8), conv("d", "c", 4, 4, 4, 1, 2))
+    assert [entry.nodes for entry in found.distinct()] == [("a", "b"), ("c",), ("d",)]
+
+
+# Links
+
+def test_a_chain_of_convolutions_maps_channels_to_channels_and_rows_through_windows() -> None:
+    found = link(bundled_network("resnet18"), "layer1.0.conv1", "layer1.0.conv2")
+    assert [(axis.dimension, axis.producer) for axis in found.axes] == [("C", "M"), ("P", "P"), ("Q", "Q")]
+    assert [axis.needed(5) for axis in found.axes] == [5, 7, 7]
+    assert found.fusable and found.also_read_by == ()
+
+
+def test_a_pool_in_between_adds_its_window() -> None:
+    found = link(bundled_network("resnet18"), "conv1", "layer1.0.conv1")
+    rows = next(axis for axis in found.axes if axis.dimension == "P")
+    assert [(s.kernel, s.stride, s.pad) for s in rows.slides] == [(3, 2, 1), (3, 1, 1)]
+    assert rows.needed(4) == (4 + 2 - 1) * 2 + 3
+    assert found.through == ("maxpool",) and found.also_read_by == ("layer1.0.add",)
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=3), st.integers(1, 6))
+def test_the_points_that_a_stretch_needs_are_those_that_its_windows_touch(
+        windows: list[tuple[int, int, int]], points: int) -> None:
+    slides = tuple(Slide(*window) for window in windows)
+    touched = set(range(points))
+    for window in reversed(slides):
+        touched = {p * window.stride + k * window.dilation for p in touched for k in range(window.kernel)}
+    assert AxisMap("P", "P", slides).needed(points) == max(touched) - min(touched) + 1
+
+
+def test_a_residual_sum_lets_the_last_tensor_pass_and_names_the_other() -> None:
+    found = bundled_network("resnet18")
+    passed = link(found, "layer1.1.conv2", "layer2.0.conv1")
+    assert (passed.fusable, passed.joins, passed.through) == (True, ("layer1.0.add",), ("layer1.1.add",))
+    assert passed.also_read_by == ("layer2.0.downsample",)
+    assert not [item for item in found.links() if item.producer == "layer2.0.downsample"]  # shallower than conv2
+
+
+def test_a_tensor_with_several_readers_has_a_link_to_each_and_each_names_the_others() -> None:
+    found = network(conv("a", "x", 4, 4, 8), conv("b", "a", 4, 4, 8), conv("c", "a", 4, 4, 8))
+    assert {item.consumer: item.also_read_by for item in found.links()} == {"b": ("c",), "c": ("b",)}
+
+
+def test_a_tensor_that_is_an_output_of_the_network_is_read_by_it() -> None:
+    found = network(conv("a", "x", 4, 4, 8), conv("b", "a", 4, 4, 8), outputs=("a", "b"))
+    assert link(found, "a", "b").also_read_by == ("output",)
+    assert found.chains() == (("a",), ("b",))
+
+
+def test_a_gate_on_the_tensor_itself_is_no_other_reader() -> None:
+    found = network(conv("a", "x", 4, 4, 8), Node("s", "sigmoid", ("a",)), Node("m", "mul", ("a", "s")),
+                    conv("b", "m", 4, 4, 8))
+    assert link(found, "a", "b").fusable
+    assert link(found, "a", "b").also_read_by == link(found, "a", "b").joins == ()
+
+
+def test_a_gate_that_is_turned_arrives_over_two_paths() -> None:
+    found = network(conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 1, 3, 2)),
+                    Node("m", "mul", ("a", "t")), conv("b", "m", 4, 4, 8))
+    obstacle = link(found, "a", "b").obstacle
+    assert obstacle is not None and obstacle.name == "two_paths"
+
+
+def test_normalisation_and_softmax_need_whole_rows_and_a_global_pool_whole_images() -> None:
+    block = bundled_network("gpt3_6b7_block")
+    assert link(block, "qk", "av").whole == ("M",)
+    assert link(block, "out_proj", "ffn1").whole == ("M",)
+    assert link(bundled_network("mobilenet_v1"), "pw13", "fc").whole == ("P", "Q")
+    assert link(bundled_network("mobilenet_v1"), "pw12", "dw13").whole == ()
+
+
+def test_heads_are_followed_through_reshape_and_transpose() -> None:
+    found = network(product("q", "x", n=16, c=32, m=32), product("k", "x", n=16, c=32, m=32),
+                    Node("qh", "reshape", ("q",), (16, 1, 32)), Node("qt", "transpose", ("qh",), axes=(1, 0, 2)),
+                    Node("kt", "transpose", ("k",), axes=(1, 0)),
+                    product("s", "qt", "kt", n=16, c=32, m=16), image=(16, 32))
+    assert [(axis.dimension, axis.producer) for axis in link(found, "q", "s").axes] == [("N", "N"), ("C", "M")]
+    assert [(axis.dimension, axis.producer) for axis in link(found, "k", "s").axes] == [("C", "M"), ("M", "N")]
+
+
+def test_every_obstacle_has_a_way_to_come_up() -> None:
+    a = conv("a", "x", 4, 4, 8)
+    heads = (product("p", "x", n=16, c=16, m=16), Node("r", "reshape", ("p",), (16, 4, 4)),
+             Node("t", "transpose", ("r",), axes=(1, 0, 2)), product("s", "t", n=16, c=4, m=4, repeat=4))
+    odd = Node("o", "not_understood", ("a",), (1, 4, 8, 8), what="Odd")
+    cases = {
+        "not_understood": network(a, odd, conv("b", "o", 4, 4, 8)),
+        "opaque": network(a, Node("o", "gather", ("a",), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8)),
+        "rearranged": network(a, pool("p", "a", 2, 2), Node("f", "reshape", ("p",), (1, 64)),
+                              product("b", "f", n=1, c=64, m=2)),
+        "flattened": network(a, product("b", "a", n=1, c=256, m=2)),
+        "part": network(a, Node("r", "reshape", ("a",), (2, 2, 8, 8)), conv("b", "r", 2, 4, 8, n=2)),
+        "repeat": network(*heads, image=(16, 16)),
+        "window": network(a, Node("p", "maxpool", ("a",)), conv("b", "p", 4, 4, 4)),
+        "far": network(a, *[Node(f"r{i}", "relu", (f"r{i - 1}" if i else "a",)) for i in range(250)],
+                       conv("b", "r249", 4, 4, 8)),
+        "two_paths": network(a, Node("t", "transpose", ("a",), axes=(0, 1, 3, 2)), Node("m", "add", ("a", "t")),
+                             conv("b", "m", 4, 4, 8)),
+    }
+    for name, found in cases.items():
+        assert [item.obstacle.name for item in found.links() if item.obstacle] == [name], name
+    assert set(cases) == set(OBSTACLES)
+
+
+# Chains
+
+def test_chains_are_maximal_runs_and_cover_every_layer_once() -> None:
+    for name in MACS:
+        found = bundled_network(name)
+        for fusable in (False, True):
+            chains = found.chains(fusable=fusable)
+            assert sorted(layer for chain in chains for layer in chain) == sorted(node.name for node in found.layers)
+    assert bundled_network("vgg16").chains()[0][-1] == "fc8"
+    assert ("layer2.0.conv1", "layer2.0.conv2") in bundled_network("resnet18").chains()
+    assert ("ffn1", "ffn2") in bundled_network("gpt3_6b7_block").chains(fusable=True)
+
+
+# Reordering
+
+SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+
+
+@given(SHAPES, st.data())
+def test_regrouped_axes_name_the_same_elements_in_the_same_order(shape: list[int], data: st.DataObject) -> None:
+    def elements(axes: Any) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = [{}]
+        for piece in (piece for axis in axes for piece in axis.pieces):
+            found = [{**e, piece.dimension: e.get(piece.dimension, 0) + i * piece.step}
+                     for e in found for i in range(piece.extent)]
+        return found
+    axes = tuple(axis_of([Piece(f"d{index}", size)]) for index, size in enumerate(shape))
+    rest, wanted = math.prod(shape), []
+    while rest > 1:
+        wanted.append(data.draw(st.sampled_from([d for d in range(2, rest + 1) if rest % d == 0])))
+        rest //= wanted[-1]
+    found = regrouped(axes, tuple(wanted))
+    if found is not None:
+        assert [axis.extent for axis in found] == wanted
+        assert elements(found) == elements(axes)
+        assert regrouped(found, tuple(shape)) == axes
+
+
+# Mistakes
+
+@pytest.mark.parametrize(("nodes", "message"), [
+    ((), r"the network has no layer \(nodes: input\)"),
+    ((conv("a", "b", 4, 4, 8), conv("b", "a", 4, 4, 8)), "cycle: a -> b -> a"),
+    ((conv("a", "x", 4, 4, 8), conv("a", "x", 4, 4, 8)), 'two nodes called "a"'),
+    ((conv("long", "x", 4, 4, 8), conv("b", "lung", 4, 4, 8)), 'reads "lung", which no node .* mean "long"'),
+    ((conv("a", "x", 8, 4, 8),), "a: Inputs has 8 along C, the tensor 1 x 4 x 8 x 8 has 4"),
+    ((conv("a", "x", 4, 4, 20),), "a: Inputs needs 20 along P, the tensor has 8 with any usual padding"),
+    ((conv("a", "x", 4, 4, 8, 3, pad=((0, 0), (1, 1))),), r"a: Inputs needs 10 along P, the tensor has 8 with padding"),
+    ((product("a", "x", n=1, c=100, m=1),), "a: Inputs is 1 x 100, 100 elements, the tensor 1 x 4 x 8 x 8 has 256"),
+    ((conv("a", "x", 4, 2, 8), Node("s", "add", ("a", "x"))), "joins tensors that do not fit"),
+    ((conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 1))), "do not reorder a tensor of"),
+    ((conv("a", "x", 4, 4, 8), Node("s", "softmax", ("a",), axes=(4,))), "axes .4. of a tensor with 4 axes"),
+    ((conv("a", "x", 4, 4, 8), Node("r", "relu", ("a",), (1, 4, 8, 9))), "is said to be 1 x 4 x 8 x 9"),
+    ((conv("a", "x", 4, 4, 8), Node("r", "reshape", ("a",))), "r: a reshape does not say what to"),
+    ((conv("a", "x", 4, 4, 8), pool("p", "a", 9, 1)), "a window of 9 does not fit into 8")])
+def test_a_network_that_cannot_be_is_refused_in_one_line(nodes: tuple[Node, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        network(*nodes)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("from: [conv1]", "from: [conv2]", r":\d+: workload.graph\[1\]: .*which no node writes"),
+    ("op: avgpool", "op: avgpol", r'workload.graph\[\d+\].op: found a string .*did you mean "avgpool"'),
+    ("shape: fc_512_1000,", "shape: fc_512_100,", 'there is no shape "fc_512_100"'),
+    ("count: 4", "count: 5", "count is 5, the graph has 4 of it"),
+    ("M: 1000, C: 512", "M: 1000, C: 513", "fc: Inputs is 1 x 513"),
+    ("M: 1000, C: 512", "M: 1000, D: 512", 'workload.shapes.11..dims.* "C" has no bound'),
+    ("stride: [1, 1], dilation", "stride: [1], dilation", r"shapes.1..stride: found 1 numbers; accepted: .along P"),
+    ("version: 1", "version: 2", "found version 2; accepted: 1"),
+    ("kernel: [3, 3], stride", "kernels: [3, 3], stride", 'unknown key "kernels".*did you mean "kernel"')])
+def test_a_mistake_in_a_network_file_is_named_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = bundled.find("networks/resnet18").read_text()
+    assert old in text
+    (tmp_path / "net.yaml").write_text(text.replace(old, new, 1))
+    with pytest.raises(SpecError, match=message):
+        load_network(tmp_path / "net.yaml")
+
+
+def test_every_operator_has_one_kind() -> None:
+    names = [op for ops in KINDS.values() for op in ops]
+    assert len(names) == len(set(names))
+
+
+# Folders of problems
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, layer in (("first", "conv3x3_64_64_56_s1"), ("second", "conv3x3_64_128_28_s2")):
+        shutil.copy(bundled.find(f"layers/resnet18/{layer}"), tmp_path / f"{name}.yaml")
+    return tmp_path
+
+
+def test_a_folder_of_problems_and_edges_is_a_network(folder: Path) -> None:
+    (folder / "edges.yaml").write_text("network: {name: two, edges: [{from: first, to: second}]}\n")
+    found = load_network(folder)
+    listed = link(bundled_network("resnet18"), "layer1.1.conv2", "layer2.0.conv1")
+    assert link(found, "first", "second").axes == listed.axes
+    (folder / "net.yaml").write_text(network_text(found))
+    assert load_network(folder / "net.yaml") == found
+
+
+def test_a_folder_may_use_a_file_twice_and_name_axes(folder: Path) -> None:
+    (folder / "edges.yaml").write_text(
+        "network:\n  layers: [{name: a, problem: first.yaml}, {name: b, problem: first.yaml}]\n"
+        "  edges: [{from: a, to: b, as: Inputs, axes: {C: M, P: Q, Q: P}}]\n")
+    found = load_network(folder)
+    assert [entry.nodes for entry in found.distinct()] == [("a", "b")]
+    assert [(axis.dimension, axis.producer) for axis in link(found, "a", "b").axes] == [
+        ("C", "M"), ("P", "Q"), ("Q", "P")]
+
+
+@pytest.mark.parametrize(("edge", "message"), [
+    ("{from: first, to: third}", 'there is no layer "third".*accepted: first, second'),
+    ("{from: second, to: first}", "Inputs has 64 along C, the tensor 1 x 128 x 28 x 28 has 128"),
+    ("{from: first, to: second, as: Input}", 'no operand "Input" .did you mean "Inputs"'),
+    ("{from: first, to: second, axes: {C: P}}", "axes: with the tensor's dimension for each of them"),
+    ("{from: first, to: second, axes: {K: M}}", "found K: M; accepted: one of N, C, P, Q")])
+def test_a_wrong_edge_is_named(folder: Path, edge: str, message: str) -> None:
+    (folder / "edges.yaml").write_text(f"network:\n  edges:\n  - {edge}\n")
+    with pytest.raises(SpecError, match=message):
+        load_network(folder)
+
+
+# The command
+
+def test_import_prints_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "out" / "vgg16.yaml"
+    assert main(["import", "bundled:networks/vgg16", "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "vgg16: 22 nodes, 16 layers, 12 distinct, 15,470,264,320 multiply-accumulates" in printed
+    assert load_network(out) == bundled_network("vgg16")
