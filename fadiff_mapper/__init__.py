@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from fadiff_mapper.stats import Stats
     from fadiff_mapper.workload import Workload
 
-__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload", "call_mapper",
-           "call_model", "evaluate", "load", "load_network", "map_layer", "map_layers"]
+__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload",
+           "call_mapper", "call_model", "evaluate", "load", "load_network", "map_layer", "map_layers"]
 
 try:
     __version__ = version("fadiff-mapper")
