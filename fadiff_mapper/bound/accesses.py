@@ -99,7 +99,8 @@ def _whole(ground: Ground, tensor: int, level: int, words: np.ndarray | float, l
     overlap are averaged over receivers."""
     if not ground.windowed[tensor]:
         return words
-    return np.maximum(words - lost * ground.instances[level], 0)
+    result: np.ndarray = np.maximum(words - lost * ground.instances[level], 0)
+    return result
 
 
 def _copies(ground: Ground, tensor: int, level: int) -> float:

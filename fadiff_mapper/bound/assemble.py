@@ -49,14 +49,6 @@ class Bound:
         """The bound on one of the metrics that a search can minimise."""
         return float(getattr(self, metric))
 
-    def binding(self) -> str:
-        """What the bound on EDP consists of for the most part, in words."""
-        delay = max((part for part in self.parts if part.metric == "delay"), key=lambda part: part.value)
-        energies = sorted((part for part in self.parts if part.metric == "energy"), key=lambda part: -part.value)
-        whole = sum(part.value for part in energies) or 1.0
-        named = ", ".join(f"{part.where} {part.value / whole:.0%}" for part in energies[:3])
-        return f"time by {delay.source}; energy: {named}"
-
 
 def lower_bound(layer: Layer, space: MapSpace) -> Bound | None:
     """The bound for one layer and map space; None where none is proven: an output whose rank is a sum of dimensions,

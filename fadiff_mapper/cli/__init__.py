@@ -9,10 +9,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.cli import bundled, check, doctor, evaluate, map
+from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, map
 from fadiff_mapper.errors import FadiffError
 
-COMMANDS = (check, evaluate, map, bundled, doctor)
+COMMANDS = (check, evaluate, map, explain, bundled, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
