@@ -14,7 +14,7 @@ from test_recorded_timeloop import cases as recorded_cases
 
 from fadiff_mapper import bundled
 from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
-from fadiff_mapper.explain import explain_counts
+from fadiff_mapper.explain import Explanation, explain_counts
 from fadiff_mapper.inputs import load
 from fadiff_mapper.nest import pack
 from fadiff_mapper.reuse import reuse_of
@@ -79,7 +79,7 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
 
 
 @given(cases() | forgetful_cases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
     layer = prepare(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))
     found = evaluate_nest(layer, pack([case.mapping], case.problem), details=True)

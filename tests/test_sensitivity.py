@@ -27,7 +27,7 @@ def evaluated(design: str, name: str = "layers/resnet18/conv3x3_64_64_56_s1") ->
     """A layer, and some legal mappings of it within the constraints."""
     spec = load(find(f"arch/{design}"), find(name))
     layer = prepare(spec.arch, spec.problem, spec.tables)
-    return layer, evaluate_nest(layer, constrained_nests(layer, spec, 5, 1))
+    return layer, evaluate_nest(layer, constrained_nests(layer, spec, 2, 1))
 
 
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])

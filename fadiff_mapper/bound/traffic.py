@@ -12,7 +12,7 @@ here the minimum is taken over the tiles themselves, so that no constant is lost
 Neighbouring windows: the calls of a window deliver at least the union of its tiles. By induction over the loops:
 loop s repeats what is inside it n - 1 times, each time delivering the tile minus what the call before delivered, and
 the union of the shifted tiles has at most that many new words. Links between neighbours only move words that some
-call before delivered.
+call before delivered. Where d slides a window, a share of the tile is new at every step (see `_new_share`).
 """
 
 from __future__ import annotations
@@ -118,12 +118,36 @@ def _sent(ground: Ground, tiles: JointTiles, key: tuple[int, int], top: int, d: 
     tensor, level = key
     inside, once = tiles.words[tensor, chosen], ground.touched[tensor]
     if d in ground.moving[tensor]:
-        again = np.ones(len(chosen), dtype=bool)
+        new = np.ones(len(chosen))
     elif level < top and not ground.windowed[tensor]:
-        again = inside > capacity(ground, level)
+        new = (inside > capacity(ground, level)).astype(np.float64)
+    elif level == top:
+        new = _new_share(ground, tiles, tensor, level, d, chosen)
     else:
-        again = np.zeros(len(chosen), dtype=bool)
-    result: np.ndarray = np.where(again, np.maximum(tiles.visits[chosen] * inside, once), once)
+        new = np.zeros(len(chosen))
+    result: np.ndarray = np.maximum(inside * (1 + (tiles.visits[chosen] - 1) * new), once)
+    return result
+
+
+def _new_share(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
+    """The least share of a tile that is new at every step where loop `d` slides a window; 0 where none is proven.
+
+    Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
+    on; those are at least half of all. So do all others where no other loop outside moves the window's rank: it is
+    then at least one step of `d` away from where the call before left it.
+    """
+    space = ground.space
+    names, bounds = space.problem.dimensions, space.problem.bounds
+    ranks = [rank for rank in space.problem.dataspaces[tensor].ranks if names[d] in {term.dimension for term in rank}]
+    terms = {term.dimension: term.coefficient for rank in ranks for term in rank if bounds[term.dimension] > 1}
+    whole = all(max(here.spatial.choices[name], default=1) == 1 for here in space.levels[level + 1:] for name in terms)
+    once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
+    if len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
+        return np.zeros(len(chosen))
+    points = {name: bounds[name] / tiles.steps[names.index(name)][chosen] for name in terms}
+    extent = 1 + sum((c * (points[name] - 1) for name, c in terms.items()), np.zeros(len(chosen)))
+    alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
+    result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
     return result
 
 

@@ -18,9 +18,9 @@ def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
     status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), energy_source, evaluations,
-    history (improvements: evaluations, value, stage), options, seed, files, notes, versions, timing. All seconds, those of the history
-    too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless
-    a time limit cut the run short. What is not finite is null.
+    history (improvements: evaluations, value, stage), options, seed, files, notes, versions, timing. All seconds,
+    those of the history too, stand under `timing`: the rest is the same whenever the same versions run with the
+    same options, unless a time limit cut the run short. What is not finite is null.
     """
     spec = result.spec
     content = {

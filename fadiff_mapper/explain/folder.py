@@ -11,6 +11,7 @@ from typing import Any
 from fadiff_mapper.api import evaluate
 from fadiff_mapper.errors import FadiffError, listed
 from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.spec.mapper import METRICS
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.stats import Stats
 
@@ -60,8 +61,20 @@ def _stored(path: Path) -> dict[str, Any]:
     numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
     if not all(isinstance(number, int | float) for number in numbers):
         raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: the file as it was written")
+    if not _is_bound(found.get("bound")):
+        raise FadiffError(f"{path}: bound cannot be understood; accepted: the file as it was written")
     result: dict[str, Any] = found
     return result
+
+
+def _is_bound(stored: Any) -> bool:
+    """Whether it is what `bound.bound_record` makes, as far as it is used here."""
+    keys = {"metric": str, "where": str, "value": int | float, "source": str}
+    return stored is None or (
+        isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
+        and isinstance(stored.get("parts"), list) and all(
+            isinstance(part, dict) and all(isinstance(part.get(key), kind) for key, kind in keys.items())
+            for part in stored["parts"]))
 
 
 def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:
