@@ -77,8 +77,9 @@ class _Problem:
 def shadow_prices(layer: Layer, nest: Nest, metric: str = "edp") -> Shadow:
     """The elasticities of a metric's continuous optimum next to a mapping (a nest of one row, legal).
 
-    One-sided where an optimum has several sets of multipliers: then it is what *more* of a limit brings. A limit
-    that no loop of the mapping can meet, such as that of a memory of one word, counts as slack.
+    The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) the multipliers are
+    those of one side: more and less of the limit are then worth different amounts, and the elasticity is one of
+    them. A limit that no loop of the mapping can meet, such as that of a memory of one word, counts as slack.
     """
     limits = tuple(limits_of(layer, nest))
     loops = loops_of(nest)
