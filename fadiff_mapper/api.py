@@ -7,9 +7,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.bound import Bound, lower_bound
 from fadiff_mapper.errors import FadiffError, listed
 from fadiff_mapper.exact import Layer, evaluate_nest, prepare
 from fadiff_mapper.inputs import Spec
@@ -52,7 +54,8 @@ class Result:
     """The outcome of a search.
 
     `status` is a sentence on how it ended. `history` lists every improvement: time_s since the start, evaluations
-    so far, the metric's value, and the stage that found it.
+    so far, the metric's value, and the stage that found it. `bound` is what no mapping within the constraints can
+    undercut (None where none is known).
     """
 
     spec: Spec
@@ -63,6 +66,17 @@ class Result:
     options: dict[str, Any]
     evaluations: int
     time_s: float
+    bound: Bound | None = None
+
+    @property
+    def metric(self) -> str:
+        """The metric of first priority; EDP where the options name none."""
+        return str(self.options.get("metrics", ("edp",))[0])
+
+    @property
+    def value(self) -> float:
+        """The mapping's value of that metric; see `Stats.of`."""
+        return self.stats.of(self.metric)
 
     def write(self, folder: str | Path) -> None:
         """Write the run's files into a folder, all or none; see `emit.run_files`. Raises FadiffError."""
@@ -148,11 +162,15 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
             on_better(index, result(index, Found(nest, step.value, SEARCHING, (step,), step.evaluations)))
             shown[index] = time.monotonic()
 
+    @cache
+    def bound(index: int) -> Bound | None:
+        return lower_bound(tasks[index].layer, tasks[index].space)
+
     def result(index: int, found: Found) -> Result:
         mapping = with_reuse(unpack(found.nest, 0, specs[index].problem), specs[index].constraints)
         return Result(specs[index], mapping, evaluate_mapping(specs[index], mapping), found.status,
                       tuple(_improvement(step) for step in found.history), options.as_dict(), found.evaluations,
-                      time.monotonic() - start)
+                      time.monotonic() - start, bound(index))
 
     results, failures = [], []
     for index, found in enumerate(search_all(tasks, options, watcher=watch, stopped=stopped)):

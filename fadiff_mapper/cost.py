@@ -6,9 +6,10 @@ Energies in pJ, bandwidths in words per cycle and instance. Axes as in `counts.p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_torch_array
 
 from fadiff_mapper.counts import Counts, Rounding, product, total
 from fadiff_mapper.nest import Active, Array, Nest, all_active
@@ -25,22 +26,22 @@ class Machine:
     """An architecture as constants for array work; [L, 1] or [L, T, 1] unless stated otherwise.
 
     `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: `UNLIMITED` where there is
-    no limit.
+    no limit. Prices and bandwidths may be torch tensors, to differentiate by them.
     """
 
     instances: np.ndarray
     clusters: np.ndarray
     block: np.ndarray
-    read: np.ndarray
-    fill: np.ndarray
-    update: np.ndarray
-    leak: np.ndarray
+    read: Array
+    fill: Array
+    update: Array
+    leak: Array
     addr_gen: np.ndarray
-    read_bandwidth: np.ndarray
-    write_bandwidth: np.ndarray
-    shared_bandwidth: np.ndarray
+    read_bandwidth: Array
+    write_bandwidth: Array
+    shared_bandwidth: Array
     bandwidth_scale: np.ndarray
-    compute_energy: float
+    compute_energy: Array | float
     network_latency: float
     gate: tuple[int, ...]
     gated: np.ndarray
@@ -146,7 +147,7 @@ def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array,
     """Energy of the accesses per used instance, [L, T, B] (eq. 19 of the paper, per vector access)."""
     xp = array_namespace(counts.reads)
     reads, fills, updates = vector_accesses(counts, machine, rounding)
-    price = [xp.asarray(value)[:, None] for value in (machine.read, machine.fill, machine.update)]
+    price = [_given(xp, value)[:, None] for value in (machine.read, machine.fill, machine.update)]
     members = use.instances / clusters
     return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
 
@@ -188,7 +189,7 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
                               (asked[1][level], machine.write_bandwidth[level, 0]),
                               (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
             if limit < UNLIMITED:
-                allowed = float(limit) * xp.ones_like(wanted)
+                allowed = _given(xp, limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
         slowdown.append(slowest)
     return Bandwidth(read, write, xp.stack(slowdown))
@@ -197,6 +198,11 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
 def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
     """Cycles of every storage level, [L, B]."""
     return rounding.up(use.compute_cycles / slowdown)
+
+
+def _given(xp: Any, constant: Any) -> Array:
+    """A constant of the machine in an array namespace; one that is there to differentiate by stays what it is."""
+    return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
 def _over_tensors(values: Array) -> Array:
@@ -232,7 +238,7 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     clusters = used_clusters(use, machine)
     access = access_energy(counts, use, machine, clusters, rounding)
     address = address_energy(counts, machine, clusters)
-    leakage = xp.asarray(machine.leak) * busy * leaking_instances(use, machine)
+    leakage = _given(xp, machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
     levels = _over_tensors(access * use.instances[:, None] + address) + leakage
     return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, access, address,

@@ -31,6 +31,13 @@ class Stats:
         """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
 
+    def of(self, metric: str) -> float:
+        """The value of one of the metrics that a search can minimise."""
+        if metric == "last_level_accesses":
+            return float(sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
+                             for space in self.levels[-1]["dataspaces"].values()))
+        return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers under Timeloop's names.
 

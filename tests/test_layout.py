@@ -17,9 +17,9 @@ ORDER = (
     "errors", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
     "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
     "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
-    "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact", "stats",
-    "choices", "family", "relax", "sample", "smooth", "penalty", "objective", "search",
-    "emit", "interrupt", "timeloop", "api", "dropin", "doctor", "report", "cli", "__main__",
+    "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",
+    "bound", "stats", "choices", "family", "relax", "sample", "smooth", "sensitivity", "penalty", "objective", "search",
+    "emit", "interrupt", "timeloop", "api", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""
 

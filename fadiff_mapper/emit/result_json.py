@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.bound import bound_record
 from fadiff_mapper.emit.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
@@ -16,16 +17,17 @@ if TYPE_CHECKING:
 def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
-    status, mapping (directives), stats (`Stats.to_dict`), energy_source (component to source), evaluations, history
-    (improvements: evaluations, value, stage), options, seed, files, notes, versions, timing. All seconds, those of
-    the history too, stand under `timing`: the rest is the same whenever the same versions run with the same options,
-    unless a time limit cut the run short. What is not finite is null.
+    status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), energy_source (component to source),
+    evaluations, history (improvements: evaluations, value, stage), options, seed, files, notes, versions, timing. All
+    seconds, those of the history too, stand under `timing`: the rest is the same whenever the same versions run with
+    the same options, unless a time limit cut the run short. What is not finite is null.
     """
     spec = result.spec
     content = {
         "status": result.status,
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
+        "bound": bound_record(result.bound, result.metric, result.value),
         "energy_source": result.stats.energy_source,
         "evaluations": result.evaluations,
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from fadiff_mapper.bound import sentence
 from fadiff_mapper.report.console import console, table
 from fadiff_mapper.report.spec import print_notes
 from fadiff_mapper.report.stats import print_stats
@@ -45,6 +46,7 @@ def _print_one(result: Result, folder: str) -> None:
     out.print(emit.map_txt(result.spec, result.mapping, result.stats), markup=False)
     print_stats(result.stats)
     print_notes(result.spec)
+    out.print(sentence(result.bound, result.metric, result.value), markup=False)
     out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}",
               markup=False)
 

@@ -1,0 +1,100 @@
+"""What any mapping can do at once: the best spatial factors that the fan-outs, the divisors and the constraints allow.
+
+A *state* is what the spatial loops of a mapping amount to: how many MACs work, and to how many of them one word of
+each data space goes in one access. The bound needs the states that no other state dominates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.mapspace import MapSpace
+
+MOST_STATES = 3000
+"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one."""
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """S states. macs [S]: MACs in use; sharing [S, T]: MACs that one access at the innermost level which keeps the
+    data space serves at most."""
+
+    macs: np.ndarray
+    sharing: np.ndarray
+
+
+def separating(space: MapSpace, level: int, tensor: int) -> frozenset[str]:
+    """Dimensions along whose spatial loops at a level any two receivers want different words of a data space.
+
+    Those that move a rank by themselves, or the only one of a rank's dimensions that the level may spread.
+    """
+    choices = space.levels[level].spatial.choices
+    found = set()
+    for rank in space.problem.dataspaces[tensor].ranks:
+        spread = [term.dimension for term in rank if max(choices[term.dimension], default=1) > 1]
+        found |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
+    return frozenset(found)
+
+
+def parallelism(space: MapSpace, innermost: Sequence[int]) -> Parallelism:
+    """The states of a map space. `innermost` [T]: the innermost level that keeps each data space.
+
+    From the outermost level inwards, as Timeloop checks them: the expansion on each axis fits the mesh of the next
+    unit inwards, however the levels share it. That the factors of one dimension at several levels must divide its
+    bound together is left out, which can only add states.
+    """
+    tensors = len(innermost)
+    states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
+    for level in reversed(range(len(space.levels))):
+        unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+        apart = [separating(space, level, tensor) for tensor in range(tensors)]
+        for name in space.problem.dimensions:
+            shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
+            states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y))
+    table = np.array(sorted(states), dtype=np.float64)
+    return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
+
+
+def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: str, shared: Sequence[bool],
+              mesh: tuple[int, int]) -> set[tuple[int, ...]]:
+    """The states after one dimension's spatial loop at one level."""
+    here = space.levels[level]
+    factors, axes = here.spatial.choices[name], here.axes[name]
+    if max(factors, default=1) == 1 or not axes:
+        return states
+    found = {(x * (f if axis == "X" else 1), y * (f if axis == "Y" else 1),
+              *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
+             for x, y, *rest in states for f in factors for axis in axes}
+    found = _undominated({state for state in found if state[0] <= mesh[0] and state[1] <= mesh[1]} or states)
+    return found if len(found) <= MOST_STATES else {tuple(max(column) for column in zip(*found, strict=True))}
+
+
+def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Without the states that use the same rows and columns and share less."""
+    by_place: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    for state in states:
+        by_place.setdefault((state[0], state[1]), []).append(state)
+    kept = set()
+    for group in by_place.values():
+        best = np.array(group)
+        worse = np.zeros(len(best), dtype=bool)
+        for i, state in enumerate(best):
+            worse[i] = ((best >= state).all(axis=1) & (best > state).any(axis=1)).any()
+        kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
+    return kept
+
+
+def most_instances(space: MapSpace, level: int) -> int:
+    """Instances of a storage level that a mapping can use: the expansions of the levels further out."""
+    unit = space.architecture.levels[level]
+    x = y = 1
+    for outer in range(level + 1, len(space.levels)):
+        here = space.levels[outer]
+        reach = {axis: math.prod(max(factors) for name, factors in here.spatial.choices.items()
+                                 if factors and axis in here.axes[name]) for axis in "XY"}
+        x, y = x * reach["X"], y * reach["Y"]
+    return min(x, unit.mesh_x) * min(y, unit.mesh_y)

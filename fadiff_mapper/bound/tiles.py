@@ -1,0 +1,96 @@
+"""The tiles that a level can hold, all instances together, and how many words of each data space they touch.
+
+A *joint tile* of a level is what one step of the temporal loops outside it covers: the tile of the level times all
+spatial loops outside it. In every dimension its points divide the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.mapspace import MapSpace, factorizations
+from fadiff_mapper.spec.problem import DataSpace
+
+MOST_TILES = 400_000
+"""Levels with more joint tiles than this are not searched; their bound is the compulsory traffic."""
+
+
+@dataclass(frozen=True)
+class JointTiles:
+    """All joint tiles of one level, N of them. words [T, N]: distinct words touched at least; steps [D, N]: iterations
+    of the loops outside, by dimension; visits [N]: their product."""
+
+    words: np.ndarray
+    steps: np.ndarray
+    visits: np.ndarray
+
+
+def joint_tiles(space: MapSpace, level: int) -> JointTiles | None:
+    """Every joint tile that the divisors and the factor constraints allow; None where there are too many."""
+    extents = [_extents(space, level, name) for name in space.problem.dimensions]
+    if math.prod(map(len, extents)) > MOST_TILES:
+        return None
+    names = space.problem.dimensions
+    points = np.array(np.meshgrid(*extents, indexing="ij"), dtype=np.float64).reshape(len(names), -1)
+    bounds = np.array([space.problem.bounds[name] for name in names], dtype=np.float64)
+    steps = bounds[:, None] / points
+    by_name = dict(zip(names, points, strict=True))
+    words = np.stack([scattered_words(ds, by_name) for ds in space.problem.dataspaces])
+    return JointTiles(words, steps, steps.prod(axis=0))
+
+
+def _extents(space: MapSpace, level: int, name: str) -> list[int]:
+    """What the loops up to a level and all spatial loops can multiply to, with the loops outside completing it."""
+    bound = space.problem.bounds[name]
+    temporal = [here.temporal.choices[name] for here in space.levels]
+    inside = factorizations(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
+    outside = factorizations(bound, temporal[level + 1:])
+    return sorted(points for points in inside if bound // points in outside)
+
+
+def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
+    """For each rank its dimensions with their coefficients; a dimension counts in the first of its ranks only.
+
+    Numbers that differ in one rank make different words, so words found this way are distinct.
+    """
+    used: set[str] = set()
+    ranks = []
+    for rank in dataspace.ranks:
+        terms: dict[str, int] = {}
+        for term in rank:
+            if term.dimension not in used:
+                terms[term.dimension] = terms.get(term.dimension, 0) + term.coefficient
+        used |= {term.dimension for term in rank}
+        ranks.append({name: abs(coefficient) for name, coefficient in terms.items() if coefficient})
+    return ranks
+
+
+def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Distinct words that a set of iterations touches at least, given how many points it has in each dimension.
+
+    The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
+    """
+    result = np.ones_like(next(iter(points.values())))
+    for terms in own_terms(dataspace):
+        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros_like(result)))
+    return result
+
+
+def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
+    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides."""
+    result = 1
+    for terms in own_terms(dataspace):
+        count, whole = 1, True
+        for coefficient, points in sorted((coefficient, bounds[name]) for name, coefficient in terms.items()):
+            if whole and coefficient <= count:
+                count += coefficient * (points - 1)
+            elif whole and points > 1:
+                count, whole = count * points, False
+            else:
+                count += points - 1
+        result *= count
+    return float(result)

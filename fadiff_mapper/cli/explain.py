@@ -1,0 +1,31 @@
+"""`explain`: where the numbers of a finished run come from."""
+
+from __future__ import annotations
+
+import argparse
+
+from fadiff_mapper.cli.arguments import Commands, folder
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("explain", help="where the numbers of a finished run come from")
+    parser.add_argument("folder", type=folder, metavar="DIR", help="a folder that `map` has written")
+    parser.add_argument("--count", nargs=3, metavar=("LEVEL", "DATASPACE", "ACTION"),
+                        help="one access count as the product of the loops that cause it, such as DRAM Inputs reads")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read the folder, print what is asked for."""
+    from fadiff_mapper.explain import explain_run, read_run
+    from fadiff_mapper.report.explain import print_counts, print_explained, print_json
+    run = read_run(options.folder)
+    explained = explain_run(run, options.count)
+    if options.json:
+        print_json(explained)
+    elif options.count:
+        print_counts(explained)
+    else:
+        print_explained(run, explained)

@@ -1,0 +1,111 @@
+"""No legal mapping is below the bound: random ones, whole spaces, and the best mappings known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import SHAPES, Case, cases, forgetful_cases
+from test_search import product, whole_space
+
+from fadiff_mapper import bundled, load
+from fadiff_mapper.bound import Bound, lower_bound
+from fadiff_mapper.exact import Layer, Scores, prepare, score
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.nest import pack
+from fadiff_mapper.reuse import constrained_reuse, reuse_of
+from fadiff_mapper.spec.constraints import Constraints, LevelConstraints
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import EnergyTable, Tables
+from validation.random_mappings import constrained_nests
+
+ANCHORS = Path(__file__).parents[2] / "shared" / "anchors" / "layers.json"
+METRICS = ("edp", "energy", "delay", "last_level_accesses")
+
+
+def prepared(spec: Spec) -> tuple[Layer, MapSpace]:
+    reuse = constrained_reuse(spec.constraints, spec.problem.dataspace_names())
+    return (prepare(spec.arch, spec.problem, spec.tables, reuse),
+            build_mapspace(spec.arch, spec.problem, spec.constraints))
+
+
+def smallest(scores: Scores) -> dict[str, float]:
+    """The least of every metric among the legal mappings of a batch."""
+    found = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+             "last_level_accesses": scores.last_level_accesses}
+    return {name: float(values[scores.legal].min()) for name, values in found.items()}
+
+
+def broken(bound: Bound, found: dict[str, float]) -> list[str]:
+    return [f"{name}: {found[name]} < {bound.of(name)}" for name in METRICS if found[name] < bound.of(name)]
+
+
+PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
+    ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
+    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
+
+
+@given(cases(SHAPES) | forgetful_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
+       st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int],
+                                                                 free: bool) -> None:
+    """Any choice of what is kept, given or free; any fan-outs, windows, strides, links, memories of any size."""
+    levels = tuple(replace(level, size=size) for level, size in
+                   zip(case.arch.levels[:-1], sizes, strict=False)) + case.arch.levels[-1:]
+    arch = replace(case.arch, levels=levels)
+    layer = prepare(arch, case.problem, PRICES, reuse_of(case.mapping, case.problem.dataspace_names()))
+    scores = score(layer, pack([case.mapping], case.problem))
+    assume(scores.legal[0])
+    said = [LevelConstraints(bypass=frozenset(case.problem.dataspace_names()) - level.keep, keep=level.keep)
+            for level in case.mapping.levels]
+    inner = [LevelConstraints()] * (len(levels) - 1) if free else said[:-1]
+    bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
+    assert bound is not None and not broken(bound, smallest(scores))
+
+
+@given(st.sampled_from(list(bundled.designs())), st.sampled_from(("conv", "depthwise", "grouped_conv")),
+       st.integers(0, 99), st.data())
+@settings(max_examples=12, deadline=None)
+def test_no_mapping_within_a_designs_constraints_is_below_the_bound(design: str, shape: str, seed: int,
+                                                                    data: st.DataObject) -> None:
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    extent = st.sampled_from((1, 2, 3, 4, 6, 7, 12, 16, 32))
+    bounds = {name: data.draw(extent if name not in "RSN" else st.sampled_from((1, 2, 3, 5)), label=name)
+              for name in spec.problem.dimensions}
+    spec = replace(spec, problem=Problem(shape, bounds, spec.problem.dataspaces))
+    layer, space = prepared(spec)
+    scores = score(layer, constrained_nests(layer, spec, 10, seed))
+    assume(scores.legal.any())
+    bound = lower_bound(layer, space)
+    assert bound is not None and not broken(bound, smallest(scores))
+
+
+def test_the_bound_is_at_most_the_optimum_of_a_space_that_can_be_enumerated() -> None:
+    spec = product()
+    layer, space = prepared(spec)
+    optimum, bound = smallest(score(layer, whole_space(spec))), lower_bound(layer, space)
+    assert bound is not None and not broken(bound, optimum)
+    assert optimum["delay"] < 1.5 * bound.delay and optimum["energy"] < 2 * bound.energy
+
+
+@pytest.mark.skipif(not ANCHORS.exists(), reason="the best known mappings are not at hand")
+def test_the_bound_is_below_the_best_known_mappings_and_at_least_as_tight_as_one_without_capacities() -> None:
+    """The best known energies are sums of figures that Timeloop printed per MAC with two decimals of a femtojoule."""
+    layers = {name.rsplit("/", 1)[-1]: name for name in bundled.listing() if name.startswith("layers/")}
+    rows = json.loads(ANCHORS.read_text(encoding="utf-8"))["rows"]
+    tighter = 0
+    for row in rows:
+        spec = load(bundled.find(f"arch/{row['design']}"), bundled.find(layers[row["layer"]]))
+        bound, best = lower_bound(*prepared(spec)), row["best_known"]
+        assert bound is not None
+        printed = 0.005e-3 * spec.problem.computes * (2 * len(spec.arch.levels) + 1)
+        assert bound.edp <= (best["energy_pj"] + printed) * best["cycles"] * (1 + 1e-9)
+        assert bound.delay <= best["cycles"]
+        tighter += bound.edp >= row["lower_bound_edp"] * (1 - 1e-5)
+    assert tighter == len(rows)
