@@ -18,7 +18,7 @@ ORDER = (
     "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
     "spec.native", "spec.v04", "bundled", "inputs", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact", "stats",
-    "relax", "smooth", "penalty", "objective", "choices", "refine", "search",
+    "smooth", "paper_model", "relax", "penalty", "objective", "choices", "refine", "search",
     "emit", "rundir", "timeloop", "api", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""
