@@ -1,4 +1,4 @@
-"""The differentiable cost model: the shared equations on torch tensors, without what has no smooth form.
+"""The differentiable cost model: the shared equations without what has no smooth form.
 
 At integer factors it differs from the exact evaluation only where windows meet several moving loops or lie next to
 each other in space (`windows.py`, `spread.py`), in the rounding of counts and vector accesses, and in the energy of
@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Usage, cost, usage
 from fadiff_mapper.counts import Counts, Rounding, Tiles
 from fadiff_mapper.exact import Layer
-from fadiff_mapper.nest import Active, Nest
+from fadiff_mapper.nest import Active, Array, Nest
 
 
-def _same(values: torch.Tensor) -> torch.Tensor:
+def _same(values: Array) -> Array:
     return values
 
 
@@ -36,7 +34,7 @@ class SmoothEvaluation:
 
 
 def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
-    """Counts, cycles and energy of torch nests, differentiable in their factors.
+    """Counts, cycles and energy of nests, NumPy or torch alike, differentiable in their factors.
 
     `active` names the loops that may exceed 1 at all (see `relax.drawable_parts`); the others cost no time.
     """
