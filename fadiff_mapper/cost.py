@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import is_torch_array
 
 from fadiff_mapper.counts import Counts, Rounding, product, total
-from fadiff_mapper.nest import Active, Array, Nest, all_active
+from fadiff_mapper.nest import Active, Array, Nest, all_active, array_namespace
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy

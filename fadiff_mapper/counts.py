@@ -16,9 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from array_api_compat import array_namespace
-
-from fadiff_mapper.nest import Active, Array, Nest, Projection, Ranks, all_active
+from fadiff_mapper.nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.reuse import Reuse, full_reuse
 
 

@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import array_namespace as find_namespace
+from array_api_compat import numpy as numpy_namespace
 
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
+
+def array_namespace(array: Array) -> Any:
+    """The functions that work on an array: NumPy's or torch's, under the names of the array API standard."""
+    return numpy_namespace if isinstance(array, np.ndarray) else find_namespace(array)
+
 
 Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """The ranks of one data space; each is a sum of terms (dimension index, coefficient)."""

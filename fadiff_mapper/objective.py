@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from fadiff_mapper.cost import outermost_accesses
 from fadiff_mapper.errors import FadiffError, listed, nearest
 from fadiff_mapper.exact import Scores
-from fadiff_mapper.nest import Array
+from fadiff_mapper.nest import Array, array_namespace
 from fadiff_mapper.spec.mapper import METRICS
 
 if TYPE_CHECKING:

@@ -10,13 +10,11 @@ below its level, so the tiles that a level sends are those of all receivers belo
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
-
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import cost, usage
 from fadiff_mapper.counts import Counts
 from fadiff_mapper.exact import Layer
-from fadiff_mapper.nest import Active, Array, Nest, Projection, all_active
+from fadiff_mapper.nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.smooth import SMOOTH, SmoothEvaluation
 
 

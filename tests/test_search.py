@@ -21,9 +21,10 @@ from fadiff_mapper.objective import exact_value
 from fadiff_mapper.reuse import constrained_reuse
 from fadiff_mapper.sample import random_nests
 from fadiff_mapper.search import SearchOptions
-from fadiff_mapper.search.moves import neighbours, proposed, sites_of
+from fadiff_mapper.search.moves import neighbours, proposed
 from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.refine import anneal, polish
+from fadiff_mapper.search.shift import sites_of
 from fadiff_mapper.search.state import State
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"

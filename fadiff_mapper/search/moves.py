@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.family import Family
-from fadiff_mapper.mapspace import FactorTables
 from fadiff_mapper.nest import joined
 from fadiff_mapper.search.population import Population, with_numbers
+from fadiff_mapper.search.shift import Sites, shifted
 
 DECISION, SHIFT_TWICE, EXCHANGE, BOTH = 0.3, 0.8, 0.5, 0.1
 """Shares of random moves: that change a decision and no factor; of the others, those with a second shift, of which so
@@ -22,67 +22,6 @@ many are exchanges; and those that change a decision too."""
 
 LAYOUTS_TRIED = 12
 """How many layouts of the spatial loops of one level count as neighbours of a mapping."""
-
-
-def chosen(mask: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One of the true entries of every column of a mask [n, B], by a uniform number each; False where there is none."""
-    count = mask.cumsum(axis=0)
-    wanted = (uniform * count[-1]).astype(np.int64) + 1
-    return (count >= wanted).argmax(axis=0), count[-1] > 0
-
-
-@dataclass(frozen=True)
-class Sites:
-    """The loops that can be other than fixed in some member, [Q] each; any one where all are fixed."""
-
-    place: np.ndarray
-    dim: np.ndarray
-
-
-def sites_of(tables: FactorTables) -> Sites:
-    """All loops with a choice."""
-    place, dim = np.nonzero(tables.movable.any(axis=0))
-    return Sites(place, dim) if len(place) else Sites(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class Shift:
-    """One shift per column, [B]; `made` is False where none was possible."""
-
-    source: np.ndarray
-    target: np.ndarray
-    dim: np.ndarray
-    made: np.ndarray
-
-
-def shifted(tables: FactorTables, sites: Sites, population: Population, number: np.ndarray, where: np.ndarray,
-            uniform: np.ndarray, back: Shift | None = None, exchange: np.ndarray | None = None) -> Shift:
-    """Shift one divisor in every column where `where` says so; changes `number` [P, D, B] in place.
-
-    `uniform` [3, B] decides which. Where `exchange` is set, the shift goes `back` between the same places.
-    """
-    member, column = population.member, np.arange(number.shape[-1])
-    free = (number[sites.place, sites.dim] > 0) & tables.movable[member][:, sites.place, sites.dim].T
-    if back is not None and exchange is not None:
-        free &= ~exchange | ((sites.place[:, None] == back.target) & (sites.dim[:, None] != back.dim))
-    site, made = chosen(free, uniform[0])
-    source, dim = sites.place[site], sites.dim[site]
-    here = number[source, dim, column]
-    left = tables.quotient[member, dim, here]                                                      # [B, N]
-    gives = (left > -1) & tables.allowed[member[:, None], source[:, None], dim[:, None], left]
-    gives[:, 0] = False  # the divisor 1
-    part, some = chosen(gives.T, uniform[1])
-    more = tables.product[member, dim, number[:, dim, column], part]                               # [P, B]
-    place = np.arange(len(number))[:, None]
-    takes = (more > -1) & tables.allowed[member, place, dim, more] & (place != source)
-    if back is not None and exchange is not None:
-        takes &= ~exchange | (place == back.source)
-    target, possible = chosen(takes, uniform[2])
-    made = where & made & some & possible
-    at = np.flatnonzero(made)
-    number[source[at], dim[at], at] = left[at, part[at]]
-    number[target[at], dim[at], at] = more[target[at], at]
-    return Shift(source, target, dim, made)
 
 
 def proposed(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
@@ -93,10 +32,9 @@ def proposed(family: Family, sites: Sites, population: Population, rng: np.rando
     decisions = decisions_of(family, orders)
     moving = (uniform[0] >= DECISION) if decisions else np.ones(batch, dtype=bool)
     number = population.number.copy()
-    first = shifted(family.factors, sites, population, number, moving, uniform[1:4])
-    exchange = uniform[4] < EXCHANGE
-    shifted(family.factors, sites, population, number, first.made & (uniform[5] < SHIFT_TWICE), uniform[6:9],
-            first, exchange)
+    first = shifted(family.factors, sites, population.member, number, moving, uniform[1:4])
+    again = (first.source >= 0) & (uniform[5] < SHIFT_TWICE)
+    shifted(family.factors, sites, population.member, number, again, uniform[6:9], first, uniform[4] < EXCHANGE)
     new = with_numbers(population, number, family.factors)
     return redecided(family, decisions, new, ~moving | (uniform[9] < BOTH), rng) if decisions else new
 

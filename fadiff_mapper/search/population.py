@@ -47,12 +47,8 @@ def with_numbers(population: Population, number: np.ndarray, tables: FactorTable
         population.nest, spatial=np.ascontiguousarray(factors[0::2]), temporal=np.ascontiguousarray(factors[1::2])))
 
 
-def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> Population:
-    """The population with some rows replaced by the `taken` rows of another."""
-    nest = {}
+def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> None:
+    """Replace some rows in place by the `taken` rows of another population."""
     for name in Nest.__dataclass_fields__:
-        nest[name] = array = getattr(population.nest, name).copy()
-        array[..., rows] = getattr(new.nest, name)[..., taken]
-    number = population.number.copy()
-    number[..., rows] = new.number[..., taken]
-    return Population(population.member, number, Nest(**nest))
+        getattr(population.nest, name)[..., rows] = getattr(new.nest, name)[..., taken]
+    population.number[..., rows] = new.number[..., taken]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fadiff_mapper.search.moves import neighbours, proposed, sites_of
+from fadiff_mapper.search.moves import neighbours, proposed
 from fadiff_mapper.search.population import Population, put
+from fadiff_mapper.search.shift import sites_of
 from fadiff_mapper.search.state import State, best_rows
 
 SAME = 1e-9
@@ -26,7 +27,7 @@ def anneal(state: State, start: Population, rng: np.random.Generator) -> None:
     """
     options, family = state.options, state.family
     sites, tries = sites_of(family.factors), options.tries
-    here = start
+    here = start.take(np.arange(len(start.member)))  # a copy
     values = state.value(here.nest, here.member, "refine")
     lowest = values.copy()
     for step in range(options.rounds):
@@ -38,7 +39,7 @@ def anneal(state: State, start: Population, rng: np.random.Generator) -> None:
         best = found[np.arange(len(found)), pick]
         risen = np.maximum(best - values, 0)
         rows = np.flatnonzero(rng.random(len(best)) < np.exp(-np.minimum(risen / temperature, 700)))
-        here = put(here, rows, near, rows * tries + pick[rows])
+        put(here, rows, near, rows * tries + pick[rows])
         values[rows] = best[rows]
         lowest = np.minimum(lowest, values)
         if state.out_of_time():
