@@ -252,7 +252,7 @@ def _known(name: str, accepted: list[str] | tuple[str, ...], what: str, where: W
 
 
 def _check_path(path: Path, chain: Chain, where: Where) -> None:
-    """Each tensor of the layer has its places, each level once and from the outside in; no loop is out of reach."""
+    """Every tensor of the layer is stored, in each level at most once."""
     einsum = chain.einsum(leaf(path).einsum)
     for access in einsum.accesses:
         levels = [node.level for node in path if isinstance(node, Storage) and access.tensor in node.tensors]

@@ -145,8 +145,9 @@ def _without_idle_axes(pairs: Held) -> Held:
 
 def _steps_times_words(pairs: Held, others: Sequence[int], merged: Held) -> int:
     """Pairs there would be if every step held all that any step with the same other axes holds."""
-    steps = np.unique(pairs.steps, axis=0)[:, others]
-    grid = grid_around(pairs.steps).take(others)
+    around = grid_around(pairs.steps)
+    steps = around.decode(np.unique(around.encode(pairs.steps)))[:, others]
+    grid = around.take(others)
     step, count = np.unique(grid.encode(merged.steps), return_counts=True)
     return int(count[np.searchsorted(step, grid.encode(steps))].sum())
 
@@ -175,7 +176,7 @@ def _at_a_neighbour(fill: Held, occupancy: Held, level: int) -> np.ndarray:
     if len(spatial) > 2:
         raise FadiffError(f"{len(spatial)} spatial loops lay out the units of level {level}; accepted: at most 2")
     around = grid_around(occupancy.steps)
-    whole, code = _codes(occupancy)
+    _whole, code = _codes(occupancy)
     for axis, way in product(spatial, (-1, 1)):
         sender = fill.steps.copy()
         sender[:, axis] += way

@@ -64,7 +64,9 @@ def grid_of(ranges: Sequence[range]) -> Grid:
 
 
 def grid_around(rows: np.ndarray) -> Grid:
-    """The smallest box around rows [N, K], N > 0."""
+    """The smallest box around rows [N, K]; one point where there is no row."""
+    if not len(rows):
+        return Grid((0,) * rows.shape[1], (1,) * rows.shape[1])
     low = rows.min(axis=0)
     return Grid(tuple(int(v) for v in low), tuple(int(v) for v in rows.max(axis=0) - low + 1))
 

@@ -77,12 +77,12 @@ def _descend(chain: Chain, nodes: tuple[Node, ...], group: dict[str, Tiling],
                 for tensor in tensors:
                     stored.setdefault(tensor, group[last].steps.shape[1])
             case Loop():
-                group[last] = _cut(group[last], list(chain.einsum(last).ranks).index(node.rank), node.tile)
+                group[last] = _cut(group[last], _rank_of(chain.einsum(last), node, group), node.tile)
             case Compute():
                 return group
             case Split(branches=branches):
                 _infer(chain, group, last, stored)
-                result = {}
+                result: dict[str, Tiling] = {}
                 for index, branch in enumerate(branches):
                     below = {name: _with_column(group[name], index) for name in layers_below(branch)}
                     result |= _descend(chain, branch, below, stored)
@@ -96,9 +96,17 @@ def _last_layer(chain: Chain, group: Mapping[str, Tiling]) -> str:
             if not any(reader.name in group for write in chain.einsum(name).writes
                        for reader in chain.readers(write.tensor))]
     if len(last) != 1:
-        raise FadiffError(f"the layers {listed(group)} run below one node, but {listed(last)} are read by none of "
-                          "them; accepted: one last layer")
+        raise FadiffError(f"input: mapping.nodes: the layers {listed(group)} run below one node, but {listed(last)} "
+                          "are read by none of them; accepted: one last layer")
     return last[0]
+
+
+def _rank_of(last: Einsum, loop: Loop, group: Mapping[str, Tiling]) -> int:
+    """Which rank of the last layer a loop cuts."""
+    if loop.rank not in last.ranks:
+        raise FadiffError(f"input: mapping.nodes: the loop over {loop.rank} stands above the layers {listed(group)}; "
+                          f"accepted: ranks of {last.name}, the last of them: {listed(last.ranks)}")
+    return list(last.ranks).index(loop.rank)
 
 
 def _with_column(tiling: Tiling, index: int) -> Tiling:
@@ -111,7 +119,7 @@ def _cut(tiling: Tiling, rank: int, tile: int) -> Tiling:
     values = tiling.operations[:, rank]
     code = grid_around(tiling.steps).encode(tiling.steps)
     _, group = np.unique(code, return_inverse=True)
-    first = np.full(group.max() + 1, np.iinfo(np.int64).max)
+    first = np.full(len(values), np.iinfo(np.int64).max)
     np.minimum.at(first, group, values)
     return Tiling(np.hstack([tiling.steps, ((values - first[group]) // tile)[:, None]]), tiling.operations)
 
@@ -139,8 +147,8 @@ def _refuse_shared_input(chain: Chain, group: Mapping[str, Tiling]) -> None:
         everywhere = [tensor for tensor in chain.tensors()
                       if set(group) <= {reader.name for reader in chain.readers(tensor)}]
         if len(everywhere) == 1:
-            raise FadiffError(f"all of the layers {listed(group)} read {everywhere[0]}: tiles that follow from a "
-                              "shared input are not supported; accepted: layers that hand tensors on")
+            raise FadiffError(f"input: problem: all of the layers {listed(group)} read {everywhere[0]}: tiles that "
+                              "follow from a shared input are not supported; accepted: layers that hand tensors on")
 
 
 def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Grid, tensor: Grid,
