@@ -13,7 +13,7 @@ from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link, Sh
 from fadiff_mapper.fusion.steps import layer_steps, step_classes
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.problem import DataSpace, Problem
 
 ONWARDS = {"N": "N", "M": "C", "P": "P", "Q": "Q"}
 KEPT = {"Accumulator": {"Outputs"}, "Scratchpad": {"Inputs", "Weights"}, "DRAM": {"Inputs", "Weights", "Outputs"}}
@@ -29,10 +29,17 @@ def hardware() -> Hardware:
     return Hardware(gemmini().arch, gemmini().tables)
 
 
-def conv(name: str, **extents: int) -> Problem:
+def conv(name: str, stride: int = 1, dilation: int = 1, **extents: int) -> Problem:
     """A convolution with these extents; dimensions that are not named have one point."""
     problem = gemmini().problem
-    return replace(problem, name=name, bounds=dict.fromkeys(problem.dimensions, 1) | extents)
+    factors = {"P": stride, "Q": stride, "R": dilation, "S": dilation}
+
+    def spread(space: DataSpace) -> DataSpace:
+        return replace(space, ranks=tuple(tuple(replace(term, coefficient=factors.get(term.dimension, 1))
+                                                for term in rank) for rank in space.ranks))
+
+    return Problem(name, dict.fromkeys(problem.dimensions, 1) | extents,
+                   tuple(spread(space) if space.name == "Inputs" else space for space in problem.dataspaces))
 
 
 def mapping(shape: Shape, at: dict[str, dict[str, int]] | None = None) -> Mapping:
@@ -93,7 +100,9 @@ def _einsum(problem: Problem, i: int) -> dict[str, Any]:
     for space in problem.dataspaces:
         axes = [" + ".join(f"{term.coefficient}*{term.dimension}{i}" for term in rank) for rank in space.ranks]
         axes = [f"{dim}{i}" for dim in order[space.name]] if space.name in order else axes
-        spaces.append({"name": names[space.name], "dimensions": [f"{names[space.name]}_{k}" for k in range(len(axes))],
-                       "projection": "[ " + ", ".join(axes) + " ]"} | ({"read_write": True} if space.read_write else {}))
-    return {"shape": {"name": f"E{i}", "dimensions": [f"{dim}{i}" for dim in problem.dimensions], "data_spaces": spaces},
+        name = names[space.name]
+        spaces.append({"name": name, "dimensions": [f"{name}_{k}" for k in range(len(axes))],
+                       "projection": "[ " + ", ".join(axes) + " ]", "read_write": space.read_write})
+    ranks = [f"{dim}{i}" for dim in problem.dimensions]
+    return {"shape": {"name": f"E{i}", "dimensions": ranks, "data_spaces": spaces},
             "instance": " and ".join(f"0 <= {dim}{i} < {extent}" for dim, extent in problem.bounds.items())}

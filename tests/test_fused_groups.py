@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 from fused_groups import as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fadiff_mapper import evaluate_fused
 from fadiff_mapper.api import evaluate_mapping
@@ -20,6 +22,9 @@ CONV_2D = [conv("first", C=2, M=2, P=10, Q=8, **KERNEL), conv("second", C=2, M=2
 THREE = [conv("first", C=2, M=1, P=12, R=3), conv("second", C=1, M=2, P=10, R=3), conv("third", C=2, M=2, P=8, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 UNEVEN = [conv("first", C=1, M=1, P=11, R=3), conv("second", C=1, M=1, P=9, R=3)]
+
+STRIDED = [conv("first", C=2, M=2, P=13, R=3, stride=2), conv("second", C=2, M=2, P=6, R=3, stride=2)]
+DILATED = [conv("first", C=1, M=2, P=16, R=2, dilation=3), conv("second", C=2, M=1, P=12, R=3, dilation=2)]
 
 
 # What is not fused costs what Timeloop says.
@@ -48,7 +53,27 @@ def test_a_network_without_fusion_is_the_sum_of_its_layers() -> None:
     assert whole.edp == pytest.approx(sum(one.cycles for one in stats) * sum(one.energy_pj for one in stats), rel=1e-14)
 
 
+@pytest.mark.parametrize(("loops", "outer"), [
+    ([("P", 4)], {"P": 3}), ([("M", 1)], {"M": 2}), ([("P", 1)], {"P": 12}),
+], ids=str)
+def test_the_steps_of_one_layer_move_what_timeloops_outer_loop_moves(loops: list, outer: dict[str, int]) -> None:
+    problem = CONV_1D[1]
+    spec = replace(gemmini(), problem=problem)
+    whole = FusedLayer(problem, {tuple(problem.bounds.values()): mapping(tuple(problem.bounds.values()),
+                                                                         {"DRAM": outer})})
+    expected = evaluate_mapping(spec, next(iter(whole.mappings.values()))), group_cost(hardware(), single(whole))
+    cost = group_cost(hardware(), group([problem], loops, "".join(outer)))
+    assert cost.layers[0].traffic == expected[1].layers[0].traffic
+    assert cost.layers[0].computes == expected[0].computes
+
+
 # What is fused moves what LoopTree says.
+
+def shown(value: object) -> str | None:
+    """How a chain of problems is named in a test's id."""
+    return "-".join(f"{p.bounds['P']}x{p.bounds['Q']}" for p in value) if value and isinstance(
+        value, list) and not isinstance(value[0], tuple) else None
+
 
 @pytest.mark.parametrize(("problems", "loops", "across", "place"), [
     (CONV_1D, [("P", 4)], "P", 1),
@@ -62,7 +87,9 @@ def test_a_network_without_fusion_is_the_sum_of_its_layers() -> None:
     (MATMUL, [("N", 2)], "N", 1),
     (MATMUL, [("N", 2), ("M", 2)], "M", 2),
     (UNEVEN, [("P", 4)], "P", 1),
-], ids=str)
+    (STRIDED, [("P", 2)], "P", 1),
+    (DILATED, [("P", 3)], "P", 1),
+], ids=shown)
 def test_a_fused_group_moves_what_looptree_says(problems: list, loops: list, across: str, place: int) -> None:
     fused = group(problems, loops, across)
     assert group_violations(hardware(), fused) == []
@@ -73,14 +100,29 @@ def test_a_fused_group_moves_what_looptree_says(problems: list, loops: list, acr
             f"Buffer/F{index + 1}/E{index + 1}"]
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_chains_of_any_size_move_what_looptree_says(data: st.DataObject) -> None:
+    problems, p, q, m = [], data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    loops = [("P", data.draw(st.integers(1, p))), ("Q", data.draw(st.integers(1, q)))]
+    for _ in range(data.draw(st.integers(1, 3))):
+        c, r, s = (data.draw(st.integers(1, most)) for most in (3, 3, 2))
+        stride = data.draw(st.integers(1, min(r, s)))  # Timeloop counts the holes of a stride beyond the kernel
+        problems.insert(0, conv("layer", stride, M=m, C=c, P=p, Q=q, R=r, S=s))
+        m, p, q = c, stride * (p - 1) + r, stride * (q - 1) + s
+    fused = group(problems, loops, "PQ")
+    compare_with_looptree(fused, evaluate_fused(as_looptree(fused, 1)).to_dict())
+
+
 def compare_with_looptree(fused: FusedGroup, expected: dict) -> None:
     """DRAM and scratchpad traffic of every tensor, and the operations with recomputation."""
     for index, layer in enumerate(group_cost(hardware(), fused).layers, 1):
         moved = {place: (words.reads, words.fills + words.updates) for place, words in layer.traffic.items()}
         names = {"Weights": f"W{index}", "Inputs": f"F{index}", "Outputs": f"F{index + 1}"}
         assert layer.computes == expected["ops"][f"E{index}"]
-        found = {f"{'DRAM' if level == 'DRAM' else 'Buffer'}/{names[space]}/E{index}": {"reads": reads, "writes": writes}
-                 for (level, space), (reads, writes) in moved.items() if level in ("DRAM", "Scratchpad")}
+        levels = {"DRAM": "DRAM", "Scratchpad": "Buffer"}
+        found = {f"{levels[level]}/{names[space]}/E{index}": {"reads": reads, "writes": writes}
+                 for (level, space), (reads, writes) in moved.items() if level in levels}
         for place, words in found.items():
             if place.startswith("Buffer") and place.split("/")[1] == f"F{index + 1}":
                 assert words["writes"] == expected["accesses"][place]["writes"]
@@ -90,9 +132,9 @@ def compare_with_looptree(fused: FusedGroup, expected: dict) -> None:
 
 def test_channels_between_two_layers_are_summed_up_on_the_chip() -> None:
     fused = group(MATMUL, [("N", 4), ("C", 2)], "")
-    fused = replace(fused, layers=tuple(
-        replace(layer, operands=layer.operands | ({"Inputs": Stay("Scratchpad", frozenset("C"))} if not index else {}))
-        for index, layer in enumerate(fused.layers)))
+    first, second = fused.layers
+    first = replace(first, operands=first.operands | {"Inputs": Stay("Scratchpad", frozenset("C"))})
+    fused = replace(fused, layers=(first, second))
     assert group_violations(hardware(), fused) == []
     cost = group_cost(hardware(), fused)
     assert cost.layers[1].traffic["DRAM", "Outputs"].updates == 8 * 4
@@ -171,6 +213,8 @@ def test_all_that_is_live_at_once_must_fit() -> None:
     fused = group(CONV_1D, [("P", 4)], "P")
     weights, window, held = 2 * 3 * 3 + 3 * 2 * 3, 2 * 8, 3 * 6
     assert live_words(hardware(), fused, 4) == weights + window + held
+    twice = replace(fused, double_buffered=frozenset({"Accumulator"}))
+    assert live_words(hardware(), twice, 2) == 2 * live_words(hardware(), fused, 2) == 2 * 3 * 6
     large = group([conv("first", C=64, M=64, N=4096), conv("second", C=64, M=64, N=4096)], [("N", 4096)], "N")
     reasons = group_violations(hardware(), with_mappings(large))
     assert {violation.level for violation in reasons} >= {"Accumulator"}

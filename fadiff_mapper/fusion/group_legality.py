@@ -205,7 +205,7 @@ def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
             stays.add(group.links[index - 1].tensor)
         sums, rest = _tile_words(hardware, group, index, steps, place, stays)
         staying, passing = staying + sums, max(passing, rest)
-    return staying + passing
+    return staying + passing * (2 if name in group.double_buffered else 1)
 
 
 def _tile_words(hardware: Hardware, group: FusedGroup, index: int, steps: LayerSteps, place: int,

@@ -66,7 +66,7 @@ class Link:
     stay      where the intermediate lies, and along which loops its halo is retained; elsewhere it is recomputed
     padding   points before the first one of this layer's output that the next layer reads as zeros, per dimension of
               the next layer
-    written   whether it also goes to the outermost level, for a consumer outside the group
+    written   whether it also goes to the outermost level, for a consumer outside the group, each time it is computed
     """
 
     tensor: str
@@ -80,14 +80,16 @@ class Link:
 class FusedGroup:
     """Layers in the order in which they run, `links[i]` from layer i to i + 1, and the shared loops, outermost first.
 
-    `repeat`: how often the group runs, such as once per attention head. A group of one layer without loops is that
-    layer as Timeloop runs it.
+    `repeat`: how often the group runs, such as once per attention head. `double_buffered`: levels in which the tile
+    that comes and goes has room twice, so that the next one can arrive; what stays from step to step is there once.
+    A group of one layer without loops is that layer as Timeloop runs it.
     """
 
     layers: tuple[FusedLayer, ...]
     links: tuple[Link, ...] = ()
     loops: tuple[TileLoop, ...] = ()
     repeat: int = 1
+    double_buffered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at most
 one dimension of each earlier layer. A step of the whole nest is a choice of one index per loop, and what a layer
-does in it is the box of the dimensions' intervals.
+does in it is the box of the dimensions' intervals. Points that a stride leaves out between others count as needed,
+as in Timeloop's tiles.
 """
 
 from __future__ import annotations
