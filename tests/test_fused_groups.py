@@ -9,9 +9,9 @@ from fused_groups import as_looptree, conv, gemmini, group, hardware, mapping, w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import evaluate_fused
+from fadiff_mapper import FadiffError, evaluate_fused
 from fadiff_mapper.api import evaluate_mapping
-from fadiff_mapper.fusion.group_cost import group_cost, network_cost, single
+from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.steps import intermediate_words, layer_steps
@@ -47,7 +47,7 @@ def test_a_network_without_fusion_is_the_sum_of_its_layers() -> None:
               for problem in CONV_1D]
     stats = [evaluate_mapping(replace(spec, problem=layer.problem), next(iter(layer.mappings.values())))
              for layer in layers]
-    whole = network_cost(hardware(), [single(layer) for layer in layers])
+    whole = evaluate_groups(hardware(), [single(layer) for layer in layers])
     assert whole.cycles == sum(one.cycles for one in stats)
     assert whole.energy_pj == pytest.approx(sum(one.energy_pj for one in stats), rel=1e-14)
     assert whole.edp == pytest.approx(sum(one.cycles for one in stats) * sum(one.energy_pj for one in stats), rel=1e-14)
@@ -194,7 +194,10 @@ def test_each_rule_has_its_violation() -> None:
     assert broken(replace(fused, links=(replace(link, padding={"P": 3}),))) == {"link"}
     assert broken(replace(fused, links=(replace(link, stay=Stay("Accumulator")),))) == {"level"}
     assert broken(replace(fused, links=(replace(link, stay=Stay("Nowhere")),))) == {"level"}
-    assert broken(replace(fused, layers=(first, replace(second, mappings={})))) == {"mapping"}
+    unmapped = replace(fused, layers=(first, replace(second, mappings={})))
+    assert broken(unmapped) == {"mapping"}
+    with pytest.raises(FadiffError, match="mapping: second has no mapping for the tile C=3"):
+        evaluate_group(hardware(), unmapped)
     wrong = replace(first, mappings=dict.fromkeys(first.mappings, next(iter(first.mappings.values()))))
     assert broken(replace(fused, layers=(wrong, second))) == {"mapping"}
 

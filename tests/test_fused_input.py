@@ -51,6 +51,7 @@ def test_the_valid_input_is_evaluated() -> None:
     ("problem.0.instance", "__import__('os').system('true')", ["problem[0].instance", "accepted"]),
     ("problem.0.shape.data_spaces.0.projection", "[ C1, X1 ]", ["projection", "X1", "accepted: P1"]),
     ("problem.0.shape.data_spaces.0.projection", "[ C1, P1*P1 ]", ["projection", "not affine"]),
+    ("problem.0.shape.data_spaces.0.projection", "[ C1, " + "-" * 900 + "P1 ]", ["projection", "nested too deeply"]),
     ("problem.0.shape.data_spaces.0.projection", "[ C1 ]", ["projection", "found 1 expressions"]),
     ("problem.0.shape.data_spaces.0.projection", "[ C1, open('x') ]", ["projection", "not affine"]),
     ("problem.0.shape.data_spaces.2.read_write", None, ["data_spaces", "writes 0 tensors"]),
@@ -80,6 +81,11 @@ def test_a_mistake_is_named(path: str, value: Any, words: list[str]) -> None:
 def test_too_many_operations_are_refused_before_they_are_enumerated() -> None:
     with pytest.raises(FadiffError, match="accepted: at most"):
         evaluate_fused(changed("problem.1.instance", "0 <= P2 < 100000 and 0 <= M2 < 100000 and 0 <= C2 < 100000"))
+
+
+def test_a_tile_larger_than_its_rank_is_the_whole_rank() -> None:
+    whole = evaluate_fused(changed("mapping.nodes.2.tile_shape", 4)).to_dict()
+    assert evaluate_fused(changed("mapping.nodes.2.tile_shape", 10 ** 30)).to_dict() == whole
 
 
 def test_affine_tuples_are_read_as_isl_writes_them() -> None:

@@ -47,7 +47,7 @@ def bounds(text: str, ranks: Sequence[str]) -> dict[str, range]:
     high: dict[str, int] = {}
     for part in parts:
         if not isinstance(part, ast.Compare):
-            raise ExpressionError(f'found "{ast.unparse(part)}"; accepted: 0 <= {ranks[0]} < 8 and so on')
+            raise ExpressionError(f'found "{_written(part)}"; accepted: 0 <= {ranks[0]} < 8 and so on')
         sides = [_affine(side, ranks, 0) for side in (part.left, *part.comparators)]
         for left, op, right in zip(sides, part.ops, sides[1:], strict=False):
             _take_bound(left, op, right, low, high)
@@ -116,7 +116,15 @@ def _affine(node: ast.expr, ranks: Sequence[str], depth: int) -> Affine:
                 return _scaled(two, one.constant)
             if not two.terms:
                 return _scaled(one, two.constant)
-    raise ExpressionError(f'"{ast.unparse(node)}" is not affine; accepted: sums of number * rank')
+    raise ExpressionError(f'"{_written(node)}" is not affine; accepted: sums of number * rank')
+
+
+def _written(node: ast.expr) -> str:
+    """The text of a part, or a word for it where it is nested too deeply to write down."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "..."
 
 
 def _scaled(value: Affine, factor: int) -> Affine:

@@ -16,12 +16,12 @@ import numpy as np
 
 from fadiff_mapper.cost import cost
 from fadiff_mapper.counts import Counts
-from fadiff_mapper.exact import EXACT, Evaluation, Layer, evaluate_nest, prepare
-from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link
-from fadiff_mapper.fusion.steps import StepClass, layer_steps, step_classes
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import reuse_of
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.exact import EXACT
+from fadiff_mapper.fusion.group_legality import group_violations
+from fadiff_mapper.fusion.group_step import Step, evaluate_step, kept_levels, tensor_index
+from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware
+from fadiff_mapper.fusion.steps import LayerSteps, StepClass, layer_steps, step_classes
 
 
 @dataclass(frozen=True)
@@ -64,34 +64,34 @@ class FusedCost:
         return self.energy_pj * self.cycles
 
 
-@dataclass(frozen=True)
-class Step:
-    """Timeloop's evaluation of one tile of a layer, as it stands alone."""
-
-    layer: Layer
-    found: Evaluation
+def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
+    """Cycles and energy of a group. Raises FadiffError with the first violation where it cannot run."""
+    broken = group_violations(hardware, group)
+    if broken:
+        raise FadiffError(f"the fused group cannot run: {broken[0].constraint}: {broken[0].reason}")
+    return group_cost(hardware, group)
 
 
 def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
-    """Cycles and energy of a legal group; see `legality.group_violations` for what makes it legal."""
-    layers = tuple(_layer_cost(hardware, group, index) for index in range(len(group.layers)))
+    """The same for a group that is known to be legal."""
+    layers = tuple(_layer_cost(hardware, group, index, steps) for index, steps in enumerate(layer_steps(group)))
     return FusedCost(group.repeat * sum(layer.cycles for layer in layers),
                      group.repeat * sum(layer.energy_pj for layer in layers), layers)
 
 
-def network_cost(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCost:
-    """The groups of a network one after the other; the EDP is the product of the sums."""
-    costs = [group_cost(hardware, group) for group in groups]
+def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCost:
+    """The groups of a network one after the other; the EDP is the product of the sums. Raises FadiffError."""
+    costs = [evaluate_group(hardware, group) for group in groups]
     return FusedCost(sum(one.cycles for one in costs), sum(one.energy_pj for one in costs),
                      tuple(layer for one in costs for layer in one.layers))
 
 
-def _layer_cost(hardware: Hardware, group: FusedGroup, index: int) -> LayerCost:
+def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerSteps) -> LayerCost:
     layer = group.layers[index]
     cycles = energy = 0.0
     computes = 0
     traffic: dict[tuple[str, str], Traffic] = {}
-    for kind, count in step_classes(group, layer, layer_steps(group)[index]).items():
+    for kind, count in step_classes(group, layer, steps).items():
         step = evaluate_step(hardware, group, index, kind)
         counts = fused_counts(hardware, group, index, kind, step)
         one = cost(counts, step.found.use, step.layer.machine, float(step.layer.problem.computes), EXACT)
@@ -112,39 +112,6 @@ def _traffic(step: Step, counts: Counts, count: int) -> dict[tuple[str, str], Tr
             for level, tensor in np.argwhere(step.found.nest.keep[:, :, 0])}
 
 
-def evaluate_step(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> Step:
-    """The layer's tile as a problem of its own, with the intermediates at their levels."""
-    layer = group.layers[index]
-    problem = replace(layer.problem, bounds=dict(zip(layer.problem.dimensions, kind.shape, strict=True)))
-    mapping = fused_mapping(hardware, group, index, layer.mappings[kind.shape])
-    prepared = prepare(hardware.arch, problem, hardware.tables, reuse_of(mapping, problem.dataspace_names()))
-    return Step(prepared, evaluate_nest(prepared, pack([mapping], problem)))
-
-
-def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Mapping) -> Mapping:
-    """The mapping of a tile with its intermediates kept at their levels and not outside them."""
-    levels = list(mapping.levels)
-    output = group.layers[index].problem.output.name
-    for link, tensor, outside in _links(group, index, output):
-        place = hardware.level(link.stay.level)
-        assert place is not None
-        levels = [_keeping(level, tensor, k, place, outside) for k, level in enumerate(levels)]
-    return Mapping(tuple(levels))
-
-
-def _links(group: FusedGroup, index: int, output: str) -> list[tuple[Link, str, bool]]:
-    """(link, data space of this layer, whether it also goes outside) for the layers before and after."""
-    before = [(group.links[index - 1], group.links[index - 1].tensor, False)] if index else []
-    after = [(group.links[index], output, group.links[index].written)] if index < len(group.links) else []
-    return before + after
-
-
-def _keeping(level: LevelMapping, tensor: str, place: int, home: int, outside: bool) -> LevelMapping:
-    if place == home:
-        return replace(level, keep=level.keep | {tensor})
-    return level if place < home or outside else replace(level, keep=level.keep - {tensor})
-
-
 def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass, step: Step) -> Counts:
     """The access counts of one step with what the steps before left in place."""
     layer = group.layers[index]
@@ -156,15 +123,6 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepCl
     if not (kind.first_sum and kind.last_sum):
         counts = _summed_on(counts, step, kind)
     return counts
-
-
-def kept_levels(step: Step, name: str) -> list[int]:
-    """The levels that keep a data space, innermost first."""
-    return [int(k) for k in np.flatnonzero(step.found.nest.keep[:, _tensor(step, name), 0])]
-
-
-def _tensor(step: Step, name: str) -> int:
-    return step.layer.problem.dataspace_names().index(name)
 
 
 def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills: float = 0.0,
@@ -182,7 +140,7 @@ def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills:
 
 def _fetched_only(counts: Counts, step: Step, name: str, home: int | None, fresh: int) -> Counts:
     """An operand that stays: only `fresh` words come from the level outside its home."""
-    tensor, levels = _tensor(step, name), kept_levels(step, name)
+    tensor, levels = tensor_index(step, name), kept_levels(step, name)
     assert home is not None
     parent = next(level for level in levels if level > home)
     saved = float(counts.fills[home, tensor, 0]) - fresh
@@ -192,7 +150,7 @@ def _fetched_only(counts: Counts, step: Step, name: str, home: int | None, fresh
 def _copied(counts: Counts, step: Step, home: int | None) -> Counts:
     """The output's final words are read where they were summed up, and written to their home (counted already)."""
     name = step.layer.problem.output.name
-    tensor, levels = _tensor(step, name), kept_levels(step, name)
+    tensor, levels = tensor_index(step, name), kept_levels(step, name)
     inside = [level for level in levels if home is not None and level < home]
     if not inside:
         return counts
@@ -204,7 +162,7 @@ def _copied(counts: Counts, step: Step, home: int | None) -> Counts:
 def _summed_on(counts: Counts, step: Step, kind: StepClass) -> Counts:
     """Sums that go on: later steps read what is there, and all but the last step hand nothing outwards."""
     name = step.layer.problem.output.name
-    tensor, levels = _tensor(step, name), kept_levels(step, name)
+    tensor, levels = tensor_index(step, name), kept_levels(step, name)
     if not kind.first_sum:
         counts = _changed(counts, levels[0], tensor, reads=float(counts.partition[levels[0], tensor, 0]))
     if not kind.last_sum:

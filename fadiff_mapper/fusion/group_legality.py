@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from fadiff_mapper.fusion.group_cost import Step, evaluate_step, kept_levels
+from fadiff_mapper.fusion.group_step import Step, evaluate_step, kept_levels, tensor_index
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link
 from fadiff_mapper.fusion.steps import (
     LayerSteps,
@@ -163,7 +163,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: St
 def _whole(hardware: Hardware, step: Step, name: str, level: str) -> Iterator[Violation]:
     """A tensor that stays lies whole in its level, and comes there once."""
     home, problem = hardware.level(level), step.layer.problem
-    tensor, tile = problem.dataspace_names().index(name), problem.tensor_size(space_of(problem, name))
+    tensor, tile = tensor_index(step, name), problem.tensor_size(space_of(problem, name))
     size = step.found.tile.size[home, tensor, 0]
     if home not in kept_levels(step, name):
         yield _broken("whole", level, f"the mapping does not keep {name} in {level}", 0, tile)
@@ -175,8 +175,7 @@ def _whole(hardware: Hardware, step: Step, name: str, level: str) -> Iterator[Vi
 def _finished(step: Step, level: int, name: str) -> Iterator[Violation]:
     """No partial sums come back from a level."""
     output = step.layer.problem.output.name
-    tensor = step.layer.problem.dataspace_names().index(output)
-    back = float(step.found.counts.reads[level, tensor, 0])
+    back = float(step.found.counts.reads[level, tensor_index(step, output), 0])
     if back:
         yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
 

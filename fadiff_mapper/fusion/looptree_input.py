@@ -213,7 +213,8 @@ def _loop(reader: Reader, scope: _Scope) -> Loop:
     ranks = [rank for einsum in scope.chain.einsums for rank in einsum.ranks]
     rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
-    return Loop(rank, reader.take("tile_shape", integer(1)), reader.node["type"] == "spatial")
+    tile = reader.take("tile_shape", integer(1))
+    return Loop(rank, min(tile, affine.MOST), reader.node["type"] == "spatial")
 
 
 def _split(reader: Reader, scope: _Scope) -> Split:
