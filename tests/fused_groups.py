@@ -8,7 +8,7 @@ from typing import Any
 
 from fused_chains import document, loop, store
 
-from fadiff_mapper import load
+from fadiff_mapper import bundled, load
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.steps import layer_steps, step_classes
 from fadiff_mapper.inputs import Spec
@@ -21,8 +21,7 @@ KEPT = {"Accumulator": {"Outputs"}, "Scratchpad": {"Inputs", "Weights"}, "DRAM":
 
 @cache
 def gemmini() -> Spec:
-    return load(*(f"timeloop_specs/{name}.yaml" for name in
-                  ("arch/gemmini_large", "layers/resnet18/conv3x3_128_128_28_s1")))
+    return load(*map(bundled.find, ("arch/gemmini_large", "layers/resnet18/conv3x3_128_128_28_s1")))
 
 
 def hardware() -> Hardware:
