@@ -17,7 +17,7 @@ import numpy as np
 
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.fusion.chain import Compute, Loop, Path, Split, Storage
-from fadiff_mapper.fusion.rows import Grid, grid_around
+from fadiff_mapper.fusion.rows import grid_around, paired
 
 
 class Kind(Enum):
@@ -115,18 +115,15 @@ def movement(occupancy: Held, level: int, *, reuse: bool = True) -> Movement:
                     parent_reads=len(held(fill.axes, shared, from_parent.steps, from_parent.word, fill.words).word))
 
 
-def _codes(pairs: Held) -> tuple[Grid, np.ndarray]:
-    """The grid of (step, word) rows and the code of each pair."""
-    steps = grid_around(pairs.steps)
-    whole = steps.beside(Grid((0,), (pairs.words,)))
-    return whole, steps.encode(pairs.steps) * pairs.words + pairs.word
+def _codes(pairs: Held) -> np.ndarray:
+    """The code of each (step, word) pair."""
+    return paired(grid_around(pairs.steps), pairs.steps, pairs.word, pairs.words)
 
 
 def _distinct(pairs: Held) -> Held:
     if len(pairs.word) == 0:
         return pairs
-    _, code = _codes(pairs)
-    _, first = np.unique(code, return_index=True)
+    _, first = np.unique(_codes(pairs), return_index=True)
     return Held(pairs.axes, pairs.steps[first], pairs.word[first], pairs.words)
 
 
@@ -161,7 +158,7 @@ def _arriving(pairs: Held) -> Held:
     around = grid_around(pairs.steps)
     _, moment = np.unique(around.take(in_time).encode(pairs.steps[:, in_time]), return_inverse=True)
     unit = around.take(beside)
-    code = (moment * unit.points + unit.encode(pairs.steps[:, beside])) * pairs.words + pairs.word
+    code = moment * unit.points * pairs.words + paired(unit, pairs.steps[:, beside], pairs.word, pairs.words)
     new = ~np.isin(code - unit.points * pairs.words, code)
     return Held(pairs.axes, pairs.steps[new], pairs.word[new], pairs.words)
 
@@ -176,13 +173,13 @@ def _at_a_neighbour(fill: Held, occupancy: Held, level: int) -> np.ndarray:
     if len(spatial) > 2:
         raise FadiffError(f"{len(spatial)} spatial loops lay out the units of level {level}; accepted: at most 2")
     around = grid_around(occupancy.steps)
-    _whole, code = _codes(occupancy)
+    there = _codes(occupancy)
     for axis, way in product(spatial, (-1, 1)):
         sender = fill.steps.copy()
         sender[:, axis] += way
         sender[:, others[-1]] -= 1
         inside = ((sender >= around.low) & (sender < np.add(around.low, around.size))).all(axis=1)
-        found |= inside & np.isin(around.encode(sender) * fill.words + fill.word, code)
+        found |= inside & np.isin(paired(around, sender, fill.word, fill.words), there)
     return found
 
 

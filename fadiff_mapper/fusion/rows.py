@@ -49,13 +49,17 @@ class Grid:
         """The grid of some columns."""
         return Grid(tuple(self.low[k] for k in columns), tuple(self.size[k] for k in columns))
 
-    def beside(self, other: Grid) -> Grid:
-        """The grid of rows of this one followed by rows of the other. Raises FadiffError beyond 2^62 points."""
-        joint = Grid(self.low + other.low, self.size + other.size)
-        if joint.points > MOST_CODES:
-            raise FadiffError(f"the fused mapping spans {joint.points:.1e} steps and words; "
-                              f"accepted: at most {MOST_CODES:.1e}")
-        return joint
+
+def paired(grid: Grid, rows: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
+    """One code for each row of the grid together with a number below `count`, [N]; sorts by the row first.
+
+    Raises FadiffError where the codes would not fit into 62 bits.
+    """
+    if grid.points * count > MOST_CODES:
+        raise FadiffError(f"the fused mapping spans {grid.points * count:.1e} pairs of a step and a word; "
+                          f"accepted: at most {MOST_CODES:.1e}")
+    codes: np.ndarray = grid.encode(rows) * count + second
+    return codes
 
 
 def grid_of(ranges: Sequence[range]) -> Grid:

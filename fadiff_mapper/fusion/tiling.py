@@ -16,7 +16,7 @@ import numpy as np
 from fadiff_mapper.errors import FadiffError, listed
 from fadiff_mapper.fusion.affine import Affine
 from fadiff_mapper.fusion.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage, layers_below
-from fadiff_mapper.fusion.rows import MOST_ROWS, Grid, all_rows, grid_around, grid_of
+from fadiff_mapper.fusion.rows import MOST_ROWS, Grid, all_rows, grid_around, grid_of, paired
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,14 @@ def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Grid, tensor:
 
     `stored_at` loops and splits lie outside the place that keeps the tensor; None keeps nothing.
     """
-    pair = np.unique(steps.encode(tiling.steps) * tensor.points + tensor.encode(words(access, reader,
-                                                                                      tiling.operations)))
+    read = tensor.encode(words(access, reader, tiling.operations))
+    pair = np.unique(paired(steps, tiling.steps, read, tensor.points))
     if stored_at is None:
         return pair
     step, word = np.divmod(pair, tensor.points)
     rows = steps.decode(step)
     outer = steps.take(range(stored_at))
-    place = outer.encode(rows[:, :stored_at]) * tensor.points + word
+    place = paired(outer, rows[:, :stored_at], word, tensor.points)
     there = np.zeros(len(pair), dtype=bool)
     if stored_at < rows.shape[1]:     # made in an earlier step of the loops inside the place
         _, first = np.unique(place, return_index=True)  # pairs are sorted: the first one is the earliest step
@@ -174,7 +174,7 @@ def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Grid, tensor:
         before = rows[:, :stored_at].copy()
         before[:, -1] -= 1
         inside = before[:, -1] >= outer.low[-1]
-        there |= inside & np.isin(outer.encode(before) * tensor.points + word, place)
+        there |= inside & np.isin(paired(outer, before, word, tensor.points), place)
     return pair[~there]
 
 
@@ -202,7 +202,7 @@ def _within(found: Tiling, allowed: Tiling, steps: Grid, ranks: Grid) -> Tiling:
     axes = range(allowed.steps.shape[1])
     outer = steps.take(axes)
     inside = ((allowed.steps >= outer.low) & (allowed.steps < np.add(outer.low, outer.size))).all(axis=1)
-    code = outer.encode(found.steps[:, axes]) * ranks.points + ranks.encode(found.operations)
-    wanted = outer.encode(allowed.steps[inside]) * ranks.points + ranks.encode(allowed.operations[inside])
+    code = paired(outer, found.steps[:, axes], ranks.encode(found.operations), ranks.points)
+    wanted = paired(outer, allowed.steps[inside], ranks.encode(allowed.operations[inside]), ranks.points)
     keep = np.isin(code, wanted)
     return Tiling(found.steps[keep], found.operations[keep])
