@@ -1,7 +1,8 @@
-"""Fused mappings: the evaluation gives what LoopTree (pytimeloop b8aaf2c on Timeloop 4cf6d4c) gave.
+"""Fused mappings: the evaluation gives what LoopTree gave.
 
-Some recordings have everything that LoopTree reports; of the others, random mappings of small chains, they have
-what every storage node moves. A larger set of the first kind is replayed where it is at hand.
+Some recordings (pytimeloop b8aaf2c) have what LoopTree reports, latency and fills left out; of the others, random
+mappings of small chains, they have what every storage node moves (LoopTree of Timeloop 4cf6d4c). A larger set of the
+first kind is replayed where it is at hand.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def check_result(text: str, expected: Json) -> None:
 
 
 @pytest.mark.parametrize("line", recorded("result"), ids=lambda line: line["name"])
-def test_all_that_looptree_reports_is_equal(line: Json) -> None:
+def test_counts_and_energy_that_looptree_reports_are_equal(line: Json) -> None:
     check_result(line["input"], line["result"])
 
 
