@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.api import Result, evaluate, map_layer, map_layers
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.frontends.load import load_network
+    from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
     from fadiff_mapper.workload import Workload
 
-__all__ = ["FadiffError", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload",
-           "call_mapper", "call_model", "evaluate", "load", "load_network", "map_layer", "map_layers"]
+__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload",
+           "call_mapper", "call_model", "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers"]
 
 try:
     __version__ = version("fadiff-mapper")
@@ -33,7 +34,7 @@ except PackageNotFoundError:  # a checkout that is not installed
 
 _HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "call_mapper": "dropin.calls",
          "call_model": "dropin.calls", "Mapping": "spec.mapping", "Spec": "inputs", "Stats": "stats", "load": "inputs",
-         "load_network": "frontends.load", "Workload": "workload"}
+         "load_network": "frontends.load", "Workload": "workload", "FusedStats": "fusion", "evaluate_fused": "fusion"}
 
 
 def __getattr__(name: str) -> Any:

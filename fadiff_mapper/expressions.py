@@ -48,7 +48,7 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")
     try:
-        result = _value(_parsed(text), names, 0)
+        result = _value(syntax_tree(text), names, 0)
         return _checked_size(list(result) if isinstance(result, tuple | range) else result)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f'cannot compute "{_shown(text)}": {error or type(error).__name__}') from None
@@ -74,7 +74,8 @@ def binary(symbol: str, left: Any, right: Any) -> Any:
     return _BINARY[symbol](left, right)
 
 
-def _parsed(text: str) -> ast.expr:
+def syntax_tree(text: str) -> ast.expr:
+    """Python's syntax tree of an expression, of which nothing is computed. Raises ExpressionError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,0 +1,15 @@
+"""Fused layers: groups of layers that hand tiles of tensors to one another on the chip.
+
+`evaluate_fused` gives the exact counts of a mapping in LoopTree's input format; `evaluate_group` the exact cost of a
+`FusedGroup`, our own plan, on one of Timeloop's architectures.
+"""
+
+from fadiff_mapper.fusion.evaluate import FusedStats, evaluate_fused
+from fadiff_mapper.fusion.group_cost import FusedCost, LayerCost, evaluate_group, evaluate_groups, group_cost, single
+from fadiff_mapper.fusion.group_legality import group_violations
+from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop
+from fadiff_mapper.fusion.steps import layer_steps, step_classes
+
+__all__ = ["FusedCost", "FusedGroup", "FusedLayer", "FusedStats", "Hardware", "LayerCost", "Link", "Stay", "TileLoop",
+           "evaluate_fused", "evaluate_group", "evaluate_groups", "group_cost", "group_violations", "layer_steps",
+           "single", "step_classes"]

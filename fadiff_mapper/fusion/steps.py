@@ -1,0 +1,215 @@
+"""Which points of every layer's dimensions a step of the shared loops covers.
+
+Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at most
+one dimension of each earlier layer. A step of the whole nest is a choice of one index per loop, and what a layer
+does in it is the box of the dimensions' intervals. Points that a stride leaves out between others count as needed,
+as in Timeloop's tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+
+from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Link, Shape, Stay, TileLoop
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one layer does along one dimension in one step of a loop.
+
+    done: the points that it computes. needed: those that the next layer wants, computed now or kept from before.
+    """
+
+    done: range
+    needed: range
+
+
+@dataclass(frozen=True)
+class LayerSteps:
+    """One layer over the steps of each loop: `cut[loop]` is the dimension that it moves (None where it moves none),
+    `spans[loop]` the layer's part in each of its steps. Where a loop moves nothing, the span is range(1) for work to
+    do and empty for none."""
+
+    cut: tuple[str | None, ...]
+    spans: tuple[tuple[Span, ...], ...]
+
+
+def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
+    """The steps of every layer, first to last."""
+    last = group.layers[-1].problem
+    columns: list[list[tuple[str | None, tuple[Span, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
+    for index in reversed(range(len(group.links))):
+        before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
+        for column, loop in zip(columns, group.loops, strict=True):
+            column.insert(0, _cut_before(before, after, link, loop, column[0]))
+    return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns))
+                 for i in range(len(group.layers)))
+
+
+def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[Span, ...]]:
+    extent = problem.bounds[loop.dim]
+    tiles = [range(start, min(start + loop.tile, extent)) for start in range(0, extent, loop.tile)]
+    return loop.dim, tuple(Span(tile, tile) for tile in tiles)
+
+
+def _cut_before(problem: Problem, after: Problem, link: Link, loop: TileLoop,
+                column: tuple[str | None, tuple[Span, ...]]) -> tuple[str | None, tuple[Span, ...]]:
+    """One loop, carried from a layer to the one before it."""
+    dim, spans = column
+    own = next((mine for mine, theirs in link.dims.items() if theirs == dim), None)
+    retained = loop.dim in link.stay.across
+    result: list[Span] = []
+    end = 0
+    for step, span in enumerate(spans):
+        if own is None or dim is None:   # the loop does not move the intermediate: it is there after the first step
+            wanted = range(1 if len(span.done) else 0)
+            done = range(0) if retained and step else wanted
+        else:
+            wanted = window(after, link, dim, span.done, problem.bounds[own])
+            done = range(max(wanted.start, end), max(wanted.stop, end)) if retained else wanted
+            end = max(end, wanted.stop)
+        result.append(Span(done, wanted))
+    return own, tuple(result)
+
+
+def window(after: Problem, link: Link, dim: str, points: range, extent: int) -> range:
+    """The points of an intermediate's axis that `points` of the next layer's dimension read, padding left out."""
+    if not len(points):
+        return range(0)
+    space = next(space for space in after.dataspaces if space.name == link.tensor)
+    reach = axis_window(moved_rank(space, dim)[1], after, dim, points)
+    before = link.padding.get(dim, 0)
+    return range(min(max(reach.start - before, 0), extent), min(max(reach.stop - before, 0), extent))
+
+
+def moved_rank(space: DataSpace, dim: str) -> tuple[int, tuple[Term, ...]]:
+    """The rank of a data space that a dimension moves, with its position."""
+    return next((k, rank) for k, rank in enumerate(space.ranks) if any(term.dimension == dim for term in rank))
+
+
+def axis_window(rank: tuple[Term, ...], problem: Problem, dim: str, points: range) -> range:
+    """What the points of one dimension touch along a rank, while its other dimensions run over their bounds."""
+    if not len(points):
+        return range(0)
+    own = sum(term.coefficient for term in rank if term.dimension == dim)
+    others = sum(term.coefficient * (problem.bounds[term.dimension] - 1) for term in rank if term.dimension != dim)
+    return range(own * points.start, own * points[-1] + others + 1)
+
+
+@dataclass(frozen=True)
+class StepClass:
+    """Steps in which one layer does the same work.
+
+    shape: its tile. fresh: for every operand that stays, in the order of `FusedLayer.operands`, the words that come
+    from outside. first_sum, last_sum: whether the step is the first, the last of those that add to one output tile.
+    """
+
+    shape: Shape
+    fresh: tuple[int, ...]
+    first_sum: bool
+    last_sum: bool
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One step of one loop as a layer sees it.
+
+    points: extent of the dimension that the loop moves, or 1; 0 where there is nothing to do. operands: for each that
+    stays, the rank that the loop moves and its new points, or None and whether the operand is new at all.
+    """
+
+    points: int
+    operands: tuple[tuple[int | None, int], ...]
+    first_sum: bool
+    last_sum: bool
+
+
+def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Counter[StepClass]:
+    """The different steps of one layer and how often each occurs; those without work are left out."""
+    columns = [Counter(_kinds(layer, loop, cut, spans))
+               for loop, cut, spans in zip(group.loops, steps.cut, steps.spans, strict=True)]
+    found: Counter[StepClass] = Counter()
+    for picked in product(*(column.items() for column in columns)):
+        kinds = [kind for kind, _ in picked]
+        if all(kind.points for kind in kinds):
+            found[_combined(layer, kinds, steps.cut)] += math.prod(count for _, count in picked)
+    return found
+
+
+def _combined(layer: FusedLayer, kinds: list[_Kind], cuts: tuple[str | None, ...]) -> StepClass:
+    problem = layer.problem
+    cut = {dim: kind.points for dim, kind in zip(cuts, kinds, strict=True) if dim is not None}
+    extents = problem.bounds | cut
+    fresh = []
+    for k, name in enumerate(layer.operands):
+        axes = list(space_of(problem, name).tile_extents(extents))
+        fetched = 1
+        for rank, points in (kind.operands[k] for kind in kinds):
+            if rank is None:
+                fetched *= points
+            else:
+                axes[rank] = points
+        fresh.append(fetched * math.prod(axes))
+    return StepClass(tuple(extents[dim] for dim in problem.dimensions), tuple(fresh),
+                     all(kind.first_sum for kind in kinds), all(kind.last_sum for kind in kinds))
+
+
+def _kinds(layer: FusedLayer, loop: TileLoop, cut: str | None, spans: tuple[Span, ...]) -> list[_Kind]:
+    """What each step of one loop is to a layer."""
+    adds = cut is not None and cut not in layer.problem.output.dimensions
+    columns = [_fetched(space_of(layer.problem, name), stay, layer.problem, loop, cut, spans)
+               for name, stay in layer.operands.items()]
+    return [_Kind(len(span.done), tuple(column[step] for column in columns),
+                  not adds or step == 0, not adds or step == len(spans) - 1) for step, span in enumerate(spans)]
+
+
+def _fetched(space: DataSpace, stay: Stay, problem: Problem, loop: TileLoop, cut: str | None,
+             spans: tuple[Span, ...]) -> list[tuple[int | None, int]]:
+    """What each step of a loop fetches of an operand: (rank, new points), or (None, whether it is fetched)."""
+    retained = loop.dim in stay.across
+    if cut is None or cut not in space.dimensions:
+        working = next((step for step, span in enumerate(spans) if len(span.done)), 0)
+        return [(None, int(not retained or step == working)) for step in range(len(spans))]
+    index, rank = moved_rank(space, cut)
+    result: list[tuple[int | None, int]] = []
+    end = 0
+    for span in spans:
+        touched = axis_window(rank, problem, cut, span.done)
+        result.append((index, max(0, touched.stop - max(touched.start, end)) if retained else len(touched)))
+        end = max(end, touched.stop)
+    return result
+
+
+def space_of(problem: Problem, name: str) -> DataSpace:
+    """A data space by its name."""
+    return next(space for space in problem.dataspaces if space.name == name)
+
+
+def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of an operand that are there at once while it stays."""
+    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
+    extents = _lasting(layer.problem, layer.operands[name], group, steps, largest)
+    return math.prod(space_of(layer.problem, name).tile_extents(extents))
+
+
+def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of a layer's output that are there at once for the next layer, `link` leading to it."""
+    largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
+    extents = _lasting(layer.problem, link.stay, group, steps, largest)
+    return math.prod(layer.problem.output.tile_extents(extents))
+
+
+def _lasting(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps, largest: list[int]) -> dict[str, int]:
+    """Extents that are held: `largest` along each loop, or everything where words outlive the loop.
+
+    They outlive it where they are kept along a loop outside it.
+    """
+    extents = dict(problem.bounds)
+    for place, cut in enumerate(steps.cut):
+        if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:place]):
+            extents[cut] = largest[place]
+    return extents

@@ -1,0 +1,223 @@
+"""Fused groups on Timeloop's architectures: exact where nothing is fused, LoopTree's traffic where something is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fused_groups import as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fadiff_mapper import FadiffError, evaluate_fused
+from fadiff_mapper.api import evaluate_mapping
+from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
+from fadiff_mapper.fusion.group_legality import group_violations, live_words
+from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
+from fadiff_mapper.fusion.steps import intermediate_words, layer_steps
+
+KERNEL = {"R": 3, "S": 3}
+CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
+CONV_2D = [conv("first", C=2, M=2, P=10, Q=8, **KERNEL), conv("second", C=2, M=2, P=8, Q=6, **KERNEL)]
+THREE = [conv("first", C=2, M=1, P=12, R=3), conv("second", C=1, M=2, P=10, R=3), conv("third", C=2, M=2, P=8, R=3)]
+MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
+UNEVEN = [conv("first", C=1, M=1, P=11, R=3), conv("second", C=1, M=1, P=9, R=3)]
+
+STRIDED = [conv("first", C=2, M=2, P=13, R=3, stride=2), conv("second", C=2, M=2, P=6, R=3, stride=2)]
+DILATED = [conv("first", C=1, M=2, P=16, R=2, dilation=3), conv("second", C=2, M=1, P=12, R=3, dilation=2)]
+
+
+# What is not fused costs what Timeloop says.
+
+def test_a_layer_by_itself_is_timeloops_result() -> None:
+    spec = gemmini()
+    shape = tuple(spec.problem.bounds.values())
+    own = mapping(shape, {"Scratchpad": {"M": 128, "P": 2}})
+    alone = single(FusedLayer(spec.problem, {shape: own}), repeat=3)
+    stats, cost = evaluate_mapping(spec, own), group_cost(hardware(), alone)
+    assert group_violations(hardware(), alone) == []
+    assert cost.cycles == 3 * stats.cycles
+    assert cost.energy_pj == pytest.approx(3 * stats.energy_pj, rel=1e-14)
+    assert cost.layers[0].recomputed == 0
+
+
+def test_a_network_without_fusion_is_the_sum_of_its_layers() -> None:
+    spec = gemmini()
+    layers = [FusedLayer(problem, {tuple(problem.bounds.values()): mapping(tuple(problem.bounds.values()))})
+              for problem in CONV_1D]
+    stats = [evaluate_mapping(replace(spec, problem=layer.problem), next(iter(layer.mappings.values())))
+             for layer in layers]
+    whole = evaluate_groups(hardware(), [single(layer) for layer in layers])
+    assert whole.cycles == sum(one.cycles for one in stats)
+    assert whole.energy_pj == pytest.approx(sum(one.energy_pj for one in stats), rel=1e-14)
+    assert whole.edp == pytest.approx(sum(one.cycles for one in stats) * sum(one.energy_pj for one in stats), rel=1e-14)
+
+
+@pytest.mark.parametrize(("loops", "outer"), [
+    ([("P", 4)], {"P": 3}), ([("M", 1)], {"M": 2}), ([("P", 1)], {"P": 12}),
+], ids=str)
+def test_the_steps_of_one_layer_move_what_timeloops_outer_loop_moves(loops: list, outer: dict[str, int]) -> None:
+    problem = CONV_1D[1]
+    spec = replace(gemmini(), problem=problem)
+    whole = FusedLayer(problem, {tuple(problem.bounds.values()): mapping(tuple(problem.bounds.values()),
+                                                                         {"DRAM": outer})})
+    expected = evaluate_mapping(spec, next(iter(whole.mappings.values()))), group_cost(hardware(), single(whole))
+    cost = group_cost(hardware(), group([problem], loops, "".join(outer)))
+    assert cost.layers[0].traffic == expected[1].layers[0].traffic
+    assert cost.layers[0].computes == expected[0].computes
+
+
+# What is fused moves what LoopTree says.
+
+def shown(value: object) -> str | None:
+    """How a chain of problems is named in a test's id."""
+    return "-".join(f"{p.bounds['P']}x{p.bounds['Q']}" for p in value) if value and isinstance(
+        value, list) and not isinstance(value[0], tuple) else None
+
+
+@pytest.mark.parametrize(("problems", "loops", "across", "place"), [
+    (CONV_1D, [("P", 4)], "P", 1),
+    (CONV_1D, [("P", 1)], "P", 1),
+    (CONV_1D, [("P", 12)], "P", 1),
+    (THREE, [("P", 2)], "P", 1),
+    (CONV_2D, [("P", 2)], "P", 1),
+    (CONV_2D, [("P", 2), ("Q", 2)], "Q", 2),
+    (CONV_2D, [("P", 2), ("Q", 2)], "PQ", 1),
+    (CONV_2D, [("Q", 2), ("P", 4)], "QP", 1),
+    (MATMUL, [("N", 2)], "N", 1),
+    (MATMUL, [("N", 2), ("M", 2)], "M", 2),
+    (UNEVEN, [("P", 4)], "P", 1),
+    (STRIDED, [("P", 2)], "P", 1),
+    (DILATED, [("P", 3)], "P", 1),
+], ids=shown)
+def test_a_fused_group_moves_what_looptree_says(problems: list, loops: list, across: str, place: int) -> None:
+    fused = group(problems, loops, across)
+    assert group_violations(hardware(), fused) == []
+    expected = evaluate_fused(as_looptree(fused, place)).to_dict()
+    compare_with_looptree(fused, expected)
+    for index, (link, steps) in enumerate(zip(fused.links, layer_steps(fused), strict=False), 1):
+        assert intermediate_words(fused.layers[index - 1], link, fused, steps) == expected["occupancy_max"][
+            f"Buffer/F{index + 1}/E{index + 1}"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_chains_of_any_size_move_what_looptree_says(data: st.DataObject) -> None:
+    problems, p, q, m = [], data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    loops = [("P", data.draw(st.integers(1, p))), ("Q", data.draw(st.integers(1, q)))]
+    for _ in range(data.draw(st.integers(1, 3))):
+        c, r, s = (data.draw(st.integers(1, most)) for most in (3, 3, 2))
+        stride = data.draw(st.integers(1, min(r, s)))  # Timeloop counts the holes of a stride beyond the kernel
+        problems.insert(0, conv("layer", stride, M=m, C=c, P=p, Q=q, R=r, S=s))
+        m, p, q = c, stride * (p - 1) + r, stride * (q - 1) + s
+    fused = group(problems, loops, "PQ")
+    compare_with_looptree(fused, evaluate_fused(as_looptree(fused, 1)).to_dict())
+
+
+def compare_with_looptree(fused: FusedGroup, expected: dict) -> None:
+    """DRAM and scratchpad traffic of every tensor, and the operations with recomputation."""
+    for index, layer in enumerate(group_cost(hardware(), fused).layers, 1):
+        moved = {place: (words.reads, words.fills + words.updates) for place, words in layer.traffic.items()}
+        names = {"Weights": f"W{index}", "Inputs": f"F{index}", "Outputs": f"F{index + 1}"}
+        assert layer.computes == expected["ops"][f"E{index}"]
+        levels = {"DRAM": "DRAM", "Scratchpad": "Buffer"}
+        found = {f"{levels[level]}/{names[space]}/E{index}": {"reads": reads, "writes": writes}
+                 for (level, space), (reads, writes) in moved.items() if level in levels}
+        for place, words in found.items():
+            if place.startswith("Buffer") and place.split("/")[1] == f"F{index + 1}":
+                assert words["writes"] == expected["accesses"][place]["writes"]
+            else:
+                assert words == expected["accesses"][place], place
+
+
+def test_channels_between_two_layers_are_summed_up_on_the_chip() -> None:
+    fused = group(MATMUL, [("N", 4), ("C", 2)], "")
+    first, second = fused.layers
+    first = replace(first, operands=first.operands | {"Inputs": Stay("Scratchpad", frozenset("C"))})
+    fused = replace(fused, layers=(first, second))
+    assert group_violations(hardware(), fused) == []
+    cost = group_cost(hardware(), fused)
+    assert cost.layers[1].traffic["DRAM", "Outputs"].updates == 8 * 4
+    assert cost.layers[1].traffic["DRAM", "Outputs"].reads == 0
+    assert cost.layers[1].traffic["Accumulator", "Outputs"].reads == 8 * 6 * 4 - 8 * 4
+    assert cost.layers[0].traffic["DRAM", "Inputs"].reads == 8 * 3
+    assert cost.layers[0].recomputed == cost.layers[1].recomputed == 0
+    assert intermediate_words(fused.layers[0], fused.links[0], fused, layer_steps(fused)[0]) == 4 * 2
+
+
+def test_a_copy_is_read_where_it_was_summed_and_written_where_it_stays() -> None:
+    fused, apart = group(CONV_1D, [("P", 12)], "P"), group(CONV_1D[:1], [], "")
+    copied = 3 * 14
+    together, alone = (group_cost(hardware(), one).layers[0].traffic for one in (fused, apart))
+    assert together["Accumulator", "Outputs"].reads == alone["Accumulator", "Outputs"].reads + copied
+    assert together["Scratchpad", "Outputs"].updates == alone["DRAM", "Outputs"].updates == copied
+    assert ("DRAM", "Outputs") not in together
+
+
+def test_an_output_that_others_read_too_also_goes_out() -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
+    fused = replace(fused, links=(replace(fused.links[0], written=True),))
+    assert group_cost(hardware(), fused).layers[0].traffic["DRAM", "Outputs"].updates == 3 * 14
+
+
+def test_a_halo_that_is_not_retained_is_recomputed_and_weights_that_do_not_stay_are_fetched_again() -> None:
+    kept, again = group(CONV_1D, [("P", 4)], "P"), group(CONV_1D, [("P", 4)], "", resident=False)
+    assert group_violations(hardware(), again) == []
+    costs = [group_cost(hardware(), one) for one in (kept, again)]
+    assert [cost.layers[0].recomputed for cost in costs] == [0, 2 * 2 * (3 * 2 * 3)]
+    assert [cost.layers[1].traffic["DRAM", "Weights"].reads for cost in costs] == [18, 3 * 18]
+    assert [cost.layers[0].traffic["DRAM", "Inputs"].reads for cost in costs] == [2 * 16, 3 * 2 * 8]
+
+
+def test_padding_is_not_computed() -> None:
+    same = [conv("first", C=2, M=3, P=12, R=3), conv("second", C=3, M=2, P=12, R=3)]
+    fused = group(same, [("P", 4)], "P", padding={"P": 1})
+    assert group_violations(hardware(), fused) == []
+    assert group_cost(hardware(), fused).layers[0].recomputed == 0
+    assert [len(span.done) for span in layer_steps(fused)[0].spans[0]] == [5, 4, 3]
+
+
+# What cannot run is named.
+
+def broken(fused: FusedGroup) -> set[str]:
+    return {violation.constraint for violation in group_violations(hardware(), fused)}
+
+
+def test_each_rule_has_its_violation() -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
+    first, second = fused.layers
+    link = fused.links[0]
+    assert broken(replace(fused, loops=(TileLoop("X", 1),))) == {"shared loops"}
+    assert broken(replace(fused, loops=(TileLoop("R", 1),))) == {"shared loops"}
+    assert broken(replace(fused, links=())) == {"link"}
+    assert broken(replace(fused, links=(replace(link, dims={"N": "N", "M": "C"}),))) == {"link"}
+    assert broken(replace(fused, links=(replace(link, padding={"P": 3}),))) == {"link"}
+    assert broken(replace(fused, links=(replace(link, stay=Stay("Accumulator")),))) == {"level"}
+    assert broken(replace(fused, links=(replace(link, stay=Stay("Nowhere")),))) == {"level"}
+    unmapped = replace(fused, layers=(first, replace(second, mappings={})))
+    assert broken(unmapped) == {"mapping"}
+    with pytest.raises(FadiffError, match="mapping: second has no mapping for the tile C=3"):
+        evaluate_group(hardware(), unmapped)
+    wrong = replace(first, mappings=dict.fromkeys(first.mappings, next(iter(first.mappings.values()))))
+    assert broken(replace(fused, layers=(wrong, second))) == {"mapping"}
+
+
+def test_an_intermediate_that_is_not_whole_or_not_finished_is_refused() -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
+    first, second = fused.layers
+    outside = replace(second, mappings={shape: mapping(shape, {"DRAM": {"C": 3}}) for shape in second.mappings})
+    assert broken(replace(fused, layers=(first, outside))) == {"whole"}
+    apart = {"inter_PEColumns_spatial": {"P": 2}, "Scratchpad": {"C": 2}}
+    spilled = replace(first, mappings={shape: mapping(shape, apart) for shape in first.mappings})
+    assert "reduction" in broken(replace(fused, layers=(spilled, second)))
+
+
+def test_all_that_is_live_at_once_must_fit() -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
+    weights, window, held = 2 * 3 * 3 + 3 * 2 * 3, 2 * 8, 3 * 6
+    assert live_words(hardware(), fused, 4) == weights + window + held
+    twice = replace(fused, double_buffered=frozenset({"Accumulator"}))
+    assert live_words(hardware(), twice, 2) == 2 * live_words(hardware(), fused, 2) == 2 * 3 * 6
+    large = group([conv("first", C=64, M=64, N=4096), conv("second", C=64, M=64, N=4096)], [("N", 4096)], "N")
+    reasons = group_violations(hardware(), with_mappings(large))
+    assert {violation.level for violation in reasons} >= {"Accumulator"}
