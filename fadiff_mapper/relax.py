@@ -70,7 +70,7 @@ def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> 
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
     return Slots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
                  len(spaces[0].levels), torch.from_numpy(tables.divisor),
-                 torch.from_numpy(tables.completable[:, used]), torch.from_numpy(tables.quotient),
+                 torch.from_numpy(tables.completable[:, used]), torch.from_numpy(tables.quotient.astype(np.int64)),
                  torch.from_numpy(bound), torch.from_numpy(tables.bound),
                  torch.from_numpy(residual.astype(np.float64)), looping[used])
 

@@ -6,7 +6,7 @@ from fadiff_mapper.mapspace.conflicts import conflicts
 from fadiff_mapper.mapspace.factorize import divisors, factorizations
 from fadiff_mapper.mapspace.size import Size, size
 from fadiff_mapper.mapspace.space import LevelSpace, LoopSpace, MapSpace
-from fadiff_mapper.mapspace.tables import NONE, FactorTables, factor_tables, places
+from fadiff_mapper.mapspace.tables import NONE, NUMBER, FactorTables, factor_tables, places
 
-__all__ = ["NONE", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "build_mapspace", "check_mapping",
-           "conflicts", "divisors", "factor_tables", "factorizations", "places", "size"]
+__all__ = ["NONE", "NUMBER", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "build_mapspace",
+           "check_mapping", "conflicts", "divisors", "factor_tables", "factorizations", "places", "size"]

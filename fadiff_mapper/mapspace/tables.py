@@ -15,6 +15,9 @@ import numpy as np
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.mapspace.space import LoopSpace, MapSpace
 
+NUMBER = np.int16
+"""The type of divisors' numbers: small, because moves look up many of them."""
+
 NONE = -1
 """The number of a divisor that does not exist."""
 
@@ -91,8 +94,8 @@ def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np
     for here in allowed[::-1]:
         completable.append((quotient >= 0) & here & rest[quotient])
         rest = completable[-1].any(axis=1)
-    return [values.astype(np.float64), quotient, times, allowed, np.stack(completable[::-1]),
-            np.array(len(values) - 1)]
+    return [values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
+            np.stack(completable[::-1]), np.array(len(values) - 1)]
 
 
 def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:

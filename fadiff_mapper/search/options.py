@@ -35,12 +35,12 @@ class SearchOptions:
     cold: float = 0.05
     light: float = 1.0
     heavy: float = 8.0
-    chains: int = 128
-    rounds: int = 150
-    tries: int = 2
-    lively: float = 0.5
+    chains: int = 64
+    rounds: int = 120
+    tries: int = 3
+    lively: float = 0.3
     calm: float = 0.01
-    agreeing: int = 24
+    agreeing: int = 16
     gradient: bool = True
     refinement: bool = True
     orders: bool = True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.family import Family
-from fadiff_mapper.mapspace import FactorTables
+from fadiff_mapper.mapspace import NUMBER, FactorTables
 from fadiff_mapper.nest import Nest
 
 
@@ -35,7 +35,7 @@ def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
     levels, dims, batch = nest.temporal.shape
     factors = np.stack([nest.spatial, nest.temporal], axis=1).reshape(2 * levels, dims, batch)
     divisor = family.factors.divisor[member].transpose(1, 0, 2)                                    # [D, B, N]
-    number = np.stack([(divisor == place[..., None]).argmax(axis=-1) for place in factors])
+    number = np.stack([(divisor == place[..., None]).argmax(axis=-1).astype(NUMBER) for place in factors])
     return Population(member, number, nest)
 
 
