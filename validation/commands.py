@@ -95,11 +95,7 @@ def backend(options: argparse.Namespace) -> Backend:
 
 def replayed(options: argparse.Namespace) -> Recording:
     """The recording, or the part of it that was asked for."""
-    said = recordings.read(options.recording or recordings.BUNDLED)
-    wanted = tuple(item for item in said.answers
-                   if item.question.task.design in (options.design or [item.question.task.design])
-                   and item.question.task.operator in (options.operator or [item.question.task.operator]))
-    return Recording(said.tool, wanted, said.tables)
+    return recordings.read(options.recording or recordings.BUNDLED, options.design, options.operator)
 
 
 def asked(options: argparse.Namespace) -> Recording:

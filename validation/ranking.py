@@ -33,13 +33,12 @@ def ranking(measured: np.ndarray, predicted: np.ndarray, resamples: int = RESAMP
     side are equal, is 1 where those of the other are, too, and 0 otherwise.
     """
     first, second = _ranks(measured), _ranks(predicted)
-    tau, rho = _coefficients(first, second)
     if np.array_equal(first, second):  # and so in every resample
-        sampled = np.ones((1, 2))
-    else:
-        rng = np.random.default_rng(seed)
-        rows = [rng.integers(0, len(first), len(first)) for _ in range(resamples)]
-        sampled = np.array([_coefficients(first[row], second[row]) for row in rows])
+        return Ranking(len(first), 1.0, (1.0, 1.0), 1.0, (1.0, 1.0), tied_pairs(first))
+    tau, rho = _coefficients(first, second)
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(0, len(first), len(first)) for _ in range(resamples)]
+    sampled = np.array([_coefficients(first[row], second[row]) for row in rows])
     low, high = np.quantile(sampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     return Ranking(len(first), tau, (float(low[0]), float(high[0])), rho, (float(low[1]), float(high[1])),
                    tied_pairs(first))

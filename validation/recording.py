@@ -56,13 +56,19 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
                    "result": answer.result, "error": answer.error}
 
 
-def read(path: Path) -> Recording:
-    """Raises FadiffError where the file is missing, cut off or of another kind."""
+def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ()) -> Recording:
+    """What a file holds of some designs and operators (empty: of all).
+
+    Raises FadiffError where the file is missing, cut off or of another kind.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         tool = next(Tool(line["backend"], line["version"], line["digest"]) for line in lines if line["line"] == "tool")
-        return Recording(tool, tuple(_answers(lines)), tuple(_without_kind(lines, "table")))
+        tasks = {line["name"]: Task(line["design"], line["operator"], line["document"], line["constraints"])
+                 for line in lines if line["line"] == "task" and (not designs or line["design"] in designs)
+                 and (not operators or line["operator"] in operators)}
+        return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_kind(lines, "table")))
     except OSError as error:
         raise FadiffError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (EOFError, ValueError, KeyError, TypeError, StopIteration) as error:
@@ -73,11 +79,9 @@ def _without_kind(lines: Iterable[dict[str, Any]], kind: str) -> Iterator[dict[s
     return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == kind)
 
 
-def _answers(lines: Sequence[dict[str, Any]]) -> Iterator[Answered]:
-    tasks = {line["name"]: Task(line["design"], line["operator"], line["document"], line["constraints"])
-             for line in lines if line["line"] == "task"}
+def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, Task]) -> Iterator[Answered]:
     for line in lines:
-        if line["line"] == "case":
+        if line["line"] == "case" and line["task"] in tasks:
             task, where = tasks[line["task"]], Where("recording")
             mapping = read_mapping(with_places(line["mapping"], where), where, task.spec.arch, task.spec.problem)
             yield Answered(Question(task, line["kind"], mapping), Answer(line["result"], line["error"]))
