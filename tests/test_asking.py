@@ -169,4 +169,20 @@ def test_the_container_sees_its_folder_and_nothing_else(tmp_path: Path) -> None:
     for pair in (["--network", "none"], ["--cap-drop", "ALL"], ["--user", f"{os.getuid()}:{os.getgid()}"]):
         assert found[found.index(pair[0]):][:2] == pair
     assert "--read-only" in found and found.count("--volume") == 1
-    assert found[-3:] == ["--entrypoint", "timeloop-model", "image:1"]
+    assert found[-6:] == ["--entrypoint", "timeout", "image:1", "--kill-after=5", "600", "timeloop-model"]
+
+
+@pytest.mark.parametrize("engines, has_image, chosen", [
+    (("docker", "podman"), "podman", "podman"), (("docker", "podman"), "docker", "docker"), (("podman",), "", None)])
+def test_the_engine_that_has_the_image_is_taken(engines: tuple[str, ...], has_image: str, chosen: str | None,
+                                                tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("docker", "podman"):
+        answer = """echo '[{"Id": "sha256:1"}]'""" if name == has_image else "echo no daemon >&2; exit 1"
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / name).chmod(0o755 if name in engines else 0o644)
+    if chosen:
+        assert container("image").tool.digest == "sha256:1"
+    else:
+        with pytest.raises(FadiffError, match=r"no image image \(.*podman: no daemon"):
+            container("image")

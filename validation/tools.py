@@ -20,8 +20,11 @@ PROGRAM = "timeloop-model"
 IMAGE = "timeloopaccelergy/accelergy-timeloop-infrastructure:latest"
 ENGINES = ("docker", "podman")
 
-RUN_TIMEOUT = 120.0
-"""Seconds that one mapping may take; the slowest seen took 5."""
+RUN_TIMEOUT = 600.0
+"""Seconds that one mapping may take: half a second on most, minutes where windows slide over long loops."""
+
+START_TIMEOUT = 60.0
+"""Seconds that an engine may take to start and remove a container."""
 
 
 @dataclass(frozen=True)
@@ -63,32 +66,40 @@ def container(image: str = IMAGE, version: str = "", flags: Sequence[str] = ()) 
 
     Raises FadiffError where there is no engine or no such image.
     """
-    engine = next((path for name in ENGINES if (path := shutil.which(name))), None)
-    if engine is None:
+    engines = [path for name in ENGINES if (path := shutil.which(name))]
+    if not engines:
         raise FadiffError("there is neither docker nor podman; accepted: --backend native or recorded")
-    digest = image_digest(engine, image)
+    engine, digest = _with_image(engines, image)
 
     def ask(text: str, dataspaces: Sequence[str], folder: Path) -> Answer:
-        return run_text(text, dataspaces, folder, command(engine, image, folder, flags), timeout=RUN_TIMEOUT)
+        return run_text(text, dataspaces, folder, command(engine, image, folder, flags),
+                        timeout=RUN_TIMEOUT + START_TIMEOUT)
 
     return Backend(Tool("container", version or image, digest), ask)
 
 
 def command(engine: str, image: str, folder: Path, flags: Sequence[str] = ()) -> tuple[str, ...]:
-    """`timeloop-model` in a container that sees its run's folder and nothing else."""
+    """`timeloop-model` in a container that sees its run's folder and nothing else.
+
+    Its time limit is kept inside, too: ending the engine's command need not end the container.
+    """
     variables = (part for name, value in SHOW_ALL.items() for part in ("--env", f"{name}={value}"))
     return (engine, "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL",
             "--security-opt", "no-new-privileges", "--user", f"{os.getuid()}:{os.getgid()}",
             "--volume", f"{folder.resolve()}:/run-folder", "--workdir", "/run-folder", *variables, *flags,
-            "--entrypoint", PROGRAM, image)
+            "--entrypoint", "timeout", image, "--kill-after=5", f"{RUN_TIMEOUT:g}", PROGRAM)
 
 
-def image_digest(engine: str, image: str) -> str:
-    """The digest of a local image. Raises FadiffError where there is none."""
-    done = subprocess.run([engine, "image", "inspect", image], capture_output=True, text=True, check=False, timeout=60)
-    try:
-        found = json.loads(done.stdout)[0]
-        return str((found.get("RepoDigests") or [found["Id"]])[0])
-    except (ValueError, LookupError):
-        raise FadiffError(f"{engine} has no image {image}: {done.stderr.strip()}; accepted: one that "
-                          f"`{Path(engine).name} pull` or `build` has put there") from None
+def _with_image(engines: Sequence[str], image: str) -> tuple[str, str]:
+    """The first engine that answers and has an image, and the image's digest. Raises FadiffError where none does."""
+    reasons = []
+    for engine in engines:
+        done = subprocess.run([engine, "image", "inspect", image], capture_output=True, text=True, check=False,
+                              timeout=60)
+        try:
+            found = json.loads(done.stdout)[0]
+            return engine, str((found.get("RepoDigests") or [found["Id"]])[0])
+        except (ValueError, LookupError):
+            reasons.append(f"{Path(engine).name}: {done.stderr.strip() or 'no answer'}")
+    raise FadiffError(f"there is no image {image} ({'; '.join(reasons)}); accepted: one that `docker pull` or `podman "
+                      "build` has put there")
