@@ -113,11 +113,11 @@ def level_errors(batches: Sequence[Batch], model: str) -> dict[tuple[str, str], 
 
 
 def worst(batches: Sequence[Batch], model: str, count: int) -> list[Worst]:
-    """The counts that a model gets most wrong by their ratio to the measured ones, one per layer and kind of access.
+    """The counts that a model gets most wrong by their ratio to the measured ones, one per layer.
 
-    Kinds that it does not model at all are left out.
+    Kinds of access that it does not model at all are left out.
     """
-    found = [item for batch in batches for item in _worst(batch, model)]
+    found = [max(items, key=_ratio) for batch in batches if (items := list(_worst(batch, model)))]
     return sorted(found, key=lambda item: -_ratio(item))[:count]
 
 

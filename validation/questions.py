@@ -42,7 +42,7 @@ class Question:
 
 def random_questions(task: Task, count: int, seed: int) -> Iterator[Question]:
     """Up to `count` mappings of each random kind. More of them begin with the same ones."""
-    for kind, draw in (("any", any_nests), ("design", design_nests)):
+    for kind, draw in (("any", any_nests), ("design", design_nests)) if count else ():
         blocks = [draw(task, BLOCK, f"{seed}/{task.name}/{block}") for block in range(-(-count // BLOCK))]
         nest = joined(blocks).take(slice(0, count))
         for row in range(nest.batch):

@@ -46,15 +46,17 @@ def cause(item: Worst) -> str:
 
 
 def _refetching(item: Worst, mapping: Mapping) -> list[str]:
-    """Temporal loops that do not move the data space and stand outside one that does, beyond the level's tile."""
+    """Temporal loops that do not move the data space and stand outside one that does, beyond the tile that is sent."""
     task = item.batch.task
     relevant = {space.name: space.dimensions for space in task.spec.problem.dataspaces}[item.tensor]
-    begin = task.spec.arch.level_names().index(item.level) + (item.action == "fills")
+    level = task.spec.arch.level_names().index(item.level)
+    inside = [inner for inner in range(level) if item.tensor in mapping.levels[inner].keep]
+    begin = level + 1 if item.action == "fills" else inside[-1] + 1 if inside else 0
     met, found = False, []
-    for level in mapping.levels[begin:]:
-        for name in level.order:
-            if level.temporal[name] > 1:
+    for outer in mapping.levels[begin:]:
+        for name in outer.order:
+            if outer.temporal[name] > 1:
                 if met and name not in relevant:
-                    found.append(f"{name}{level.temporal[name]}")
+                    found.append(f"{name}{outer.temporal[name]}")
                 met = met or name in relevant
     return found

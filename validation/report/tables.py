@@ -29,10 +29,8 @@ MEASURES = ("mappings", "access counts", "modelled ones", "equal counts", "cycle
 
 def overall(summary: Summary) -> Table:
     """Each model over all mappings, and what the paper states for its own."""
-    paper: dict[str, str] = {name: f"{PAPER[name]['tau']:.4f}/{PAPER[name]['rho']:.4f}"  # type: ignore[index]
-                             for name in ("cycles", "energy")}
-    stated = ("FADiff, as published", "", f"{PAPER['accuracy']:.0%}", "", "", "", "", *paper["cycles"].split("/"),
-              "", "", *paper["energy"].split("/"))
+    stated = ("FADiff, as published", "", percent(PAPER.accuracy), "", "", "", "", *map(_four, PAPER.cycles), "", "",
+              *map(_four, PAPER.energy))
     return Table("Summary", "Access counts: mean of 1 - |error| / count, not below 0, over every level, data space and "
                  "action; modelled ones: those that the model has an equation for. Tau is Kendall's tau-b, rho is "
                  "Spearman's, over all mappings of all layers together.",
@@ -55,7 +53,7 @@ def by_layer(summary: Summary) -> Table:
 
 def worst(summary: Summary) -> Table:
     """The worst counts of every model and the loops behind them."""
-    return Table("Worst counts", "One per layer, level, data space and action, largest ratio first. Loops from the "
+    return Table("Worst counts", "One per layer, largest ratio first. Loops from the "
                  "outermost inwards with their bounds; those of the data space are marked *, spatial ones are in "
                  "brackets.", ("model", "layer", "access", "Timeloop", "model says", "why", "loops"),
                  tuple(_worst(item) for model in MODELS for item in summary.worst if item.model == model))
@@ -87,8 +85,12 @@ def _price(price: Price) -> tuple[str, ...]:
 
 def _measures(row: Row) -> tuple[str, ...]:
     return (f"{row.mappings:,}", percent(row.accuracy), percent(row.modelled), percent(row.exact),
-            *(text for name in row.errors for text in (*_error(row.errors[name]), f"{row.rankings[name].tau:.4f}",
-                                                       f"{row.rankings[name].rho:.4f}")))
+            *(text for name in row.errors for text in (*_error(row.errors[name]), _four(row.rankings[name].tau),
+                                                       _four(row.rankings[name].rho))))
+
+
+def _four(value: float) -> str:
+    return f"{value:.4f}"
 
 
 def _error(error: Error) -> tuple[str, str]:
@@ -100,7 +102,7 @@ def percent(share: float) -> str:
     if share < 1e-6:
         return "0 %"
     if share > 10:
-        return f"x {share + 1:.1f}"
+        return f"{share:.0%}".replace("%", " %")
     return "< 0.01 %" if share < 5e-5 else "> 99.99 %" if 0.99995 <= share < 1 else f"{share:.2%}".replace("%", " %")
 
 
