@@ -184,6 +184,36 @@ def test_without_the_real_tool_nothing_is_certified(tmp_path: Path, monkeypatch:
     assert not list(tmp_path.iterdir())
 
 
+def test_what_is_recorded_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is a script that always gives the same answer, so the exact model must disagree with it."""
+    answer = Path(__file__).parent / "recorded" / "designs" / "gemmini_small"
+    program = tmp_path / "timeloop-model"
+    program.write_text("#!/bin/sh\n" + "".join(f"gzip -dc {answer}.{kind}.gz > timeloop-model.{kind}\n"
+                                              for kind in ("stats.txt", "map+stats.xml")))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    suite = ["--design", "gemmini_small", "--operator", "pointwise", "--mappings", "1",
+             "--cache", str(tmp_path / "cache")]
+    assert cli.main(["record", *suite, "--tool-version", "a script", "-o", str(tmp_path / "made" / "x.gz")]) == 0
+    found = recording.read(tmp_path / "made" / "x.gz")
+    assert (found.tool.backend, found.tool.version, len(found.answers)) == ("native", "a script", 2)
+    assert len(check(found.answers).disagreements) > 10
+
+
+@pytest.mark.parametrize("arguments, named", [
+    (["--design", "nowhere", "--backend", "recorded"], "no mapping was accepted of 0"),
+    (["record", "--backend", "native", "-o", "x.gz"], "no timeloop-model on the PATH"),
+    (["--backend", "recorded", "--recording", "/nonexistent"], "/nonexistent: cannot be read"),
+    (["mapping", "/nonexistent", "--backend", "native"], "no timeloop-model on the PATH")])
+def test_a_mistake_is_one_line(arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                               capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert named in error and error.count("\n") == 1
+
+
 # Certificates. The real tool is played by our own evaluation, whose numbers the recordings have confirmed.
 
 def result_folder(folder: Path) -> Path:

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fadiff_mapper.cli.arguments import positive
 from fadiff_mapper.errors import FadiffError
 
 from . import commands
 from .operators import operators
 from .questions import SUITES
+from .ranking import RESAMPLES
 from .tools import IMAGE
 
 BACKENDS = ("auto", "native", "container", "recorded")
@@ -31,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted; the answers so far are kept, the same command goes on from here", file=sys.stderr)
         return 130
@@ -43,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     run = found.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
     run.add_argument("-o", "--output", type=Path, default=Path("fadiff-validation"), metavar="DIR")
     run.add_argument("--recording", type=Path, metavar="FILE", help="what the recorded backend replays")
-    run.add_argument("--resamples", type=int, default=100, help="bootstrap samples of each interval (default 100)")
+    run.add_argument("--resamples", type=positive, default=RESAMPLES, metavar="N",
+                     help=f"bootstrap samples of each interval (default {RESAMPLES})")
     run.set_defaults(run=commands.run)
     record = found.add_parser("record", parents=[_tool(), _suite()], help="write what a real tool says to a file")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.jsonl.gz")
@@ -78,7 +84,7 @@ def _suite() -> argparse.ArgumentParser:
     parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")
     parser.add_argument("--operator", action="append", default=[], choices=sorted(operators()), metavar="NAME",
                         help=f"one of {', '.join(operators())}; repeatable")
-    parser.add_argument("--jobs", type=_whole, default=os.cpu_count() or 1, metavar="N", help="runs at once")
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="runs at once")
     parser.add_argument("--cache", type=Path, default=_cache(), metavar="FILE", help="where answers are kept")
     parser.add_argument("--no-tables", action="store_true", help="do not ask Accelergy about the energy tables")
     return parser

@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
     said = replayed(options) if backend_name(options) == "recorded" else asked(options)
     found = batches(said.answers)
     if not found:
-        raise FadiffError("there is no accepted mapping to compare with")
+        raise FadiffError(f"no mapping was accepted of {len(said.answers)} that were asked about; accepted: designs "
+                          "that `fadiff-mapper bundled` lists, operators that `fadiff-validate run --help` lists")
     context = Context(
         said.tool, options.command, versions(), cleared(), summarize(found, check(said.answers), options.resamples),
         found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure])
@@ -56,8 +57,7 @@ def record(options: argparse.Namespace) -> int:
     if backend_name(options) == "recorded":
         raise FadiffError("record needs a real tool; accepted: --backend native or container")
     said = asked(options)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_bytes(recordings.written(said))
+    _write(options.output, recordings.written(said))
     failures = [item.failure for item in said.answers if item.failure]
     print("\n".join([*failures, f"{options.output}: {len(said.answers) - len(failures)} answers"]))
     return 1 if failures else 0
@@ -119,6 +119,14 @@ def _questions(options: argparse.Namespace) -> Iterator[Question]:
             yield from random_questions(task, count, options.seed)
             yield from best_questions(task, best, options.seed, options.jobs)
             advance()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The whole file or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 @contextmanager
