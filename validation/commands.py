@@ -31,7 +31,7 @@ from .report.files import verdict
 from .report.tables import overall
 from .store import Store
 from .summary import summarize
-from .tables import Price, can_price, prices
+from .tables import Price, prices
 from .tasks import bundled_tasks
 from .tools import PROGRAM, Backend, container, native
 
@@ -105,7 +105,7 @@ def asked(options: argparse.Namespace) -> Recording:
     questions = list(_questions(options))
     with _progress("asking Timeloop", len(questions)) as advance:
         answers = ask_all(questions, tool, store, options.jobs, lambda _: advance())
-    rows = prices(options.design) if can_price() and not options.no_tables else []
+    rows = [] if options.no_tables else prices(options.design)
     return Recording(tool.tool, tuple(answers), tuple(price.as_dict() for price in rows))
 
 

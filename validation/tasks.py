@@ -54,7 +54,7 @@ def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> lis
     """The operators on the bundled designs with their recorded energies; empty: all of them."""
     found = []
     for design in designs or tuple(bundled.designs()):
-        spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+        spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")), energy="built-in")
         arch, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
         tables = [yaml.safe_load(bundled.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
         for name in names or tuple(operators()):

@@ -71,16 +71,19 @@ def unmodelled(summary: Summary) -> Table:
 
 
 def prices(found: Sequence[Price]) -> Table:
-    """Accelergy's energies beside the bundled ones and Timeloop's estimate."""
-    return Table("Energy tables", "pJ per action. Timeloop's built-in estimate is what it takes without a table.",
-                 ("design", "component", "action", "bundled", "Accelergy", "built-in estimate", "estimate / Accelergy"),
+    """Accelergy's energies beside the others."""
+    return Table("Energy tables", "pJ per action; in brackets the ratio to what Accelergy says. Built-in values are "
+                 "what Timeloop takes without a table.",
+                 ("design", "component", "action", "Accelergy", "bundled", "our estimate", "built-in"),
                  tuple(_price(price) for price in found))
 
 
 def _price(price: Price) -> tuple[str, ...]:
-    ratio = price.built_in / price.accelergy if price.built_in is not None and price.accelergy else None
-    return (price.design, price.component, price.action, f"{price.bundled:g}", f"{price.accelergy:g}",
-            "" if price.built_in is None else f"{price.built_in:.4g}", "" if ratio is None else f"{ratio:.2f}")
+    def beside(value: float) -> str:
+        return f"{value:.4g}" + (f" ({value / price.accelergy:.2f})" if price.accelergy else "")
+
+    return (price.design, price.component, price.action, f"{price.accelergy:g}", *map(
+        beside, (price.bundled, price.estimate, price.built_in)))
 
 
 def _measures(row: Row) -> tuple[str, ...]:
