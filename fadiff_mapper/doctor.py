@@ -23,6 +23,8 @@ PROGRAMS = {
     "timeloop-model": "checking a mapping against real Timeloop",
     "timeloop-mapper": "comparing with Timeloop's own mapper",
     "accelergy": "energy tables for designs that bring none",
+    "docker": "asking Timeloop in a container",
+    "podman": "asking Timeloop in a container",
 }
 MODULES = {"pytimeloop": "handing over specifications as Python objects"}
 LIBRARIES = {"torch": "mapping (gradient descent)", "numpy": "evaluation", "PyYAML": "reading files",

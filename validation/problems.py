@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-SHAPES = Path(__file__).parent.parent / "timeloop_specs" / "problems"
+from fadiff_mapper import bundled
 
 UNUSUAL: dict[str, dict[str, Any]] = {
     "conv1d": {
@@ -35,48 +34,50 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 def _shape(name: str) -> dict[str, Any]:
     if name in UNUSUAL:
         return UNUSUAL[name]
-    shape: dict[str, Any] = yaml.safe_load((SHAPES / f"{name}.yaml").read_text())["problem"]["shape"]
+    shape: dict[str, Any] = yaml.safe_load(bundled.find(f"problems/{name}").read_text())["problem"]["shape"]
     return shape
 
 
-def _problem(shape: str, **instance: int) -> dict[str, Any]:
+def problem(shape: str, **instance: int) -> dict[str, Any]:
+    """A bundled or unusual shape at some size; bounds and coefficients that are not named are 1."""
     found = _shape(shape)
     ones = dict.fromkeys((*found["dimensions"], *(c["name"] for c in found.get("coefficients", ()))), 1)
     return {"shape": found, "instance": ones | instance}
 
 
-def _strided(shape: str, stride: int, **instance: int) -> dict[str, Any]:
-    return _problem(shape, Wstride=stride, Hstride=stride, **instance)
+def strided(shape: str, stride: int, **instance: int) -> dict[str, Any]:
+    """The same with a stride in both directions."""
+    return problem(shape, Wstride=stride, Hstride=stride, **instance)
 
 
 def conv_letters() -> dict[str, dict[str, Any]]:
     """Problems in the dimensions that the bundled designs' constraints name: id -> native problem."""
     return {
-        "conv3x3": _problem("conv", C=64, M=64, P=56, Q=56, R=3, S=3),
-        "conv3x3_batch": _problem("conv", N=4, C=16, M=32, P=14, Q=14, R=3, S=3),
-        "conv3x3_stride2": _strided("conv", 2, C=64, M=128, P=28, Q=28, R=3, S=3),
-        "conv7x7_stride2": _strided("conv", 2, C=3, M=64, P=112, Q=112, R=7, S=7),
-        "conv2x2_stride3": _strided("conv", 3, C=8, M=16, P=12, Q=12, R=2, S=2),
-        "conv1x1": _problem("conv", C=256, M=64, P=56, Q=56),
-        "conv3x3_dilated": _problem("conv", C=32, M=32, P=28, Q=28, R=3, S=3, Wdilation=2, Hdilation=2),
-        "conv3x5_mixed": _problem("conv", C=12, M=20, P=10, Q=18, R=3, S=5, Wstride=2, Hdilation=3),
-        "conv_primes": _problem("conv", C=7, M=11, P=13, Q=5, R=3, S=3),
-        "patches": _strided("conv", 16, C=3, M=192, P=14, Q=14, R=16, S=16),
-        "fully_connected": _problem("conv", N=4, C=1024, M=1000),
-        "depthwise3x3": _problem("depthwise", G=64, P=56, Q=56, R=3, S=3),
-        "depthwise5x5_stride2": _strided("depthwise", 2, G=72, P=28, Q=28, R=5, S=5),
-        "depthwise31x31": _problem("depthwise", G=96, P=14, Q=14, R=31, S=31),
-        "grouped3x3": _problem("grouped_conv", G=4, C=16, M=32, P=14, Q=14, R=3, S=3),
+        "conv3x3": problem("conv", C=64, M=64, P=56, Q=56, R=3, S=3),
+        "conv3x3_batch": problem("conv", N=4, C=16, M=32, P=14, Q=14, R=3, S=3),
+        "conv3x3_stride2": strided("conv", 2, C=64, M=128, P=28, Q=28, R=3, S=3),
+        "conv7x7_stride2": strided("conv", 2, C=3, M=64, P=112, Q=112, R=7, S=7),
+        "conv2x2_stride3": strided("conv", 3, C=8, M=16, P=12, Q=12, R=2, S=2),
+        "conv1x1": problem("conv", C=256, M=64, P=56, Q=56),
+        "conv3x3_dilated": problem("conv", C=32, M=32, P=28, Q=28, R=3, S=3, Wdilation=2, Hdilation=2),
+        "conv3x5_mixed": problem("conv", C=12, M=20, P=10, Q=18, R=3, S=5, Wstride=2, Hdilation=3),
+        "conv_primes": problem("conv", C=7, M=11, P=13, Q=5, R=3, S=3),
+        "patches": strided("conv", 16, C=3, M=192, P=14, Q=14, R=16, S=16),
+        "fully_connected": problem("conv", N=4, C=1024, M=1000),
+        "depthwise3x3": problem("depthwise", G=64, P=56, Q=56, R=3, S=3),
+        "depthwise5x5_stride2": strided("depthwise", 2, G=72, P=28, Q=28, R=5, S=5),
+        "depthwise31x31": problem("depthwise", G=96, P=14, Q=14, R=31, S=31),
+        "grouped3x3": problem("grouped_conv", G=4, C=16, M=32, P=14, Q=14, R=3, S=3),
     }
 
 
 def other_letters() -> dict[str, dict[str, Any]]:
     """Problems in other dimensions: id -> native problem."""
     return {
-        "matmul": _problem("matmul", N=128, C=256, M=64),
-        "matmul_primes": _problem("matmul", N=17, C=13, M=19),
-        "attention": _problem("batched_matmul", G=12, N=128, C=64, M=128),
-        "conv1d": _problem("conv1d", K=12, C=6, P=30, R=5),
+        "matmul": problem("matmul", N=128, C=256, M=64),
+        "matmul_primes": problem("matmul", N=17, C=13, M=19),
+        "attention": problem("batched_matmul", G=12, N=128, C=64, M=128),
+        "conv1d": problem("conv1d", K=12, C=6, P=30, R=5),
         "two_ranks": {"shape": _shape("two_ranks"), "instance": {"K": 6, "P": 12, "R": 4, "S": 3}},
-        "four_spaces": _problem("four_spaces", M=24, K=30, N=16),
+        "four_spaces": problem("four_spaces", M=24, K=30, N=16),
     }

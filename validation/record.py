@@ -31,9 +31,10 @@ from fadiff_mapper.nest import unpack
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from fadiff_mapper.timeloop.run import Answer, run_model
-from validation.features import features
-from validation.problems import conv_letters, other_letters
-from validation.random_mappings import FAULTS, abbreviated, constrained_nests, forgetful, random_mapping
+
+from .features import features
+from .problems import conv_letters, other_letters
+from .random_mappings import FAULTS, abbreviated, constrained_nests, forgetful, random_mapping
 
 OWN_DESIGNS = Path(__file__).parent / "designs"
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "timeloop_cases.jsonl.gz"

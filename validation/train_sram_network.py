@@ -64,7 +64,7 @@ def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
         found.backward()  # type: ignore[no-untyped-call]
         return found
 
-    descent.step(loss)
+    descent.step(loss)  # type: ignore[no-untyped-call]
     return {
         "least": memories(table).min(axis=0).tolist(), "most": memories(table).max(axis=0).tolist(),
         "fit_error": UNKNOWN, "held_out_error": UNKNOWN,

@@ -35,6 +35,10 @@ class Answer:
     error: str = ""
 
 
+class Killed(FadiffError):
+    """The program was killed, and not by this process: on a full machine, most often for its memory."""
+
+
 def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Path, *,
               program: str = "timeloop-model", timeout: float = 60.0) -> Answer:
     """Run `timeloop-model` in `folder`, which must be empty, on a native document with all its sections.
@@ -56,6 +60,8 @@ def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequen
         return Answer(read_answer(folder, dataspaces))
     reason = "\n".join(SOURCE_FOLDER.sub("", line) for line in done.output.splitlines() if MESSAGE.search(line))
     if not reason:
+        if done.returncode == -signal.SIGKILL:
+            raise Killed(f"{command[0]} was killed by SIGKILL in {folder} and gave no reason")
         how = f"ended with exit code {done.returncode}" if done.returncode > 0 else f"was killed by {_signal(done)}"
         raise FadiffError(f"{command[0]} {how} in {folder} and gave no reason")
     return Answer(None, reason)
@@ -71,6 +77,11 @@ def _signal(done: process.Finished) -> str:
 def environment() -> dict[str, str]:
     """This process's variables without those that change results."""
     return {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)} | SHOW_ALL
+
+
+def cleared() -> dict[str, str]:
+    """Those that `environment` leaves out."""
+    return {name: value for name, value in os.environ.items() if name.startswith(CLEARED)}
 
 
 class _Plain(yaml.SafeDumper):

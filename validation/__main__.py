@@ -1,0 +1,7 @@
+"""`python -m validation`, from a checkout."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,71 @@
+"""Puts many questions to a real tool, each in a folder of its own, several at once, none of them twice."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.timeloop.run import Answer, Killed
+
+from .questions import Question
+from .store import Store, key_of
+from .tools import Backend
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question and the answer to it; `failure` says why there is none."""
+
+    question: Question
+    answer: Answer | None
+    failure: str = ""
+
+
+def ask_all(questions: Sequence[Question], backend: Backend, store: Store, jobs: int,
+            on_answer: Callable[[Answered], None] = lambda _: None) -> list[Answered]:
+    """All answers, in the order of the questions. A run that fails is reported as such and stops no other."""
+    alone = threading.Lock()
+
+    def one(question: Question) -> Answered:
+        found = answered(question, backend, store, alone)
+        on_answer(found)
+        return found
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        return list(pool.map(one, questions))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def answered(question: Question, backend: Backend, store: Store, alone: threading.Lock) -> Answered:
+    """From the store, or from the tool.
+
+    A run that was killed from outside is tried once more, no other second try beside it: with many at once the
+    memory may have run out. No other failure has a known cause that a second try would mend.
+    """
+    text = question.task.text(question.mapping)
+    key = key_of(backend.tool.digest, text)
+    answer = store.get(key)
+    try:
+        if answer is None:
+            try:
+                answer = once(text, question, backend)
+            except Killed:
+                with alone:
+                    answer = once(text, question, backend)
+            store.add(key, answer)
+    except FadiffError as error:
+        return Answered(question, None, str(error))
+    return Answered(question, answer)
+
+
+def once(text: str, question: Question, backend: Backend) -> Answer:
+    """One run in a new folder, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="fadiff-validate-", ignore_cleanup_errors=True) as folder:
+        return backend.ask(text, question.task.dataspaces, Path(folder))

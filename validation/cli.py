@@ -1,0 +1,105 @@
+"""The command line: arguments in, exit codes out. 0 all agrees, 1 something does not, 2 bad input, 130 interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fadiff_mapper.cli.arguments import positive
+from fadiff_mapper.errors import FadiffError
+
+from . import commands
+from .operators import operators
+from .questions import SUITES
+from .ranking import RESAMPLES
+from .tools import IMAGE
+
+BACKENDS = ("auto", "native", "container", "recorded")
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; errors are printed as lines, never as a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
+        given = ["run", *given]
+    options = _parser().parse_args(given)
+    options.command = shlex.join(["fadiff-validate", *given])
+    try:
+        return int(options.run(options))
+    except FadiffError as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the answers so far are kept, the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fadiff-validate", description="Compare the models with the real timeloop-model, mapping by mapping.")
+    found = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = found.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
+    run.add_argument("-o", "--output", type=Path, default=Path("fadiff-validation"), metavar="DIR")
+    run.add_argument("--recording", type=Path, metavar="FILE", help="what the recorded backend replays")
+    run.add_argument("--resamples", type=positive, default=RESAMPLES, metavar="N",
+                     help=f"bootstrap samples of each interval (default {RESAMPLES})")
+    run.set_defaults(run=commands.run)
+    record = found.add_parser("record", parents=[_tool(), _suite()], help="write what a real tool says to a file")
+    record.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.jsonl.gz")
+    record.set_defaults(run=commands.record)
+    mapping = found.add_parser("mapping", parents=[_tool()], help="check one result of fadiff-mapper, or a folder "
+                               "of them, and write a certificate")
+    mapping.add_argument("folder", type=Path, metavar="DIR")
+    mapping.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="default: DIR/certificate.json")
+    mapping.set_defaults(run=commands.mapping)
+    return parser
+
+
+def _tool() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--backend", choices=BACKENDS, default="auto",
+                        help="who answers (default: native where timeloop-model is on the PATH, else recorded)")
+    parser.add_argument("--tool-version", default="", metavar="TEXT", help="how to name the tool's version")
+    parser.add_argument("--image", default=IMAGE, help=f"image of the container backend (default {IMAGE})")
+    parser.add_argument("--container-flag", action="append", default=[], metavar="FLAG",
+                        help="one more flag of docker or podman, such as --container-flag=--runtime=runc")
+    return parser
+
+
+def _suite() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--suite", choices=sorted(SUITES), default="quick",
+                        help="; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per "
+                                       "operator and design" for name, (count, best) in SUITES.items()))
+    parser.add_argument("--mappings", type=_whole, metavar="N", help="random mappings of each kind instead")
+    parser.add_argument("--best", type=_whole, metavar="N", help="mappings found by the mapper instead, up to 3")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")
+    parser.add_argument("--operator", action="append", default=[], choices=sorted(operators()), metavar="NAME",
+                        help=f"one of {', '.join(operators())}; repeatable")
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="runs at once")
+    parser.add_argument("--cache", type=Path, default=_cache(), metavar="FILE", help="where answers are kept")
+    parser.add_argument("--no-tables", action="store_true", help="do not ask Accelergy about the energy tables")
+    return parser
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number')
+    return int(text)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "fadiff-mapper" / "validation.jsonl"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

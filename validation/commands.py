@@ -1,0 +1,150 @@
+"""What the commands do; `cli` describes their arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fadiff_mapper import rundir
+from fadiff_mapper.emit.versions import versions
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.report.console import console, table
+from fadiff_mapper.timeloop.find import find_real
+from fadiff_mapper.timeloop.run import cleared
+
+from . import recording as recordings
+from .asking import ask_all
+from .certificate import certificate
+from .models import batches, check
+from .questions import SUITES, Question, best_questions, random_questions
+from .recording import Recording
+from .report import report_files
+from .report.context import Context
+from .report.files import verdict
+from .report.tables import overall
+from .store import Store
+from .summary import summarize
+from .tables import Price, prices
+from .tasks import bundled_tasks
+from .tools import PROGRAM, Backend, container, native
+
+
+def run(options: argparse.Namespace) -> int:
+    """`run`: ask or replay, measure, report."""
+    rundir.check_writable(options.output)
+    said = replayed(options) if backend_name(options) == "recorded" else asked(options)
+    found = batches(said.answers)
+    if not found:
+        raise FadiffError(f"no mapping was accepted of {len(said.answers)} that were asked about; accepted: designs "
+                          "that `fadiff-mapper bundled` lists, operators that `fadiff-validate run --help` lists")
+    context = Context(
+        said.tool, options.command, versions(), cleared(), summarize(found, check(said.answers), options.resamples),
+        found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure])
+    rundir.write_files(options.output, report_files(context))
+    _print(context, options.output)
+    return 0 if context.agrees else 1
+
+
+def record(options: argparse.Namespace) -> int:
+    """`record`: ask, and write a file that `run --backend recorded --recording FILE` replays."""
+    if backend_name(options) == "recorded":
+        raise FadiffError("record needs a real tool; accepted: --backend native or container")
+    said = asked(options)
+    _write(options.output, recordings.written(said))
+    failures = [item.failure for item in said.answers if item.failure]
+    print("\n".join([*failures, f"{options.output}: {len(said.answers) - len(failures)} answers"]))
+    return 1 if failures else 0
+
+
+def mapping(options: argparse.Namespace) -> int:
+    """`mapping`: check emitted results and write a certificate."""
+    if backend_name(options) == "recorded":
+        raise FadiffError(f"no recording knows this mapping, and there is no {PROGRAM} on the PATH; "
+                          "accepted: --backend native or container")
+    found, agrees = certificate(options.folder, backend(options))
+    target: Path = options.output or options.folder / "certificate.json"
+    rundir.write_files(target.parent, {target.name: json.dumps(found, indent=1) + "\n"})
+    for layer in found["layers"]:
+        wrong = layer["differences"]
+        print(f"{layer['folder']}: " + (f"{len(wrong)} differences" if wrong else
+                                        f"all {layer['numbers']} numbers as {PROGRAM} gives them"))
+        print("".join(f"  {text}\n" for text in wrong), end="")
+    print(f"certificate: {target}")
+    return 0 if agrees else 1
+
+
+def backend_name(options: argparse.Namespace) -> str:
+    """Which backend "auto" means here."""
+    name: str = options.backend
+    return name if name != "auto" else "native" if find_real(PROGRAM) else "recorded"
+
+
+def backend(options: argparse.Namespace) -> Backend:
+    """The real tool that was asked for."""
+    if backend_name(options) == "native":
+        return native(options.tool_version)
+    return container(options.image, options.tool_version, options.container_flag)
+
+
+def replayed(options: argparse.Namespace) -> Recording:
+    """The recording, or the part of it that was asked for."""
+    return recordings.read(options.recording or recordings.BUNDLED, options.design, options.operator)
+
+
+def asked(options: argparse.Namespace) -> Recording:
+    """What the real tool says about the suite."""
+    tool = backend(options)
+    store = Store(options.cache)
+    questions = list(_questions(options))
+    with _progress("asking Timeloop", len(questions)) as advance:
+        answers = ask_all(questions, tool, store, options.jobs, lambda _: advance())
+    rows = [] if options.no_tables else prices(options.design)
+    return Recording(tool.tool, tuple(answers), tuple(price.as_dict() for price in rows))
+
+
+def _questions(options: argparse.Namespace) -> Iterator[Question]:
+    count, best = SUITES[options.suite]
+    count, best = (given if given is not None else default
+                   for given, default in ((options.mappings, count), (options.best, best)))
+    tasks = bundled_tasks(options.design, options.operator)
+    with _progress("drawing mappings", len(tasks)) as advance:
+        for task in tasks:
+            yield from random_questions(task, count, options.seed)
+            yield from best_questions(task, best, options.seed, options.jobs)
+            advance()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The whole file or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+@contextmanager
+def _progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal's standard error; nothing where that is a file."""
+    screen = Console(stderr=True)
+    with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen,
+                  disable=not screen.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _print(context: Context, folder: Path) -> None:
+    found = overall(context.summary)
+    shown = table(found.title, *found.head)
+    for row in found.rows:
+        shown.add_row(*row)
+    console().print(shown)
+    print("\n" + verdict(context) + f"\nReport: {folder / 'report.html'}")
+    for failure in context.failures[:10]:
+        print(f"no answer: {failure}", file=sys.stderr)

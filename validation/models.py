@@ -1,0 +1,141 @@
+"""Timeloop's numbers and those of the models, as arrays of the same shape."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.counts import Counts
+from fadiff_mapper.exact import Layer, evaluate_nest
+from fadiff_mapper.nest import Nest, pack
+from fadiff_mapper.paper_model import evaluate_paper
+from fadiff_mapper.smooth import evaluate_smooth
+from fadiff_mapper.stats import stats_of
+from fadiff_mapper.timeloop.compare import compared, differences, numbers
+from fadiff_mapper.timeloop.run import Answer
+
+from .asking import Answered
+from .questions import Question
+from .tasks import Task
+
+ACTIONS = ("reads", "fills", "updates")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Of B mappings: words per action, level and data space and instance [A, L, T, B]; cycles and pJ [B]; pJ of the
+    accesses of all instances [L, B]."""
+
+    counts: np.ndarray
+    cycles: np.ndarray
+    energy: np.ndarray
+    level_energy: np.ndarray
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The accepted mappings of one task, Timeloop's numbers for them, and each model's."""
+
+    task: Task
+    questions: tuple[Question, ...]
+    measured: Numbers
+    predicted: dict[str, Numbers]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The exact model against every number of every answer: how many numbers, and what was not as Timeloop says."""
+
+    numbers: int
+    disagreements: tuple[str, ...]
+
+
+def smooth(layer: Layer, nest: Nest) -> Numbers:
+    """The relaxed model at integer points."""
+    found = evaluate_smooth(layer, nest)
+    return _numbers(found.counts, found.cost.cycles, found.cost.energy,
+                    found.cost.access_energy * found.use.instances[:, None])
+
+
+def exact(layer: Layer, nest: Nest) -> Numbers:
+    found = evaluate_nest(layer, nest)
+    return _numbers(found.counts, found.cycles, found.energy, found.cost.access_energy * found.use.instances[:, None])
+
+
+def paper(layer: Layer, nest: Nest, *, windows: bool = False) -> Numbers:
+    """The paper's equations; see `fadiff_mapper.paper_model` for `windows`."""
+    found = evaluate_paper(layer, nest, windows=windows)
+    return _numbers(found.counts, found.cost.cycles, found.cost.energy,
+                    found.cost.access_energy * found.use.instances[:, None])
+
+
+MODELS: dict[str, Callable[[Layer, Nest], Numbers]] = {
+    "exact": exact,
+    "smooth": smooth,
+    "paper, windows as boxes": lambda layer, nest: paper(layer, nest, windows=True),
+    "paper, as printed": paper,
+}
+"""The models from the nearest to the farthest."""
+
+
+def _numbers(counts: Counts, cycles: np.ndarray, energy: np.ndarray, access_energy: np.ndarray) -> Numbers:
+    return Numbers(np.stack([counts.reads, counts.fills, counts.updates]), cycles, energy, access_energy.sum(axis=1))
+
+
+def measured(task: Task, answers: Sequence[Answer]) -> Numbers:
+    """Timeloop's numbers; zero where a level does not keep a data space."""
+    spaces, levels = task.dataspaces, task.spec.arch.levels
+    counts = np.zeros((len(ACTIONS), len(levels), len(spaces), len(answers)))
+    level_energy = np.zeros((len(levels), len(answers)))
+    results = [answer.result for answer in answers if answer.result is not None]
+    for b, result in enumerate(results):
+        for index, level in enumerate(result["levels"]):
+            for name, space in level["dataspaces"].items():
+                counts[:, index, spaces.index(name), b] = [space[action] for action in ACTIONS]
+                level_energy[index, b] += space["energy_pj_per_instance"] * space["utilized_instances"]
+    return Numbers(counts, np.array([result["cycles"] for result in results], dtype=np.float64),
+                   np.array([result["energy_pj"] for result in results]), level_energy)
+
+
+def batches(answers: Sequence[Answered]) -> list[Batch]:
+    """One batch per task, with the mappings that Timeloop accepted."""
+    groups: dict[str, list[Answered]] = defaultdict(list)
+    for item in answers:
+        if item.answer is not None and item.answer.result is not None:
+            groups[item.question.task.name].append(item)
+    return [batch(group) for group in groups.values()]
+
+
+def batch(group: Sequence[Answered]) -> Batch:
+    """The accepted mappings of one task under every model."""
+    task = group[0].question.task
+    questions = tuple(item.question for item in group)
+    nest = pack([question.mapping for question in questions], task.spec.problem)
+    answers = [item.answer for item in group if item.answer is not None]
+    return Batch(task, questions, measured(task, answers),
+                 {name: model(task.layer, nest) for name, model in MODELS.items()})
+
+
+def check(answers: Sequence[Answered]) -> Check:
+    """Compares every number of every accepted mapping: counts, capacities, bandwidths, networks, energies."""
+    groups: dict[str, list[Answered]] = defaultdict(list)
+    for item in answers:
+        groups[item.question.task.name].append(item)
+    count, wrong = 0, []
+    for group in groups.values():
+        task = group[0].question.task
+        nest = pack([item.question.mapping for item in group], task.spec.problem)
+        found = evaluate_nest(task.layer, nest, details=True)
+        for row, item in enumerate(group):
+            if item.answer is None:
+                continue
+            if item.answer.result is None:
+                wrong.append(f"{task.name}: rejected by Timeloop: {item.answer.error}")
+                continue
+            count += numbers(item.answer.result)
+            said = compared(stats_of(task.layer, found, row))
+            wrong += [f"{task.name}: {text}" for text in differences(item.answer.result, said)]
+    return Check(count, tuple(wrong))

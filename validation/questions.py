@@ -1,0 +1,78 @@
+"""The mappings that Timeloop is asked about: random ones of two kinds, and the mapper's own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.exact import evaluate_nest
+from fadiff_mapper.nest import Nest, joined, pack, unpack
+from fadiff_mapper.spec.mapping import Mapping
+
+from .random_mappings import constrained_nests, random_mapping
+from .tasks import Task
+
+KINDS = {"any": "random, within what the hardware allows", "design": "random, within the design's constraints",
+         "best": "found by the mapper"}
+
+SUITES = {"quick": (3, 0), "full": (105, 1)}
+"""Suite -> (random mappings of each kind, mappings found by the mapper) per operator and design."""
+
+METRICS = ("edp", "energy", "delay")
+"""What the mapper is asked to minimize, one mapping each."""
+
+BLOCK = 35
+"""Mappings that are drawn together."""
+
+ATTEMPTS = 40
+"""Batches drawn in search of legal mappings before a layer is left with fewer."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One legal mapping of a task; `kind` is a key of `KINDS`."""
+
+    task: Task
+    kind: str
+    mapping: Mapping
+
+
+def random_questions(task: Task, count: int, seed: int) -> Iterator[Question]:
+    """Up to `count` mappings of each random kind. More of them begin with the same ones."""
+    for kind, draw in (("any", any_nests), ("design", design_nests)) if count else ():
+        blocks = [draw(task, BLOCK, f"{seed}/{task.name}/{block}") for block in range(-(-count // BLOCK))]
+        nest = joined(blocks).take(slice(0, count))
+        for row in range(nest.batch):
+            yield Question(task, kind, unpack(nest, row, task.spec.problem))
+
+
+def any_nests(task: Task, count: int, label: str) -> Nest:
+    """Up to `count` legal nests that respect nothing but the hardware."""
+    rng, spec, found = random.Random(label), task.spec, []
+    for _ in range(ATTEMPTS):
+        drawn = pack([random_mapping(spec.arch, spec.problem, rng) for _ in range(count)], spec.problem)
+        found.append(drawn.take(np.flatnonzero(evaluate_nest(task.layer, drawn).legal)))
+        if sum(part.batch for part in found) >= count:
+            break
+    return joined(found).take(slice(0, count))
+
+
+def design_nests(task: Task, count: int, label: str) -> Nest:
+    """Up to `count` legal nests within the design's constraints."""
+    return constrained_nests(task.layer, task.spec, count, number(label))
+
+
+def number(label: str) -> int:
+    """A seed for generators that want a number."""
+    return random.Random(label).getrandbits(32)
+
+
+def best_questions(task: Task, count: int, seed: int, threads: int) -> Iterator[Question]:
+    """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
+    from fadiff_mapper.api import map_layer
+
+    for metric in METRICS[:count]:
+        yield Question(task, "best", map_layer(task.spec, metric=metric, seed=seed, threads=threads).mapping)

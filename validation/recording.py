@@ -1,0 +1,87 @@
+"""Questions and answers as one file: what the `recorded` backend replays, and what `record` writes.
+
+One JSON object per line, gzip-compressed: a `tool`, then `task`s, then `case`s, each a mapping as directives with
+either `result` (see `fadiff_mapper.timeloop.answer`) or `error`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.timeloop.run import Answer
+from fadiff_mapper.tree import Where, with_places
+
+from .asking import Answered
+from .questions import Question
+from .tasks import Task
+from .tools import Tool
+
+BUNDLED = Path(__file__).parent / "recorded" / "timeloop.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a tool said, and the tables that Accelergy gave (see `tables`)."""
+
+    tool: Tool
+    answers: tuple[Answered, ...]
+    tables: tuple[dict[str, Any], ...] = ()
+
+
+def written(recording: Recording) -> bytes:
+    """The file's content: the same bytes for the same recording. Questions without an answer are left out."""
+    lines = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in _lines(recording))
+    return gzip.compress(lines.encode(), 9, mtime=0)
+
+
+def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
+    yield {"line": "tool", **recording.tool.as_dict()}
+    yield from ({"line": "table", **row} for row in recording.tables)
+    tasks = {item.question.task.name: item.question.task for item in recording.answers}
+    for name, task in tasks.items():
+        yield {"line": "task", "name": name, "design": task.design, "operator": task.operator,
+               "document": task.document, "constraints": task.constraints}
+    for item in recording.answers:
+        task, answer = item.question.task, item.answer
+        if answer is not None:
+            yield {"line": "case", "task": task.name, "kind": item.question.kind,
+                   "mapping": literal_mapping(item.question.mapping, task.spec.arch, task.spec.problem),
+                   "result": answer.result, "error": answer.error}
+
+
+def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ()) -> Recording:
+    """What a file holds of some designs and operators (empty: of all).
+
+    Raises FadiffError where the file is missing, cut off or of another kind.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        tool = next(Tool(line["backend"], line["version"], line["digest"]) for line in lines if line["line"] == "tool")
+        tasks = {line["name"]: Task(line["design"], line["operator"], line["document"], line["constraints"])
+                 for line in lines if line["line"] == "task" and (not designs or line["design"] in designs)
+                 and (not operators or line["operator"] in operators)}
+        return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_kind(lines, "table")))
+    except OSError as error:
+        raise FadiffError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (EOFError, ValueError, KeyError, TypeError, StopIteration) as error:
+        raise FadiffError(f"{path}: not a recording: {type(error).__name__}: {error}") from None
+
+
+def _without_kind(lines: Iterable[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
+    return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == kind)
+
+
+def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, Task]) -> Iterator[Answered]:
+    for line in lines:
+        if line["line"] == "case" and line["task"] in tasks:
+            task, where = tasks[line["task"]], Where("recording")
+            mapping = read_mapping(with_places(line["mapping"], where), where, task.spec.arch, task.spec.problem)
+            yield Answered(Question(task, line["kind"], mapping), Answer(line["result"], line["error"]))

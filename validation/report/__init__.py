@@ -1,0 +1,5 @@
+"""What a run found, as texts: one self-contained page, Markdown, JSON and CSV."""
+
+from .files import report_files
+
+__all__ = ["report_files"]

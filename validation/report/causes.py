@@ -1,0 +1,62 @@
+"""Why a model gets a count wrong: the loops behind it."""
+
+from __future__ import annotations
+
+from fadiff_mapper.nest import project
+from fadiff_mapper.spec.mapping import Mapping
+
+from ..accuracy import Worst
+from ..tasks import Task
+
+
+def loops(mapping: Mapping, task: Task, tensor: str) -> str:
+    """The nest on one line, from the outermost loop inwards; loops that move the data space are marked."""
+    relevant = {space.name: space.dimensions for space in task.spec.problem.dataspaces}[tensor]
+
+    def written(name: str, bound: int) -> str:
+        return f"{name}{bound}{'*' if name in relevant else ''}"
+
+    parts = []
+    for level, found in zip(reversed(task.spec.arch.levels), reversed(mapping.levels), strict=True):
+        inside = [written(name, found.temporal[name]) for name in reversed(found.order) if found.temporal[name] > 1]
+        spatial = [written(name, bound) for axis in "YX" for name, bound in found.axis_factors(axis).items()]
+        if inside or spatial:
+            parts.append(f"{level.name}: " + " ".join([*inside, *([f"[{' '.join(spatial)}]"] if spatial else [])]))
+    return " | ".join(parts)
+
+
+def cause(item: Worst) -> str:
+    """The property of the nest that the model leaves out, as far as it can be told from the nest alone."""
+    task, mapping = item.batch.task, item.batch.questions[item.row].mapping
+    tensor = task.dataspaces.index(item.tensor)
+    projection, dims = project(task.spec.problem), task.spec.problem.dimensions
+    shared = {dims[d] for d in projection.shared_dims(tensor)}
+    moving = [(level.name, name) for level, found in zip(task.spec.arch.levels, mapping.levels, strict=True)
+              for name in found.order if found.temporal[name] > 1 and name in shared]
+    across = sorted({name for found in mapping.levels for name in shared if found.spatial[name] > 1})
+    if item.model.startswith("paper"):
+        repeats = _refetching(item, mapping)
+        if repeats:
+            return f"fetched again for {' '.join(repeats)}, outside loops that move it: order is ignored"
+    if len({name for _, name in moving}) > 1:
+        return "a window moved by several loops: " + ", ".join(f"{name} at {level}" for level, name in moving)
+    if across:
+        return f"neighbouring windows overlap in space: {' '.join(across)}"
+    return "the window's overlap from step to step" if moving else "sizes and fan-outs alone"
+
+
+def _refetching(item: Worst, mapping: Mapping) -> list[str]:
+    """Temporal loops that do not move the data space and stand outside one that does, beyond the tile that is sent."""
+    task = item.batch.task
+    relevant = {space.name: space.dimensions for space in task.spec.problem.dataspaces}[item.tensor]
+    level = task.spec.arch.level_names().index(item.level)
+    inside = [inner for inner in range(level) if item.tensor in mapping.levels[inner].keep]
+    begin = level + 1 if item.action == "fills" else inside[-1] + 1 if inside else 0
+    met, found = False, []
+    for outer in mapping.levels[begin:]:
+        for name in outer.order:
+            if outer.temporal[name] > 1:
+                if met and name not in relevant:
+                    found.append(f"{name}{outer.temporal[name]}")
+                met = met or name in relevant
+    return found

@@ -1,0 +1,109 @@
+"""The pictures of a report, as texts that stand inside a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..accuracy import Cell, pooled
+from ..models import ACTIONS, MODELS, Batch
+
+INK, COLOURS = "#333333", ("#1b6ca8", "#d1602b", "#3a7d44", "#8a4f9e", "#b8952a", "#6b6b6b", "#c23b55", "#2a9d9d")
+
+UNITS = {"cycles": "cycles", "energy": "energy, pJ"}
+
+
+def scatter(batches: Sequence[Batch]) -> str:
+    """Predicted against measured cycles and energy of every mapping under every model, coloured by operator."""
+    figure = Figure(figsize=(3.1 * len(MODELS), 6.4), layout="constrained")
+    axes = figure.subplots(len(UNITS), len(MODELS), sharex="row", sharey="row")
+    operators = list(dict.fromkeys(batch.task.operator for batch in batches))
+    for row, (quantity, label) in enumerate(UNITS.items()):
+        limits = _limits([pooled(batches, model, quantity) for model in (None, *MODELS)])
+        for column, model in enumerate(MODELS):
+            axis = axes[row, column]
+            for operator, colour in zip(operators, COLOURS, strict=False):
+                part = [batch for batch in batches if batch.task.operator == operator]
+                axis.plot(pooled(part, None, quantity), pooled(part, model, quantity), ".", markersize=4, alpha=0.45,
+                          color=colour, label=operator, markeredgewidth=0)
+            axis.plot(limits, limits, color=INK, linewidth=0.7)
+            axis.set(xscale="log", yscale="log", xlim=limits, ylim=limits, title=model if row == 0 else "",
+                     xlabel=f"Timeloop: {label}", ylabel=f"model: {label}" if column == 0 else "")
+            _plain(axis)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(operators), frameon=False, markerscale=5,
+                  fontsize=9)
+    return _png(figure)
+
+
+def _limits(values: Sequence[np.ndarray]) -> tuple[float, float]:
+    """A little beyond the smallest and the greatest value."""
+    together = np.concatenate(values)
+    return float(together[together > 0].min()) / 1.5, float(together.max()) * 1.5
+
+
+def heat(cells: Sequence[Cell], model: str) -> str:
+    """Mean access-count accuracy of one model by level (rows) and data space and action (columns), per design."""
+    designs = list(dict.fromkeys(cell.design for cell in cells))
+    columns = [(tensor, action) for tensor in dict.fromkeys(cell.tensor for cell in cells) for action in ACTIONS]
+    columns = [at for at in columns if any((cell.tensor, cell.action) == at for cell in cells)]
+    levels = {design: list(dict.fromkeys(cell.level for cell in cells if cell.design == design))[::-1]
+              for design in designs}
+    across = min(3, len(designs))
+    down = -(-len(designs) // across)
+    figure = Figure(figsize=(4.3 * across, 2.9 * down), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(down, across)).ravel()
+    for axis, design in zip(axes, designs, strict=False):
+        table = np.array([[_mean([cell for cell in cells if cell.model == model and cell.design == design
+                                  and cell.level == level and (cell.tensor, cell.action) == column])
+                           for column in columns] for level in levels[design]])
+        axis.imshow(table, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto", alpha=0.75)
+        axis.set_title(design, fontsize=10)
+        axis.set_xticks(range(len(columns)), [f"{tensor}\n{action}" for tensor, action in columns], fontsize=6)
+        axis.set_yticks(range(len(levels[design])), levels[design], fontsize=7)
+        for (i, j), value in np.ndenumerate(table):
+            axis.text(j, i, "" if np.isnan(value) else _share(value), ha="center", va="center", fontsize=6.5)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    for axis in axes[len(designs):]:
+        axis.set_visible(False)
+    return _svg(figure)
+
+
+def _share(value: float) -> str:
+    """Percent, rounded towards what it is not."""
+    return "100" if value == 1 else f"{min(100 * value, 99.9):.1f}"
+
+
+def _mean(cells: Sequence[Cell]) -> float:
+    if not cells:
+        return float("nan")
+    return float(np.average([cell.accuracy for cell in cells], weights=[cell.mappings for cell in cells]))
+
+
+def _plain(axis: Any) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(labelsize=8)
+    axis.title.set_fontsize(10)
+    axis.xaxis.label.set_fontsize(8)
+    axis.yaxis.label.set_fontsize(8)
+
+
+def _png(figure: Figure) -> str:
+    """An `img` element: for pictures with very many marks."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
+
+
+def _svg(figure: Figure) -> str:
+    """An `svg` element."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    text = file.getvalue()
+    return text[text.index("<svg"):]

@@ -1,0 +1,106 @@
+"""A report's files as texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+from jinja2.sandbox import SandboxedEnvironment
+from markupsafe import Markup
+
+from ..summary import plain
+from . import figures, tables
+from .context import Context
+from .tables import Table
+
+SHOWN = 200
+"""Disagreements and failures that are listed on the page; all of them are in the JSON."""
+
+
+def report_files(context: Context) -> dict[str, str]:
+    """File name -> text."""
+    return {"report.html": page(context), "report.md": markdown(context),
+            "report.json": json.dumps(data(context), indent=1) + "\n", "cells.csv": cells_csv(context)}
+
+
+def verdict(context: Context) -> str:
+    """The outcome in one sentence."""
+    check = context.summary.check
+    wrong = len(check.disagreements)
+    numbers = f"{check.numbers:,} numbers of {context.summary.overall[0].mappings:,} mappings"
+    said = (f"The exact model gives all {numbers} as Timeloop does." if not wrong
+            else f"The exact model disagrees with Timeloop on {wrong:,} of {numbers}.")
+    return said + (f" {len(context.failures):,} questions got no answer." if context.failures else "")
+
+
+def about(context: Context) -> list[tuple[str, str]]:
+    """What the figures rest on."""
+    tool = context.tool
+    found = [("answers from", f"timeloop-model, {tool.backend}, version: {tool.version}"), ("digest", tool.digest),
+             ("repeat with", context.command), *context.versions.items()]
+    cleared = ", ".join(f"{name}={value}" for name, value in context.cleared.items())
+    return [*found, ("variables cleared", cleared)] if cleared else found
+
+
+def page(context: Context) -> str:
+    """One page that needs nothing beside it."""
+    summary = context.summary
+    environment = SandboxedEnvironment(autoescape=True, trim_blocks=True)
+    template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
+    return template.render(
+        agrees=context.agrees, verdict=verdict(context), about=about(context), first=first_tables(context),
+        scatter=Markup(figures.scatter(context.batches)),
+        heat=[(model, Markup(figures.heat(summary.cells, model))) for model in ("smooth", "paper, as printed")],
+        wordy=[tables.worst(summary), tables.unmodelled(summary)], long=long_tables(context),
+        wrong=[*summary.check.disagreements, *context.failures][:SHOWN])
+
+
+def first_tables(context: Context) -> list[Table]:
+    """The tables that everybody should see."""
+    summary = context.summary
+    return [tables.overall(summary), tables.grouped("By kind of mapping", summary.by_kind),
+            tables.grouped("By operator", summary.by_operator)]
+
+
+def long_tables(context: Context) -> list[Table]:
+    """Those to look things up in."""
+    return [tables.grouped("By design", context.summary.by_design), tables.by_layer(context.summary),
+            tables.prices(context.prices)]
+
+
+def markdown(context: Context) -> str:
+    """The same without pictures."""
+    lines = ["# How accurate is fadiff_mapper?", "", verdict(context), ""]
+    lines += [f"- {name}: {value}" for name, value in about(context)]
+    for table in (*first_tables(context), tables.worst(context.summary), tables.unmodelled(context.summary),
+                  *long_tables(context)):
+        if table.rows:
+            lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else []), *_markdown(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(table: Table) -> list[str]:
+    rows: Sequence[Sequence[str]] = (table.head, ["---"] * len(table.head), *table.rows)
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+
+
+def data(context: Context) -> dict[str, Any]:
+    """Everything but the single cells."""
+    return {"tool": context.tool.as_dict(), "command": context.command, "versions": context.versions,
+            "variables_cleared": context.cleared, "agrees": context.agrees, "failures": list(context.failures),
+            **plain(context.summary), "prices": [price.as_dict() for price in context.prices]}
+
+
+def cells_csv(context: Context) -> str:
+    """A row per model, design, operator, level, data space and action."""
+    file = io.StringIO()
+    rows = [asdict(cell) for cell in context.summary.cells]
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["model"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()

@@ -1,0 +1,65 @@
+"""Answers on disk, so that nothing is asked twice: one JSON object per line, found by the hash of the question."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.timeloop.run import Answer
+
+
+def key_of(tool: str, text: str) -> str:
+    """The hash that names an answer: of what was asked, and of whom."""
+    return hashlib.sha256(f"{tool}\0{text}".encode()).hexdigest()
+
+
+class Store:
+    """An append-only file of answers. What a killed run had been told is there for the next one.
+
+    A last line that was cut off is forgotten. Several threads may add; of several processes the last word counts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads what is there. Raises FadiffError where the file cannot be made or read."""
+        self._path, self._lock = path, threading.Lock()
+        self._answers: dict[str, Answer] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            text = path.read_bytes()
+        except OSError as error:
+            raise FadiffError(f"{path}: cannot be used for answers: {error.strerror}") from None
+        if text and not text.endswith(b"\n"):
+            self._append(b"\n")
+        for line in text.splitlines():
+            self._remember(line)
+
+    def get(self, key: str) -> Answer | None:
+        """What was answered, or None."""
+        return self._answers.get(key)
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Keep one answer, on disk before this returns."""
+        line: dict[str, Any] = {"key": key, "result": answer.result, "error": answer.error}
+        with self._lock:
+            self._answers[key] = answer
+            self._append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def _remember(self, line: bytes) -> None:
+        try:
+            found = json.loads(line)
+            self._answers[found["key"]] = Answer(found["result"], found["error"])
+        except (ValueError, KeyError, TypeError):
+            return  # the end of a run that was killed while it wrote
+
+    def _append(self, line: bytes) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,57 @@
+"""Accelergy's energies beside those that come with the designs, our estimate and Timeloop's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fadiff_mapper import bundled
+from fadiff_mapper.energy.accelergy import accelergy_tables, installed
+from fadiff_mapper.energy.estimate import estimated
+from fadiff_mapper.inputs import load
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.tables import Tables, compute_energy, storage_energy
+
+ACTIONS = ("read", "fill", "update", "leak")
+
+
+@dataclass(frozen=True)
+class Price:
+    """pJ of one action as Accelergy says now, as bundled, as estimated here, and as Timeloop takes it with no table."""
+
+    design: str
+    component: str
+    action: str
+    accelergy: float
+    bundled: float
+    estimate: float
+    built_in: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def prices(designs: Sequence[str] = ()) -> list[Price]:
+    """The energies of bundled designs (empty: all); nothing where Accelergy is not installed.
+
+    Raises FadiffError where Accelergy cannot price a design.
+    """
+    program = installed()
+    return [] if program is None else [price for design in designs or tuple(bundled.designs())
+                                       for price in _prices(design, program)]
+
+
+def _prices(design: str, program: str) -> list[Price]:
+    files = (str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+    arch, nothing = load(*files, energy="built-in").arch, Tables()
+    sources = accelergy_tables(arch, program), bundled.tables_for(arch) or nothing, estimated(arch, nothing), nothing
+    columns = [energies(arch, tables) for tables in sources]
+    return [Price(design, *key, *(column[key] for column in columns)) for key in columns[0]]
+
+
+def energies(arch: Architecture, tables: Tables) -> dict[tuple[str, str], float]:
+    """(component, action) -> pJ for all memories and the arithmetic, outermost first."""
+    found = {(level.name, action): getattr(storage_energy(level, tables), action)
+             for level in reversed(arch.levels) if not level.is_dummy for action in ACTIONS}
+    return found | {(arch.arithmetic.name, "compute"): compute_energy(arch.arithmetic, tables)[0]}

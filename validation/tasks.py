@@ -1,0 +1,63 @@
+"""One operator on one design: what Timeloop and the models are asked about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import yaml
+
+from fadiff_mapper import bundled
+from fadiff_mapper.emit import merged_input
+from fadiff_mapper.exact import Layer, prepare
+from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.spec.mapping import Mapping
+
+from .operators import operators
+
+
+@dataclass(frozen=True)
+class Task:
+    """`document` is the native input without mapping and constraints: `timeloop-model` would check against those."""
+
+    design: str
+    operator: str
+    document: dict[str, Any]
+    constraints: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.design} / {self.operator}"
+
+    @cached_property
+    def spec(self) -> Spec:
+        """The input with its constraints, read by this package."""
+        return load(self.document | self.constraints)
+
+    @cached_property
+    def layer(self) -> Layer:
+        return prepare(self.spec.arch, self.spec.problem, self.spec.tables)
+
+    @property
+    def dataspaces(self) -> tuple[str, ...]:
+        return self.spec.problem.dataspace_names()
+
+    def text(self, mapping: Mapping) -> str:
+        """The literal YAML that Timeloop is given."""
+        return merged_input(self.spec, mapping)
+
+
+def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[Task]:
+    """The operators on the bundled designs with their recorded energies; empty: all of them."""
+    found = []
+    for design in designs or tuple(bundled.designs()):
+        spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")), energy="built-in")
+        arch, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
+        tables = [yaml.safe_load(bundled.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
+        for name in names or tuple(operators()):
+            document = {"architecture": arch, "problem": operators()[name], **tables[0], **tables[1]}
+            found.append(Task(design, name, document, constraints))
+    return found
