@@ -102,7 +102,8 @@ def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> N
 def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
               chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-              orders: bool = True, threads: int | None = None, warm_start: Mapping | None = None,
+              orders: bool = True, model: str = "refined", threads: int | None = None,
+              warm_start: Mapping | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
     """Find a mapping by gradient descent on the relaxed model and refinement on the exact one.
 
@@ -110,14 +111,15 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
     """
     return map_layers([spec], metric=metric, seed=seed, time_limit=time_limit, restarts=restarts, steps=steps,
                       chains=chains, rounds=rounds, gradient=gradient, refinement=refinement, orders=orders,
-                      threads=threads, warm_starts=[warm_start],
+                      model=model, threads=threads, warm_starts=[warm_start],
                       on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
 
 
 def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
                time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
                chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-               orders: bool = True, threads: int | None = None, warm_starts: Sequence[Mapping | None] = (),
+               orders: bool = True, model: str = "refined", threads: int | None = None,
+               warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                stopped: Callable[[], bool] = lambda: False) -> list[Result]:
@@ -129,6 +131,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     time_limit                    seconds for all of them
     restarts, steps, chains, rounds   see `search.SearchOptions`
     gradient, refinement, orders  switch these parts off
+    model                         what the gradient is taken of: "refined", or "paper" for FADiff's equations as printed
     threads                       how many work at a time; it does not change the answer
     warm_starts                   for each problem a mapping to start from, or None
     on_progress, on_better        are called with the number of a problem: whenever its best mapping improves, and with
@@ -138,10 +141,12 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     Raises FadiffError where constraints contradict each other, a warm start is not a legal mapping of its problem, or
     no legal mapping is found; what was found for the other problems has then been handed to `on_better`.
     """
-    from fadiff_mapper.search import Found, SearchOptions, Task, search_all
+    from fadiff_mapper.search import MODELS, Found, SearchOptions, Task, search_all
 
     check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
                                 "threads": threads})
+    if model not in MODELS:
+        raise FadiffError(f"model: found {model!r}; accepted: {listed(MODELS)}")
     if not specs:
         return []
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
@@ -149,7 +154,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     options = SearchOptions(
         metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
         steps=steps or default.steps, chains=chains or default.chains, rounds=rounds or default.rounds,
-        gradient=gradient, refinement=refinement, orders=orders,
+        gradient=gradient, refinement=refinement, orders=orders, model=model,
         threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
     given = [*warm_starts, *[None] * (len(specs) - len(warm_starts))]
     tasks = [Task(*_prepared(spec), _nest_of(spec, mapping)) for spec, mapping in zip(specs, given, strict=True)]

@@ -40,6 +40,8 @@ def add(commands: Commands) -> None:
     effort.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
     effort.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
     effort.add_argument("--no-orders", action="store_true", help="leave loop orders as they were drawn")
+    effort.add_argument("--model", choices=("refined", "paper"), default="refined",
+                        help="what the gradient is taken of: our equations, or FADiff's as printed")
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -57,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.timeloop.verify import real_model, verify
     specs = load_inputs(options)
     program = real_model() if options.verify else None
-    names, root = list(specs), Path(options.output)
+    names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
     with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper import emit
@@ -67,8 +69,7 @@ def run(options: argparse.Namespace) -> int:
             list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
             restarts=options.restarts, steps=options.steps, chains=options.chains, rounds=options.rounds,
             gradient=not options.no_gradient, refinement=not options.no_refinement, orders=not options.no_orders,
-            threads=options.jobs, warm_starts=_warm_starts(options.warm_start, list(specs.values())),
-            on_progress=on_progress, stopped=stopped,
+            model=options.model, threads=options.jobs, warm_starts=starts, on_progress=on_progress, stopped=stopped,
             on_better=lambda index, result: rundir.write_files(folders[index], emit.run_files(result)))
         if len(names) > 1:
             rundir.write_files(root, {SUMMARY: emit.summary_json(names, results)})

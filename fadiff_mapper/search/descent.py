@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch.optim.adam import adam
 
 from fadiff_mapper.choices import Choices
 from fadiff_mapper.family import random_choices
 from fadiff_mapper.nest import Nest, joined
 from fadiff_mapper.objective import smooth_value
+from fadiff_mapper.paper_model import evaluate_paper
 from fadiff_mapper.penalty import penalty
 from fadiff_mapper.relax import Slots, decode, draw, drawable_parts, gumbel, slots_of, torch_nest
 from fadiff_mapper.search.state import State
@@ -27,6 +29,7 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
     Without the gradient these are random nests.
     """
     options, family = state.options, state.family
+    model = evaluate_paper if options.model == "paper" else evaluate_smooth
     generator = torch.Generator().manual_seed(options.seed)
     slots = slots_of(family.spaces, family.factors)
     batch = restarts * slots.problems
@@ -35,7 +38,7 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
     best = decode(draw(slots, theta, None, options.cold), choices)
     values = state.value(best, member, "start")
     with _one_torch_thread():
-        adam = torch.optim.Adam([theta], lr=options.learning_rate)
+        step_by_adam = _adam(theta, options.learning_rate)
         for step in range(options.steps if options.gradient else 0):
             if state.out_of_time():
                 break
@@ -48,15 +51,30 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
             better = found < values
             best, values = _either(better, drawn, best), np.where(better, found, values)
             nest = torch_nest(factors, choices)
-            smooth = evaluate_smooth(family.layer, nest, drawable_parts(slots, choices))
+            smooth = model(family.layer, nest, drawable_parts(slots, choices))
             loss = smooth_value(smooth, options.metrics) + weight * penalty(
                 family.layer, slots, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
-            adam.zero_grad()
             loss.sum().backward()
-            adam.step()
+            step_by_adam()
             if (step + 1) % options.reorder_every == 0:
                 choices = _redecided(state, member, drawn, choices, rng)
     return best
+
+
+def _adam(theta: torch.Tensor, rate: float) -> Callable[[], None]:
+    """A function that moves theta once by its gradient, and forgets that.
+
+    `torch.optim.Adam` does the same, but to make one loads torch's compiler, which takes seconds.
+    """
+    mean, square, count = torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
+
+    def step() -> None:
+        assert theta.grad is not None
+        with torch.no_grad():
+            adam([theta], [theta.grad], [mean], [square], [], [count], foreach=False, amsgrad=False, beta1=0.9,
+                 beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False)
+        theta.grad = None
+    return step
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 
 from fadiff_mapper.objective import ILLEGAL
 
+MODELS = ("refined", "paper")
+
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -21,7 +23,8 @@ class SearchOptions:
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
     metric), to one that is worse. It ends early once `agreeing` chains have met the same best mapping.
 
-    `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off.
+    `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
+    is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
     """
 
     metrics: tuple[str, ...] = ("edp",)
@@ -44,6 +47,7 @@ class SearchOptions:
     gradient: bool = True
     refinement: bool = True
     orders: bool = True
+    model: str = "refined"
     threads: int = 2
 
     def as_dict(self) -> dict[str, Any]:
