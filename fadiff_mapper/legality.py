@@ -29,23 +29,23 @@ class Violation:
 
 @dataclass(frozen=True)
 class Limit:
-    """One check over a batch: `broken` [B], with what is asked for and what there is, [B] each."""
+    """One check over a batch: `broken` [B], with what is asked for, [B], and what there is."""
 
     constraint: str
     level: str
     amount: np.ndarray
-    limit: np.ndarray
+    limit: float
     broken: np.ndarray
 
     def reason(self, row: int) -> str:
-        asked, there = _number(self.amount[row]), _number(self.limit[row])
+        asked, there = _number(self.amount[row]), _number(self.limit)
         return {
             "nowhere": NOWHERE,
             "arithmetic": f"mapped max Arithmetic instances {asked} exceeds hardware instances {there}",
             "arithmetic x": f"mapped max Arithmetic X expansion {asked} exceeds hardware instances {there}",
             "arithmetic y": f"mapped max Arithmetic Y expansion {asked} exceeds hardware instances {there}",
             "capacity": f"mapped tile size {asked} exceeds buffer capacity {there}",
-            "utilization": f"mapped tile size {asked} is less than constrained minimum utilization {self.limit[row]:g}",
+            "utilization": f"mapped tile size {asked} is less than constrained minimum utilization {self.limit:g}",
             "instances": f"mapped instances {self.amount[row]:g} exceeds available hardware instances {there}",
             "x": f"mapped X expansion {asked} exceeds available hardware instances {there}",
             "y": f"mapped Y expansion {asked} exceeds available hardware instances {there}",
@@ -58,10 +58,8 @@ def _number(value: float) -> str:
 
 def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture) -> list[Limit]:
     """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
-    batch = nest.batch
-
-    def limit(constraint: str, level: str, amount: np.ndarray, most: float, broken: np.ndarray | None = None) -> Limit:
-        return Limit(constraint, level, amount, np.full(batch, most), amount > most if broken is None else broken)
+    def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> Limit:
+        return Limit(constraint, level, amount, most, amount > most)
 
     mac = arch.arithmetic
     kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
@@ -82,14 +80,14 @@ def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture) -> lis
     if level.usable is None:
         return []
     words = (tile.size[index] * nest.keep[index]).sum(axis=0)
-    capacity, least = np.full(nest.batch, level.usable), np.full(nest.batch, level.usable * level.min_utilization)
-    return [Limit("capacity", level.name, words, capacity, words > capacity),
-            Limit("utilization", level.name, words, least, words < least)]
+    least = level.usable * level.min_utilization
+    return [Limit("capacity", level.name, words, level.usable, words > level.usable),
+            *([Limit("utilization", level.name, words, least, words < least)] if least else [])]
 
 
 def violations(checks: list[Limit], row: int) -> list[Violation]:
     """All that is wrong with one mapping of the batch, first what Timeloop reports first."""
-    return [Violation(check.constraint, check.level, float(check.amount[row]), float(check.limit[row]),
+    return [Violation(check.constraint, check.level, float(check.amount[row]), check.limit,
                       check.reason(row)) for check in checks if check.broken[row]]
 
 
@@ -111,8 +109,7 @@ def excess(checks: list[Limit]) -> np.ndarray:
     """[B]: how far from legal: over all broken limits the sum of log2(asked / available), and a little for each."""
     total = np.zeros(len(checks[0].broken))
     for check in checks:
-        rows = np.flatnonzero(check.broken)
-        if len(rows):
-            ratio = np.maximum(check.amount[rows], 1e-9) / np.maximum(check.limit[rows], 1e-9)
-            total[rows] += np.abs(np.log2(ratio)) + 0.1
+        if check.broken.any():
+            ratio = np.maximum(check.amount, 1e-9) / max(check.limit, 1e-9)
+            total += check.broken * (np.abs(np.log2(ratio)) + 0.1)
     return total

@@ -21,9 +21,13 @@ from fadiff_mapper.spec.problem import DataSpace, Problem
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
 
+NUMPY = np if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else numpy_namespace
+"""From version 2.1 on NumPy itself has all names of the standard."""
+
+
 def array_namespace(array: Array) -> Any:
     """The functions that work on an array: NumPy's or torch's, under the names of the array API standard."""
-    return numpy_namespace if isinstance(array, np.ndarray) else find_namespace(array)
+    return NUMPY if isinstance(array, np.ndarray) else find_namespace(array)
 
 
 Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]

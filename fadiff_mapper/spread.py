@@ -188,8 +188,10 @@ def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, 
     That is where nothing is held over, such as below the innermost level (what neighbours were sent before may travel
     over links), and where receivers differ in a dimension that shares a rank. `with_hops` counts every fan-out.
     """
-    differing = {(level, tensor): _differing(projection, tensor, with_hops or not held) & active.spatial[level]
-                 for (level, tensor), held in np.ndenumerate(reuse.held)}
+    looped = [(int(level), tensor) for level in np.flatnonzero(active.spatial.any(axis=1))
+              for tensor in range(len(projection.ranks))]
+    differing = {cell: _differing(projection, cell[1], with_hops or not reuse.held[cell]) & active.spatial[cell[0]]
+                 for cell in looped}
     cells = [cell for cell, dims in differing.items() if dims.any()]
     if not cells:
         return Spread(closed_form, np.zeros_like(closed_form.words))
