@@ -1,4 +1,8 @@
-"""What the launchers run: one of Timeloop's programs by its command line. Exit code 0 with files, else 1 without."""
+"""What the launchers run: one of Timeloop's programs by its command line. Exit code 0 with files, else 1 without.
+
+Ctrl-C ends a search with the best mapping so far and 0, as it does Timeloop's; before the search, and the second time,
+it ends the program with 130.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         for line in str(error).splitlines():
             print(f"ERROR: {line}", file=sys.stderr)
     except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         print(f"ERROR: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
