@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -16,9 +18,11 @@ import pytest
 import yaml
 
 from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
+from fadiff_mapper.bundled import find
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.arguments import PROGRAMS, read_arguments
 from fadiff_mapper.dropin.calls import CallFailed
+from fadiff_mapper.dropin.command import command
 
 MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
 EMPTY_PATH = "/usr/bin:/bin"
@@ -76,6 +80,28 @@ def test_a_failed_run_exits_with_1_and_leaves_no_older_result(shim: Path, tmp_pa
     done = launched(shim, "timeloop-model", bad, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.startswith("ERROR: ") and "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.stats.txt"}
+
+
+CALL = "from fadiff_mapper import call_mapper; import sys; call_mapper(sys.argv[1:3], sys.argv[3])"
+
+
+@pytest.mark.parametrize("program, code", [("the launcher", 0), ("the function", -signal.SIGINT)])
+def test_ctrl_c_ends_the_search_with_the_best_mapping_so_far(shim: Path, tmp_path: Path, program: str,
+                                                             code: int) -> None:
+    files = [str(find("arch/gemmini_large")), str(find("layers/resnet18/conv3x3_64_64_56_s1"))]
+    words = ([*command("timeloop-mapper"), *files, "-o", str(tmp_path)] if program == "the launcher"
+             else [sys.executable, "-c", CALL, *files, str(tmp_path)])
+    environment = os.environ | {"PATH": EMPTY_PATH}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "timeloop-mapper.map.yaml").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == code, process.stderr and process.stderr.read()
+    found = json.loads((tmp_path / "fadiff.result.json").read_text())
+    assert found["status"] == "interrupted: the best mapping so far"
+    cycles = evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
+    assert f"Cycles: {cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text()
 
 
 def test_launchers_are_executable_name_the_interpreter_and_go_away(tmp_path: Path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -25,7 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     try:
-        return _run(options)
+        _run(options)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is written; Ctrl-C while Python comes to an end changes nothing
+        return 0
     except FadiffError as error:
         for line in str(error).splitlines():
             print(f"ERROR: {line}", file=sys.stderr)
@@ -39,10 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     return FAILED
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> None:
     from fadiff_mapper.dropin.arguments import read_arguments
     from fadiff_mapper.dropin.programs import Settings, run
     words: list[str] = options.words
     settings = Settings(dict(os.environ), options.seed, options.time_limit)
     run(options.program, read_arguments(words), settings, lambda line: print(line, flush=True))
-    return 0

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+import torch._dynamo  # which the optimizer would else load when it is made: seconds of the time that a search has
 
 from fadiff_mapper.choices import Choices
 from fadiff_mapper.family import random_choices
