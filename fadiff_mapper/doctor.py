@@ -27,11 +27,12 @@ LIBRARIES = {
     "array-api-compat": "evaluation",
     "numba": "evaluation (compiled)",
     "torch": "mapping (gradient descent), networks from PyTorch modules",
-    "scipy": "sensitivities of capacities and fan-outs",
+    "scipy": "sensitivities of capacities and fan-outs, rank correlations",
     "networkx": "networks as graphs",
     "PyYAML": "reading files",
     "Jinja2": "reading templates",
     "rich": "tables and progress",
+    "matplotlib": "figures in reports of fadiff-validate",
     "onnx": "networks from ONNX models",
     "pytimeloop": "handing over specifications as Python objects",
 }

@@ -76,8 +76,8 @@ def test_children_that_it_leaves_behind_do_not_keep_us_waiting(tmp_path: Path) -
 
 
 def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
-    done = ran("print('first'); sys.stdout.flush(); [os.write(1, b'x' * 65536) for _ in range(512)]; print('last')",
-               tmp_path)
+    script = "print('first'); sys.stdout.flush(); [os.write(1, bytes(2 ** 20)) for _ in range(1024)]; print('last')"
+    done = ran(script, tmp_path)
     assert len(done.output) < 3 * process.KEPT
     assert done.output.startswith("first\n") and done.output.endswith("last\n")
 

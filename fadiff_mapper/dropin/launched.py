@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         _run(options)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is written; Ctrl-C while Python comes to an end changes nothing
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is written: Ctrl-C while Python ends is no failure
         return 0
     except FadiffError as error:
         for line in str(error).splitlines():
