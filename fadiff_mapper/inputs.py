@@ -107,7 +107,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
                if document.get("mapping") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
-    energies = find_tables(arch, tables, energy, compound=bool(document.get("compound_components")))
+    energies = find_tables(arch, tables, energy, literal)
     notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
     notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 GOOD_TABLES = """
-import json, pathlib, sys
+import json, pathlib, sys, yaml
 out = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
-asked = json.loads(pathlib.Path(sys.argv[1]).read_text())
+asked = yaml.safe_load(pathlib.Path(sys.argv[1]).read_text())
 def components(node, path):
     path = path + [node["name"]] if "name" in node else path
     for one in node.get("local", ()):

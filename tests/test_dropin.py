@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +18,11 @@ import pytest
 import yaml
 
 from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
+from fadiff_mapper.bundled import find
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.accelergy import priced
 from fadiff_mapper.dropin.arguments import PROGRAMS, read_arguments
 from fadiff_mapper.dropin.calls import CallFailed
-from fadiff_mapper.errors import SpecError
+from fadiff_mapper.dropin.command import command
 
 MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
 EMPTY_PATH = "/usr/bin:/bin"
@@ -78,6 +80,28 @@ def test_a_failed_run_exits_with_1_and_leaves_no_older_result(shim: Path, tmp_pa
     done = launched(shim, "timeloop-model", bad, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.startswith("ERROR: ") and "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.stats.txt"}
+
+
+CALL = "from fadiff_mapper import call_mapper; import sys; call_mapper(sys.argv[1:3], sys.argv[3])"
+
+
+@pytest.mark.parametrize("program, code", [("the launcher", 0), ("the function", -signal.SIGINT)])
+def test_ctrl_c_ends_the_search_with_the_best_mapping_so_far(shim: Path, tmp_path: Path, program: str,
+                                                             code: int) -> None:
+    files = [str(find("arch/gemmini_large")), str(find("layers/resnet18/conv3x3_64_64_56_s1"))]
+    words = ([*command("timeloop-mapper"), *files, "-o", str(tmp_path)] if program == "the launcher"
+             else [sys.executable, "-c", CALL, *files, str(tmp_path)])
+    environment = os.environ | {"PATH": EMPTY_PATH}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "timeloop-mapper.map.yaml").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == code, process.stderr and process.stderr.read()
+    found = json.loads((tmp_path / "fadiff.result.json").read_text())
+    assert found["status"] == "interrupted: the best mapping so far"
+    cycles = evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
+    assert f"Cycles: {cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text()
 
 
 def test_launchers_are_executable_name_the_interpreter_and_go_away(tmp_path: Path,
@@ -193,43 +217,51 @@ def test_an_object_of_the_front_end_is_read_back_by_its_own_reader(tmp_path: Pat
 UNPRICED = {key: value for key, value in yaml.safe_load(MESH.read_text()).items() if key not in ("ERT", "ART")}
 
 
-def accelergy(folder: Path, script: str) -> Path:
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accelergy's answers go into no user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def accelergy(folder: Path, script: str) -> None:
     path = folder / "accelergy"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    return path
 
 
-def test_accelergy_is_asked_where_timeloop_would_ask_it(tmp_path: Path) -> None:
+GIVE = "for k in ERT ART; do cp $(dirname $0)/$k out/$k.yaml; done; echo sums > out/ERT_summary.yaml; echo asked"
+"""Leaves the tables that lie beside it."""
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("variable", ["PATH", "ACCELERGYPATH"])
+def test_accelergy_is_asked_where_timeloop_would_ask_it(tmp_path: Path, variable: str) -> None:
     tables = yaml.safe_load(MESH.read_text())
     for kind in ("ERT", "ART"):
         (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
-    accelergy(tmp_path, f"for k in ERT ART; do cp {tmp_path}/$k timeloop-model.$k.yaml; done; echo asked")
-    out = tmp_path / "out"
-    found = call_model(UNPRICED, out, environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
+    accelergy(tmp_path, GIVE)
+    out, environment = tmp_path / "out", {"PATH": EMPTY_PATH}
+    environment[variable] = f"{tmp_path}:{EMPTY_PATH}"
+    found = call_model(UNPRICED, out, environment=environment, log_to=StringIO())
     assert found.energy == pytest.approx(evaluate(load(MESH)).energy_pj * 1e-12)
     assert (out / "timeloop-model.accelergy.log").read_text() == "asked\n"
+    assert (out / "timeloop-model.ERT.yaml").read_text() == (tmp_path / "ERT").read_text()
+    assert (out / "timeloop-model.ERT_summary.yaml").read_text() == "sums\n"
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("script, said", [("echo no plug-in; exit 1", "exit code 1: no plug-in"),
-                                          ("exit 0", "left no timeloop-model.ERT.yaml")])
+                                          ("exit 0", "without writing ERT.yaml")])
 def test_a_failing_accelergy_is_named(tmp_path: Path, script: str, said: str) -> None:
     accelergy(tmp_path, script)
     with pytest.raises(CallFailed, match=said):
         call_model(UNPRICED, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
 
 
-@pytest.mark.parametrize("text", ["storage[1..width*depth]", "counter[0]", "max(1, ceil(log2(depth)))",
-                                  "a if (b > 1) else (c)"])
-def test_accelergy_is_handed_arithmetic(tmp_path: Path, text: str) -> None:
-    spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
-    with pytest.raises(FadiffError, match="exit code 9"):
-        priced(spec, str(accelergy(tmp_path, "exit 9")), "timeloop-model", {})
-
-
-@pytest.mark.parametrize("text", ["__import__('os')", "{{ 7*7 }}", "open(name)", "(open)(name)", "a; b", "[f][0](x)",
-                                  "[x for x in (1, 2)]"])
-def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path, text: str) -> None:
-    spec = load(UNPRICED | {"compound_components": {"version": "0.4", "classes": [{"name": text}]}})
-    with pytest.raises(SpecError, match="not handed to Accelergy"):
-        priced(spec, str(accelergy(tmp_path, "exit 9")), "timeloop-model", {})
+@pytest.mark.usefixtures("own_cache")
+def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path) -> None:
+    accelergy(tmp_path, "exit 9")
+    components = {"version": "0.4", "classes": [{"name": "open(name)"}]}
+    with pytest.raises(CallFailed, match="not handed to Accelergy"):
+        call_model(UNPRICED | {"compound_components": components}, tmp_path / "out",
+                   environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())

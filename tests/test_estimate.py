@@ -217,12 +217,15 @@ def test_the_statistics_say_where_each_energy_comes_from() -> None:
     assert sources["DRAM"] == "estimate: 8 pJ per bit (LPDDR4)"
 
 
-def test_compound_components_are_not_handed_to_accelergy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_old_list_format_is_not_handed_to_accelergy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "accelergy").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "accelergy").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    arch = load(document({"depth": 64, "width": 16})).arch
-    found = find_tables(arch, Tables(), "auto", compound=True)
-    assert found.tables.ert and "compound" in found.notes[0]
-    with pytest.raises(FadiffError, match="compound"):
-        find_tables(arch, Tables(), "accelergy", compound=True)
+    listed = {"arithmetic": {"name": "MAC", "instances": 4, "word-bits": 16},
+              "storage": [{"name": "Buffer", "entries": 64, "instances": 1, "word-bits": 16},
+                          {"name": "DRAM", "technology": "DRAM", "instances": 1, "word-bits": 16}]}
+    arch = load({**document({}), "architecture": listed}).arch
+    found = find_tables(arch, Tables(), "auto", {})
+    assert found.tables.ert and "list format" in found.notes[0]
+    with pytest.raises(FadiffError, match="list format"):
+        find_tables(arch, Tables(), "accelergy", {})

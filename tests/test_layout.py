@@ -14,7 +14,7 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "errors", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
+    "errors", "process", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
     "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
     "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",

@@ -147,6 +147,18 @@ def test_the_command_line_tells_equal_different_and_absent_apart(
     assert code == 2 and "nothing to verify against" in err and not out
 
 
+def test_of_several_problems_each_verdict_names_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    program(tmp_path / "bin", "echo ERROR: not today >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    layers = ["conv1x1_64_128_28_s2", "conv3x3_64_64_56_s1"]
+    little = [word for name in ("restarts", "steps", "chains", "rounds") for word in (f"--{name}", "1")]
+    assert main(["map", "bundled:arch/gemmini_large", *(f"bundled:layers/resnet18/{name}" for name in layers), *little,
+                 "--no-refinement", "--verify", "--quiet", "-o", str(tmp_path / "out")]) == 1
+    said = [line for line in capsys.readouterr().out.splitlines() if "verified by" in line]
+    assert [line.partition(": not verified by timeloop-model ")[0] for line in said] == layers
+
+
 def test_differences_are_found_on_both_sides(stats: Stats, spec: Spec) -> None:
     ours = compared(stats)
     assert not list(differences(ours, ours))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -18,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper import bundled
-from fadiff_mapper.energy.accelergy import ask, installed
+from fadiff_mapper.energy.accelergy import installed
+from fadiff_mapper.energy.asking import ask
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.tree import plain
+from fadiff_mapper.yamlio import load_text
 
 Row = dict[str, Any]
 AT_ONCE = 10
@@ -68,7 +71,8 @@ def priced(kind: str, actions: Sequence[str], attributes: Sequence[Row], program
         local = [{"name": f"c{i}", "class": kind, "required_actions": list(actions), "attributes": common | one}
                  for i, one in enumerate(attributes[start:start + AT_ONCE])]
         tree = {"version": "0.4", "subtree": [{"name": "system", "attributes": common, "local": local}]}
-        ert = plain(ask(json.dumps({"architecture": tree}), program, TIME_LIMIT_S)["ERT"])
+        text = json.dumps({"architecture": tree}, indent=1)
+        ert = plain(load_text(ask(text, program, os.environ, TIME_LIMIT_S)["ERT.yaml"], "ERT.yaml"))["ERT"]
         found += [{action["name"]: float(action["energy"]) for action in table["actions"]} for table in ert["tables"]]
         print(f"{kind}: {len(found)} of {len(attributes)}", file=sys.stderr)
     return found

@@ -44,8 +44,10 @@ def prices(designs: Sequence[str] = ()) -> list[Price]:
 
 def _prices(design: str, program: str) -> list[Price]:
     files = (str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
-    arch, nothing = load(*files, energy="built-in").arch, Tables()
-    sources = accelergy_tables(arch, program), bundled.tables_for(arch) or nothing, estimated(arch, nothing), nothing
+    spec, nothing = load(*files, energy="built-in"), Tables()
+    arch = spec.arch
+    sources = (accelergy_tables(arch, spec.literal, program), bundled.tables_for(arch) or nothing,
+               estimated(arch, nothing), nothing)
     columns = [energies(arch, tables) for tables in sources]
     return [Price(design, *key, *(column[key] for column in columns)) for key in columns[0]]
 

@@ -35,4 +35,4 @@ def run(options: argparse.Namespace) -> int:
         print_notes(spec)
     if program is None or spec.mapping is None:
         return 0
-    return print_verdict(verify(spec, spec.mapping, stats, program), sys.stderr if options.json else None)
+    return print_verdict(verify(spec, spec.mapping, stats, program), file=sys.stderr if options.json else None)

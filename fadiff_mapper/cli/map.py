@@ -76,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         print_results(names, results, options.output)
     disagreed = program is not None and max([
-        print_verdict(verify(result.spec, result.mapping, result.stats, program)) for result in results])
+        print_verdict(verify(result.spec, result.mapping, result.stats, program), name if len(names) > 1 else "")
+        for name, result in zip(names, results, strict=True)])
     return INTERRUPTED if stopped() else int(disagreed)
 
 

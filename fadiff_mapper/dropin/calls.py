@@ -39,7 +39,8 @@ def call_mapper(specification: Specification, output_dir: str | os.PathLike[str]
     section.
 
     Returns the front end's own `OutputStats` for its object, else ours, which has the same attributes; with
-    `return_proc` the process (subprocess.Popen) instead. Raises CallFailed.
+    `return_proc` the process (subprocess.Popen) instead. Raises CallFailed; after Ctrl-C, KeyboardInterrupt, with the
+    best mapping so far in the folder.
     """
     del dump_intermediate_to
     settings = Settings(os.environ | dict(environment or {}), seed, time_limit)
@@ -70,6 +71,8 @@ def _call(program: str, specification: Specification, folder: Path, settings: Se
                        lambda line: print(line, file=log, flush=True))
     except FadiffError as error:
         raise CallFailed(str(error)) from error
+    if done.interrupted:
+        raise KeyboardInterrupt
     return _as_front_end(specification, folder, program) if front_end_of(specification) else output_stats(done)
 
 

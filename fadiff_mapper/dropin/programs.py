@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper import emit, rundir
-from fadiff_mapper.api import evaluate, map_layer
-from fadiff_mapper.dropin import accelergy
+from fadiff_mapper.api import evaluate, map_layers
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
+from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
-from fadiff_mapper.errors import listed
 from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.interrupt import interruptible
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.spec.tables import energy_sources
 from fadiff_mapper.stats import Stats
 
 SWITCHES = "TIMELOOP_"
@@ -42,11 +41,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Done:
-    """What a program evaluated: the input with its energies, the mapping, and its numbers."""
+    """What a program evaluated: the input with its energies, the mapping, and its numbers.
+
+    `interrupted`: Ctrl-C ended the search, and the mapping is the best so far.
+    """
 
     spec: Spec
     mapping: LoopMapping
     stats: Stats
+    interrupted: bool = False
 
 
 Say = Callable[[str], None]
@@ -56,17 +59,28 @@ Say = Callable[[str], None]
 def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Done:
     """Run one program; its files are in the output folder afterwards, all or none. Raises FadiffError.
 
-    Where it fails, the results that an earlier run left in the folder are removed, so that no script takes them for
-    new ones.
+    The results that an earlier run left there are removed in any case, so that no script takes them for new ones. A
+    search writes its best mapping so far again and again; Ctrl-C ends it with that.
     """
     try:
-        return _run(program, arguments, settings, say)
-    except BaseException:
-        _remove(program, arguments.output, keep=())
+        spec, tables = _read(program, arguments, settings, say)
+        rundir.check_writable(arguments.output)
+    finally:
+        _remove(program, arguments.output)
+
+    def write(files: Mapping[str, str]) -> None:
+        with rundir.lock(arguments.output):
+            rundir.write_files(arguments.output, {**files, **tables})
+
+    try:
+        return _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, say, write)
+    except Exception:
+        _remove(program, arguments.output)
         raise
 
 
-def _run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Done:
+def _read(program: str, arguments: Arguments, settings: Settings, say: Say) -> tuple[Spec, dict[str, str]]:
+    """The input with its energies, and the files that Accelergy wrote for it."""
     for name in arguments.files:
         say(f"input file: {name}")
     for name in arguments.left_out:
@@ -74,47 +88,34 @@ def _run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Do
     for name, value in sorted(settings.environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, written = _with_energies(load(*arguments.files), program, settings.environment, say)
+    spec, tables = with_energies(load(*arguments.files), program, settings.environment, say)
     for note in spec.notes:
         say(f"note: {note}")
-    rundir.check_writable(arguments.output)
-    done, files = _mapped(spec, settings, say) if program == MAPPER else _evaluated(spec, say)
-    with rundir.lock(arguments.output):
-        rundir.write_files(arguments.output, files | written)
-        _remove(program, arguments.output, keep=files | written)
-    return done
+    return spec, tables
 
 
-def _mapped(spec: Spec, settings: Settings, say: Say) -> tuple[Done, dict[str, str]]:
-    result = map_layer(spec, seed=settings.seed, time_limit=settings.time_limit)
+Write = Callable[[Mapping[str, str]], None]
+"""Puts files (name -> text) into the output folder."""
+
+
+def _mapped(spec: Spec, settings: Settings, say: Say, write: Write) -> Done:
+    with interruptible() as stopped:
+        result = map_layers([spec], seed=settings.seed, time_limit=settings.time_limit, stopped=stopped,
+                            on_better=lambda _, better: write(emit.run_files(better)))[0]
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
-    return Done(spec, result.mapping, result.stats), emit.run_files(result)
+    return Done(spec, result.mapping, result.stats, stopped())
 
 
-def _evaluated(spec: Spec, say: Say) -> tuple[Done, dict[str, str]]:
+def _evaluated(spec: Spec, say: Say, write: Write) -> Done:
     stats = evaluate(spec)
     assert spec.mapping is not None
+    write(emit.program_files(MODEL, spec, spec.mapping, stats))
     say(summary_line(stats))
-    return Done(spec, spec.mapping, stats), emit.program_files(MODEL, spec, spec.mapping, stats)
+    return Done(spec, spec.mapping, stats)
 
 
-def _with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Say) -> tuple[Spec, dict[str, str]]:
-    """The input with the energies that Timeloop would compute with, and the files that Accelergy wrote for it."""
-    if not accelergy.is_asked(spec):
-        return spec, {}
-    command = accelergy.installed(environment)
-    if command is None:
-        sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
-        say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
-        return spec, {}
-    say(f"execute: {command}")
-    found = accelergy.priced(spec, command, program, environment)
-    return found.spec, found.files
-
-
-def _remove(program: str, folder: Path, keep: Mapping[str, str] | tuple[()]) -> None:
-    for name in (f"{program}.{ending}" for ending in LEFT_BEHIND[program]):
-        if name not in keep:
-            with suppress(OSError):
-                (folder / name).unlink()
+def _remove(program: str, folder: Path) -> None:
+    for ending in LEFT_BEHIND[program]:
+        with suppress(OSError):
+            (folder / f"{program}.{ending}").unlink()

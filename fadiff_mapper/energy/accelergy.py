@@ -6,143 +6,124 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from fadiff_mapper import process
 from fadiff_mapper.energy import cache
-from fadiff_mapper.energy.process import Ended, run_program
+from fadiff_mapper.energy.asking import ask, first_line
 from fadiff_mapper.energy.request import request
-from fadiff_mapper.errors import FadiffError, listed
+from fadiff_mapper.errors import FadiffError, SpecError, listed
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import Tables, missing_actions
-from fadiff_mapper.tree import Map, plain
-from fadiff_mapper.yamldump import dump
+from fadiff_mapper.tree import Map
 from fadiff_mapper.yamlio import load_text
 
 PROGRAM = "accelergy"
 TIME_LIMIT_S = 600.0
 """CACTI takes seconds for each memory, minutes for many large ones."""
-MOST_TABLE_BYTES = 16 * 2 ** 20
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
 VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
-COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
-def installed() -> str | None:
-    """The path of the `accelergy` command, or None."""
-    found = shutil.which(PROGRAM)
+@dataclass(frozen=True)
+class Answer:
+    """The tables, and every file that Accelergy wrote besides what it printed (see `asking.ask`), by name."""
+
+    tables: Tables
+    files: Mapping[str, str]
+
+
+def installed(search_path: str | None = None) -> str | None:
+    """The path of the `accelergy` command on the search path (None: PATH), or None."""
+    found = shutil.which(PROGRAM, path=search_path)
     return None if found is None else os.path.abspath(found)
 
 
-def accelergy_tables(arch: Architecture, program: str, *, time_limit: float = TIME_LIMIT_S) -> Tables:
-    """The tables that Accelergy gives for an architecture, from the cache where it was asked before.
+def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: str, *,
+                     time_limit: float = TIME_LIMIT_S) -> Tables:
+    """The tables for an architecture, which price every component.
 
-    Raises FadiffError, one line, where Accelergy fails, takes longer than `time_limit` seconds, or leaves a table
-    that cannot be read or lacks a component; SpecError where the architecture holds more than literals.
+    Raises what `answer` raises, and FadiffError where a component is lacking; the message says how to do without.
     """
-    text = request(arch)
-    version = installed_version(program)
-    key = cache.key_of("1", text, version, *_fingerprints(program))
-    kept = cache.read(key)
-    if kept is not None:
-        try:
-            return _tables(load_text(kept, "cached tables"), arch, version)
-        except FadiffError:
-            pass  # damaged: ask again
-    document = ask(text, program, time_limit)
-    tables = _tables(document, arch, version)
-    cache.write(key, dump(plain(document)))
+    try:
+        tables = answer(arch, literal, program, os.environ, time_limit).tables
+        missing = missing_actions(arch, tables)
+        if missing:
+            raise FadiffError(f"Accelergy left a table without energies for {listed(missing)}")
+    except FadiffError as error:
+        kind = SpecError if isinstance(error, SpecError) else FadiffError
+        raise kind(f"{error}; {AVOID}") from None
     return tables
 
 
-def ask(text: str, program: str, time_limit: float) -> Map:
-    """Run Accelergy on the text of an architecture: a document with ERT and ART, as it wrote them."""
-    with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "architecture.yaml").write_text(text, encoding="utf-8")
+def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
+           time_limit: float = TIME_LIMIT_S) -> Answer:
+    """What Accelergy, run with these variables, says about an architecture; from the cache where it was asked before.
+
+    `literal` are the sections of the input (see `inputs.Spec`), of which it reads the compound components. Raises
+    FadiffError, one line, where Accelergy fails, takes longer than `time_limit` seconds, or leaves a table that cannot
+    be read; SpecError where the input holds text that it might run.
+    """
+    text = request(arch, literal)
+    version = installed_version(program, environment)
+    key = cache.key_of("2", text, version, *_fingerprints(program, environment))
+    kept = cache.read(key)
+    if kept:
         try:
-            ended = run_program([program, "architecture.yaml", "-o", ".", "-f", "ERT", "ART"], folder, time_limit)
-        except OSError as error:
-            raise _failure(f"{program} cannot be run: {error.strerror}") from None
-        if ended.code is None:
-            raise _failure(f"{program} did not end within {time_limit:g} s")
-        if ended.code != 0:
-            raise _failure(f"{program} ended with exit code {ended.code}: {_reason(ended)}")
-        tables = {kind: _written(folder / f"{kind}.yaml", kind, ended) for kind in ("ERT", "ART")}
-    return Map(tables, where=tables["ERT"].where)
+            return Answer(_tables(kept, version), kept)
+        except FadiffError:
+            pass  # damaged: ask again
+    files = ask(text, program, environment, time_limit)
+    found = Answer(_tables(files, version), files)
+    if not missing_actions(arch, found.tables):  # else a plug-in is lacking, which may come
+        cache.write(key, files)
+    return found
 
 
-def installed_version(program: str) -> str:
+def installed_version(program: str, environment: Mapping[str, str]) -> str:
     """The version of Accelergy, as the Python that runs it tells; "" where the command is no Python script."""
     try:
         with open(program, "rb") as file:
             first = file.readline(1024).decode("utf-8", "replace").split()
         if not first or not first[0].startswith("#!") or "python" not in Path(first[-1]).name:
             return ""
-        interpreter = [first[0][2:], *first[1:]]
-        ended = run_program([*interpreter, "-c", ASK_VERSION], Path(program).parent, 30)
-    except OSError:
+        done = process.run([first[0][2:], *first[1:], "-c", ASK_VERSION], Path(program).parent, environment, 30)
+    except (OSError, FadiffError):
         return ""
-    answer = ended.output.strip()
-    return answer if ended.code == 0 and VERSION.fullmatch(answer) else ""
+    said = done.output.strip()
+    return said if done.returncode == 0 and VERSION.fullmatch(said) else ""
 
 
-def _fingerprints(program: str) -> list[str]:
+def _fingerprints(program: str, environment: Mapping[str, str]) -> list[str]:
     """Digests of the command and of its configuration, which names the plug-ins."""
-    files = [Path(program), *([Path(os.environ["HOME"]) / CONFIGURATION] if os.environ.get("HOME") else [])]
+    home = environment.get("HOME")
+    files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
     return [hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files]
 
 
-def _tables(document: Map, arch: Architecture, version: str) -> Tables:
-    """The tables of a document that price every component. Raises FadiffError."""
-    ert, art = (_section(document, kind) for kind in ("ERT", "ART"))
+def _tables(files: Mapping[str, str], version: str) -> Tables:
+    """The tables among the files of an answer. Raises FadiffError."""
+    ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
     source = f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
     try:
-        tables = read_tables(ert, ert.where, art, art.where, source)
+        return read_tables(ert, ert.where, art, art.where, source)
     except FadiffError as error:
-        raise _failure(f"Accelergy left a table that cannot be used: {_line(str(error))}") from None
-    missing = missing_actions(arch, tables)
-    if missing:
-        raise _failure(f"Accelergy left a table without energies for {listed(missing)}")
-    return tables
+        raise FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}") from None
 
 
-def _written(path: Path, kind: str, ended: Ended) -> Map:
-    """One of the files that Accelergy must leave; its exit code says nothing."""
-    if not path.is_file():
-        raise _failure(f"Accelergy ended without writing {path.name}: {_reason(ended)}")
-    if path.stat().st_size > MOST_TABLE_BYTES:
-        raise _failure(f"Accelergy wrote {path.stat().st_size} bytes into {path.name}; at most {MOST_TABLE_BYTES}")
+def _section(files: Mapping[str, str], kind: str) -> Map:
+    """The ERT or ART in the file of its name, which must list something."""
+    name = f"{kind}.yaml"
     try:
-        document = load_text(path.read_text(encoding="utf-8"), path.name)
-    except (FadiffError, UnicodeDecodeError) as error:
-        raise _failure(f"Accelergy left an {path.name} that cannot be read: {_line(str(error))}") from None
-    return _section(document, kind)
-
-
-def _section(document: Map, kind: str) -> Map:
-    """The ERT or ART of a document, which must list something."""
-    found = document.get(kind)
+        found = load_text(files.get(name, ""), name).get(kind)
+    except FadiffError as error:
+        raise FadiffError(f"Accelergy left an {name} that cannot be read: {first_line(str(error))}") from None
     if not isinstance(found, Map) or not found.get("tables"):
-        raise _failure(f"Accelergy left no table in {kind}.yaml")
+        raise FadiffError(f"Accelergy left no table in {name}")
     return found
-
-
-def _reason(ended: Ended) -> str:
-    """The line that says best what went wrong: the last one that names an error, else the last one."""
-    lines = [line for line in map(_line, ended.output.splitlines()) if line]
-    complaints = [found[0] for line in lines if (found := COMPLAINT.search(line))]
-    return next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")
-
-
-def _line(text: str) -> str:
-    """Printable characters of the first line, not too many."""
-    first = text.strip().partition("\n")[0]
-    return "".join(letter for letter in first if letter.isprintable()).strip()[:200]
-
-
-def _failure(what: str) -> FadiffError:
-    return FadiffError(f"{what}; {AVOID}")

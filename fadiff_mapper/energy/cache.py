@@ -1,4 +1,4 @@
-"""Tables kept between runs, in the user's cache folder, under the hash of all that they depend on.
+"""Answers kept between runs, in the user's cache folder, under the hash of all that they depend on.
 
 The cache only saves time: where it cannot be read or written, everything works without it.
 """
@@ -6,7 +6,9 @@ The cache only saves time: where it cannot be read or written, everything works 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +23,7 @@ def key_of(*parts: str) -> str:
 
 
 def folder() -> Path | None:
-    """Where tables are kept: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    """Where answers are kept: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
@@ -30,19 +32,21 @@ def folder() -> Path | None:
     return base / "fadiff_mapper" / "energies"
 
 
-def read(key: str) -> str | None:
-    """The text that was kept under this key, or None."""
+def read(key: str) -> dict[str, str] | None:
+    """The texts by name that were kept under this key, or None."""
     base = folder()
     if base is None:
         return None
-    with suppress(OSError, UnicodeDecodeError):
-        return (base / f"{key}.yaml").read_text(encoding="utf-8")
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads((base / f"{key}.json").read_text(encoding="utf-8"))
+        if isinstance(found, dict) and all(isinstance(text, str) for text in found.values()):
+            return found
     return None
 
 
-def write(key: str, text: str) -> None:
-    """Keep a text; another process sees it whole or not at all."""
+def write(key: str, texts: Mapping[str, str]) -> None:
+    """Keep texts by name; another process sees them whole or not at all."""
     base = folder()
     if base is not None:
         with suppress(FadiffError):
-            rundir.write_files(base, {f"{key}.yaml": text})
+            rundir.write_files(base, {f"{key}.json": json.dumps(texts, indent=1)})

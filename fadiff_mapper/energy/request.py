@@ -1,17 +1,19 @@
-"""What Accelergy is asked: the architecture as literal values.
+"""What Accelergy is asked: the architecture as literal values, and the compound components of the input.
 
 Accelergy renders its input as a template and evaluates unquoted text in it as Python. So the architecture is not
-handed over as the user wrote it but as JSON (which is YAML): every text stands in quotes, which Accelergy takes
-literally, and holds only characters that could do no harm if they were evaluated after all.
+handed over as the user wrote it: what is left of it are names, numbers, and text of characters that can call nothing.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from fadiff_mapper.errors import SpecError
+import yaml
+
+from fadiff_mapper.energy.definitions import definitions, refusal
+from fadiff_mapper.expressions import Literal
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import RANGE
 
@@ -22,20 +24,36 @@ COMPONENT_KEYS = ("class", "subclass", "required_actions", "enabled", "area_scal
 NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 NUMBERED = re.compile(r"\[\s*\d+\s*\.\.\s*\d+\s*\]", re.ASCII)
 TEXT = re.compile(r"[\w .,:/+-]*", re.ASCII)
+ACCEPTED = "numbers and text of letters, digits and _ . , : / + -"
 
 
 def why_not(arch: Architecture) -> str | None:
-    """Why Accelergy cannot be asked about an architecture, or None."""
-    if any("subtree" not in tree for tree in arch.native.values()):
-        return "it does not read the old list format"
-    return None
+    """Why Accelergy cannot be asked about an architecture, or None. Timeloop asks it about the others."""
+    if any("subtree" in tree or "local" in tree for tree in arch.native.values()):
+        return None
+    return "it does not read the old list format"
 
 
-def request(arch: Architecture) -> str:
-    """The architecture as Accelergy reads it. Raises SpecError where a text is more than a plain literal."""
+def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
+    """What Accelergy reads: the architecture, and what the sections of the input (`literal`) define.
+
+    Raises SpecError where a text of the architecture is more than a literal, or one of the definitions more than
+    arithmetic.
+    """
     root = next(iter(arch.native.values()))
-    tree = {"version": _literal(root.get("version", "0.4"), "version")}
-    return json.dumps({"architecture": tree | _node(root, "")}, indent=1, allow_nan=False)
+    tree = {"version": _literal(root.get("version", "0.4"), "version")} | _node(root, "")
+    return yaml.dump({"architecture": tree} | definitions(literal), Dumper=_Unquoted, sort_keys=False, width=10 ** 6)
+
+
+class _Unquoted(yaml.SafeDumper):
+    """Quotes only what was quoted before: to Accelergy, text in quotes is never an expression."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Unquoted.add_representer(Literal, lambda dumper, text: dumper.represent_scalar(
+    "tag:yaml.org,2002:str", str(text), style='"'))
 
 
 def _node(node: dict[str, Any], path: str) -> dict[str, Any]:
@@ -70,17 +88,17 @@ def _literal(value: Any, place: str) -> Any:
     if isinstance(value, list):
         return [_literal(item, place) for item in value]
     if isinstance(value, str):
-        if not TEXT.fullmatch(value):
-            raise _refusal(place, value)
-        return str(value)
+        if not TEXT.fullmatch(value) or "__" in value:
+            raise refusal(place, value, ACCEPTED)
+        return value
     if value is None or isinstance(value, bool | int | float):
         return value
-    raise _refusal(place, value)
+    raise refusal(place, value, ACCEPTED)
 
 
 def _key(key: Any, place: str) -> str:
     if not isinstance(key, str) or not NAME.fullmatch(key):
-        raise _refusal(f"{place}: attributes", key)
+        raise refusal(f"{place}: attributes", key, ACCEPTED)
     return str(key)
 
 
@@ -88,11 +106,5 @@ def _name(name: Any) -> str:
     """A name, with a range of numbers or without."""
     text = str(name)
     if not NAME.fullmatch(RANGE.sub("", text)) or not all(map(NUMBERED.fullmatch, RANGE.findall(text))):
-        raise _refusal("a name in the architecture", name)
+        raise refusal("a name in the architecture", name, ACCEPTED)
     return text
-
-
-def _refusal(place: str, value: Any) -> SpecError:
-    return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
-                     "accepted: numbers and text of letters, digits and _ . , : / + -, or "
-                     "--energy with another source")

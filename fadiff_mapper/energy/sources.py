@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fadiff_mapper import bundled
 from fadiff_mapper.energy import accelergy
@@ -39,11 +41,11 @@ def check_choice(choice: str) -> None:
         raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
 
 
-def find_tables(arch: Architecture, given: Tables, choice: str, *, compound: bool = False) -> Found:
+def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Found:
     """The energies of an architecture: the input's ERT (`given`), else as `CHOICES` says.
 
-    `compound`: the input defines compound components, which Accelergy cannot be asked about from here. Raises
-    FadiffError where Accelergy is asked for and is not there, cannot be asked, or fails.
+    `literal`: the sections of the input, of which Accelergy reads the compound components. Raises FadiffError where
+    Accelergy is asked for and is not there, cannot be asked, or fails.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice != "estimate"):
@@ -53,12 +55,11 @@ def find_tables(arch: Architecture, given: Tables, choice: str, *, compound: boo
     if choice == "bundled":
         return Found(bundled.tables_for(arch) or given)
     program = accelergy.installed()
-    unable = ("the definitions of compound components hold expressions, which Accelergy would run" if compound
-              else why_not(arch))
+    unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
         raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                           "accepted: an ERT in the input, or --energy with another source")
     if program is not None and not unable:
-        return Found(accelergy.accelergy_tables(arch, program))
+        return Found(accelergy.accelergy_tables(arch, literal, program))
     notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
     return Found(bundled.tables_for(arch) or estimated(arch, given), notes)

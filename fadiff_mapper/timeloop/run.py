@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from fadiff_mapper import process
 from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.timeloop import process
 from fadiff_mapper.timeloop.answer import read_answer
 
 CLEARED = "TIMELOOP_"
@@ -45,7 +45,7 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
 
     `dataspaces` names the problem's data spaces in order. An exit code of 0 is not believed: the files must be
     there and whole. Raises FadiffError where the program cannot be run, takes longer than `timeout` seconds, ends
-    without a reason, or leaves files that are cut off.
+    without a reason (Killed where something else ended it), or leaves files that are cut off.
     """
     text = yaml.dump(dict(document), Dumper=_Plain, sort_keys=False, default_flow_style=None)
     return run_text(text, dataspaces, folder, (program,), timeout=timeout)
@@ -60,18 +60,9 @@ def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequen
         return Answer(read_answer(folder, dataspaces))
     reason = "\n".join(SOURCE_FOLDER.sub("", line) for line in done.output.splitlines() if MESSAGE.search(line))
     if not reason:
-        if done.returncode == -signal.SIGKILL:
-            raise Killed(f"{command[0]} was killed by SIGKILL in {folder} and gave no reason")
-        how = f"ended with exit code {done.returncode}" if done.returncode > 0 else f"was killed by {_signal(done)}"
-        raise FadiffError(f"{command[0]} {how} in {folder} and gave no reason")
+        kind = Killed if done.returncode == -signal.SIGKILL else FadiffError
+        raise kind(f"{command[0]} {done.how} and gave no reason")
     return Answer(None, reason)
-
-
-def _signal(done: process.Finished) -> str:
-    try:
-        return signal.Signals(-done.returncode).name
-    except ValueError:  # a real-time signal
-        return f"signal {-done.returncode}"
 
 
 def environment() -> dict[str, str]:

@@ -28,6 +28,16 @@ class Finished:
     returncode: int
     output: str
 
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        if self.returncode >= 0:
+            return f"ended with exit code {self.returncode}"
+        try:
+            return f"was killed by {signal.Signals(-self.returncode).name}"
+        except ValueError:  # a real-time signal
+            return f"was killed by signal {-self.returncode}"
+
 
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> Finished:
     """Run a program in a folder, without a shell and without input.
@@ -45,7 +55,7 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
     finally:
         _end_group(process)
     if not ended:
-        raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s in {folder}")
+        raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
     return Finished(process.returncode, output)
 
 

@@ -1,0 +1,87 @@
+"""Another program is not trusted to end, to be brief, or to clean up after itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import process
+from fadiff_mapper.errors import FadiffError
+
+CHILD = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); " \
+        "pathlib.Path('child').write_text(str(child.pid)); "
+
+
+def ran(script: str, folder: Path, timeout: float = 30) -> process.Finished:
+    code = f"import os, pathlib, signal, subprocess, sys, time; {script}"
+    return process.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def ended_soon(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not runs(pid)
+
+
+def test_it_sees_its_folder_its_variables_and_no_input(tmp_path: Path) -> None:
+    done = ran("print(os.getcwd(), os.environ['SEEN'], 'PATH' in os.environ, repr(sys.stdin.read()))", tmp_path)
+    assert done == process.Finished(0, f"{tmp_path} yes False ''\n")
+
+
+@pytest.mark.parametrize("script, how", [
+    ("sys.exit(3)", "ended with exit code 3"),
+    ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
+    ("os.kill(os.getpid(), signal.SIGRTMIN + 2)", "was killed by signal 36"),
+])
+def test_how_it_ended_is_said(script: str, how: str, tmp_path: Path) -> None:
+    assert ran(script, tmp_path).how == how
+
+
+def test_one_that_cannot_be_started_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match="nowhere cannot be run: No such file"):
+        process.run([str(tmp_path / "nowhere")], tmp_path, os.environ, 5)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+
+
+@needs_proc
+def test_one_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    start = time.monotonic()
+    with pytest.raises(FadiffError, match="did not end within 1 s"):
+        ran(CHILD + "time.sleep(60)", tmp_path, timeout=1)
+    assert time.monotonic() - start < 10
+    assert ended_soon(int((tmp_path / "child").read_text()))
+
+
+@needs_proc
+def test_children_that_it_leaves_behind_do_not_keep_us_waiting(tmp_path: Path) -> None:
+    start = time.monotonic()
+    assert ran(CHILD + "print('done')", tmp_path).output == "done\n"
+    assert time.monotonic() - start < 20
+    assert ended_soon(int((tmp_path / "child").read_text()))
+
+
+def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
+    script = "print('first'); sys.stdout.flush(); [os.write(1, bytes(2 ** 20)) for _ in range(1024)]; print('last')"
+    done = ran(script, tmp_path)
+    assert len(done.output) < 3 * process.KEPT
+    assert done.output.startswith("first\n") and done.output.endswith("last\n")
+
+
+def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match="did not end within 1 s"):
+        process.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
