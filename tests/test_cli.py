@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,50 @@ def test_doctor_and_version_and_listing() -> None:
     assert "timeloop-model" in run("doctor").stdout
     assert run("--version").stdout.startswith("fadiff-mapper ")
     assert "bundled:arch/gemmini_large" in run("bundled", "arch").stdout.splitlines()
+
+
+MANY = ("bundled:arch/gemmini_small", "bundled:layers/mobilenet_v1", *BUNDLED_TABLES)
+
+
+def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("map", *MANY, "-o", out, "--restarts", 4, "--steps", 2, "--chains", 4, "--rounds", 4)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((out / "fadiff.summary.json").read_text())
+    results = {name: json.loads((out / name / "fadiff.result.json").read_text()) for name in summary["layers"]}
+    assert len(results) == 20 and "20 problems" in done.stdout
+    assert summary["cycles"] == sum(result["stats"]["cycles"] for result in results.values())
+    assert summary["edp"] == pytest.approx(
+        summary["cycles"] * sum(result["stats"]["energy_pj"] for result in results.values()))
+
+
+def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--rounds", "1000000"]
+    written = tmp_path / "conv1x1_1024_1024_7_s1" / "fadiff.result.json"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not written.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = run("map", "bundled:arch/gemmini_small", LAYER, "-o", tmp_path, *BUNDLED_TABLES)
+        assert second.returncode == 2 and f"another run writes to {tmp_path}" in second.stderr
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted: the best mapping so far" in said, errors
+    again = run("evaluate", written.with_name("fadiff.input.yaml"), "--json")
+    assert json.loads(again.stdout)["edp"] == json.loads(written.read_text())["stats"]["edp"]
+
+
+def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
+    quick = ("--restarts", 2, "--steps", 1, "--chains", 4, "--rounds", 2, *BUNDLED_TABLES)
+    design = "bundled:arch/gemmini_large"
+    assert run("map", design, LAYER, "-o", tmp_path / "first", *quick).returncode == 0
+    given = tmp_path / "first" / "timeloop-mapper.map.yaml"
+    better = run("map", design, LAYER, "-o", tmp_path / "second", "--warm-start", given, *quick)
+    assert better.returncode == 0, better.stderr
+    edp = [json.loads((tmp_path / name / "fadiff.result.json").read_text())["stats"]["edp"]
+           for name in ("first", "second")]
+    assert edp[1] <= edp[0]
+    for other in ((design, "bundled:layers/vgg16/fc_4096_4096"), ("bundled:arch/eyeriss_like", LAYER),
+                  (design, "bundled:layers/resnet18")):
+        refused = run("map", *other, "-o", tmp_path / "third", "--warm-start", given, *quick)
+        assert refused.returncode == 2 and refused.stderr.startswith("error: ") and not (tmp_path / "third").exists()
