@@ -87,7 +87,8 @@ def described(what: str, values: np.ndarray) -> None:
     """One line of statistics over the values that there are."""
     known = values[~np.isnan(values)]
     print(f"{what}, {len(known)} layers: median {np.median(known):.5f}, "
-          f"95th percentile {np.quantile(known, 0.95):.5f}, worst {known.max():.5f}, geometric mean {geometric_mean(known):.5f}")
+          f"95th percentile {np.quantile(known, 0.95):.5f}, worst {known.max():.5f}, "
+          f"geometric mean {geometric_mean(known):.5f}")
 
 
 def geometric_mean(values: np.ndarray) -> float:
