@@ -32,7 +32,7 @@ EMPTY_PATH = "/usr/bin:/bin"
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of launchers, with a space in its name."""
     folder = tmp_path_factory.mktemp("a shim")
-    assert main(["shim", str(folder), "--time-limit", "2"]) == 0
+    assert main(["shim", str(folder), "--time-limit", "0.5"]) == 0
     return folder
 
 
@@ -67,7 +67,7 @@ def test_the_mapper_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) 
     endings = ("map.yaml", "map.txt", "stats.txt", "ERT.yaml", "ART.yaml")
     assert {path.name for path in tmp_path.iterdir()} == {*(f"timeloop-mapper.{ending}" for ending in endings),
                                                           "fadiff.input.yaml", "fadiff.result.json"}
-    assert json.loads((tmp_path / "fadiff.result.json").read_text())["options"]["time_limit"] == 2
+    assert json.loads((tmp_path / "fadiff.result.json").read_text())["options"]["time_limit"] == 0.5
     merged = load(tmp_path / "fadiff.input.yaml")
     assert f"Cycles: {evaluate(merged).cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text()
 
@@ -175,7 +175,7 @@ def test_a_dict_an_extra_file_and_an_output_word_are_taken(tmp_path: Path) -> No
 
 
 def test_call_mapper_searches(tmp_path: Path) -> None:
-    found = call_mapper([MESH], tmp_path, log_to=StringIO(), seed=1, time_limit=1)
+    found = call_mapper([MESH], tmp_path, log_to=StringIO(), seed=1, time_limit=0.3)
     assert found.cycles == evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
 
 

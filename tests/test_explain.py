@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_search import QUICK, product
+from test_search import product
 
 from fadiff_mapper import map_layer
 from fadiff_mapper.cli import main
@@ -16,7 +16,7 @@ from fadiff_mapper.cli import main
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    map_layer(product(), **QUICK).write(folder)
+    map_layer(product(), restarts=4, steps=2, chains=4, rounds=10).write(folder)
     return folder
 
 

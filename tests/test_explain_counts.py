@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 import pytest
 from hypothesis import assume, given, settings
@@ -60,11 +61,15 @@ def wrong(layer: Layer, found: Evaluation, row: int) -> list[str]:
     return mistakes
 
 
+STRIDE = 3
+"""Of the many recordings every third batch is explained, which leaves each design several problems."""
+
+
 @pytest.mark.parametrize("path", [RECORDED, NO_REUSE], ids=["reuse", "no_reuse"])
 @pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
 def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> None:
     checked = 0
-    for (problem, _), group in recorded_cases(path, arch).items():
+    for (problem, _), group in islice(recorded_cases(path, arch).items(), 0, None, STRIDE if path == RECORDED else 1):
         spec = load(document(path, arch, problem))
         mappings = [mapping for case in group if isinstance(mapping := read(case, spec), Mapping)]
         if not mappings:
@@ -79,7 +84,7 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
 
 
 @given(cases() | forgetful_cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
     layer = prepare(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))
     found = evaluate_nest(layer, pack([case.mapping], case.problem), details=True)
@@ -87,7 +92,7 @@ def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
 
 
 @given(cases(UNSHARED))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_without_windows_or_links_a_count_is_a_product_but_for_first_writes(case: Case) -> None:
     layer = prepare(case.arch, case.problem, Tables())
     found = evaluate_nest(layer, pack([case.mapping], case.problem))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from fadiff_mapper.bound.parallel import Parallelism, separating
-from fadiff_mapper.bound.traffic import Ground, Keepers, least_traffic, unshared
+from fadiff_mapper.bound.traffic import Crossings, Ground, Keepers, cheapest, unshared
 from fadiff_mapper.exact import Layer
 
 
@@ -24,10 +23,12 @@ class Prices:
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice of what is kept where, and what may run at once under it. A data space with no level is left out."""
+    """One choice of what is kept where, what may run at once under it and what travels. A data space
+    with no level is left out."""
 
     keepers: Keepers
     states: Parallelism
+    crossings: Crossings
 
 
 @dataclass(frozen=True)
@@ -69,28 +70,35 @@ def _asked(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list
 
 def _sent(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
     """What travels between the levels that keep a data space."""
-    states = np.ones_like(choice.states.macs)
-    crossings = [(t, inner, outer) for t, kept in enumerate(choice.keepers) for inner, outer in pairwise(kept)]
-    written = layer.projection.read_write
-    price = np.zeros((len(choice.keepers), len(layer.arch.levels)))
-    for t, inner, outer in crossings:
-        price[t, inner] = prices.fill[inner, t] + prices.read[outer, t] / unshared(ground, t, inner, outer)
-        price[t, inner] += prices.update[outer, t] if written[t] else 0.0
-    if not price.any():
+    across = choice.crossings
+    fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
+    written = np.array(layer.projection.read_write)[across.tensor]
+    update = prices.update[across.outer, across.tensor] * written
+    if not (fill.any() or read.any() or update.any()):
         return []
-    words = least_traffic(ground, choice.keepers, price)
+    once = ground.touched[across.tensor]
+    windowed = np.array(ground.windowed)[across.tensor]
+    # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
+    no_fill = np.where(written, once, windowed * 1.0 * ground.instances[across.inner])
+    no_read = np.where(written, once, windowed * 0.5 * ground.instances[across.outer])
+    fewer = np.array([unshared(ground, *one) for one in zip(across.tensor, across.inner, across.outer, strict=True)])
+
+    def cost(words: np.ndarray) -> np.ndarray:
+        k, words = len(words), words.reshape(len(words), -1)
+        parts = ((update, words), (fill, np.maximum(words - no_fill[:k, None], 0)),
+                 (read, np.maximum(words / fewer[:k, None] - no_read[:k, None], 0)))
+        return np.asarray(sum(price[:k, None] * amount for price, amount in parts))
+
+    words = cheapest(across, cost)
+    values = cost(words)[:, 0]
+    states = np.ones_like(choice.states.macs)
     result = []
-    for t, inner, outer in crossings:
-        sent, once = words[t, inner], float(ground.touched[t])
-        if written[t]:
-            value = prices.update[outer, t] * sent + (prices.read[outer, t] + prices.fill[inner, t]) * (sent - once)
-        else:
-            value = prices.fill[inner, t] * _whole(ground, t, inner, sent, 1.0) + prices.read[outer, t] * _whole(
-                ground, t, outer, sent / unshared(ground, t, inner, outer), 0.5)
+    for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]
-        source = ("every word once" if sent <= once else
-                  f"{sent:.6g} words, {sent / once:.3g} times each, as {names[0]} cannot hold more")
-        result.append(Addend(f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}", value * states, source))
+        source = ("every word once" if sent <= ground.touched[t] else
+                  f"{sent:.6g} words, {sent / ground.touched[t]:.3g} times each, as {names[0]} cannot hold more")
+        where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
+        result.append(Addend(where, value * states, source))
     return result
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
 from fadiff_mapper.bound.accesses import Addend, Choice, Prices, least_total
-from fadiff_mapper.bound.parallel import parallelism
-from fadiff_mapper.bound.traffic import Ground, ground_of
+from fadiff_mapper.bound.parallel import Parallelism, parallelism
+from fadiff_mapper.bound.traffic import Ground, Keepers, crossings_of, ground_of
 from fadiff_mapper.cost import UNLIMITED
 from fadiff_mapper.exact import Layer
 from fadiff_mapper.mapspace import MapSpace
 
 MOST_CHOICES = 32
-"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself."""
+"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once."""
+
+States = Callable[[tuple[int, ...]], Parallelism]
+"""What may run at once, by the innermost level that keeps each data space."""
 
 SLACK = 1 - 1e-11
 """The sums here and in the exact model may differ in their last bits."""
@@ -57,11 +61,12 @@ def lower_bound(layer: Layer, space: MapSpace) -> Bound | None:
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
     ground = ground_of(space)
+    states = cache(partial(parallelism, space))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
-        found = [_joint(layer, ground, _choice(space, keepers)) for keepers in itertools.product(*kept)]
+        found = [_joint(layer, ground, _choice(ground, states, keepers)) for keepers in itertools.product(*kept)]
     else:
-        found = [_separate(layer, ground, kept)]
+        found = [_separate(layer, replace(ground, tiles=(None,) * len(ground.tiles)), states, kept)]
     edp, energy, delay, accesses = (min(getattr(one, name) for one in found) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
     return Bound(edp, energy, delay, accesses, min(found, key=lambda one: one.edp).parts)
@@ -75,8 +80,8 @@ def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
     return [row for row in rows if row]
 
 
-def _choice(space: MapSpace, keepers: Sequence[tuple[int, ...]]) -> Choice:
-    return Choice(tuple(keepers), parallelism(space, [kept[0] if kept else -1 for kept in keepers]))
+def _choice(ground: Ground, states: States, keepers: Keepers) -> Choice:
+    return Choice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)), crossings_of(ground, keepers))
 
 
 def _joint(layer: Layer, ground: Ground, choice: Choice) -> Bound:
@@ -93,9 +98,12 @@ def _joint(layer: Layer, ground: Ground, choice: Choice) -> Bound:
     return Bound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()), parts)
 
 
-def _separate(layer: Layer, ground: Ground, kept: Sequence[Sequence[tuple[int, ...]]]) -> Bound:
-    """Where there are too many choices of what is kept: each data space at its cheapest, as if it were alone."""
-    alone = [[_choice(ground.space, [keepers if t == tensor else () for t in range(len(kept))])
+def _separate(layer: Layer, ground: Ground, states: States, kept: Sequence[Sequence[tuple[int, ...]]]) -> Bound:
+    """Where there are too many choices of what is kept: each data space at its cheapest, as if it were alone.
+
+    Without tiles: a data space alone mostly finds one that fits and a loop outside that does not move it.
+    """
+    alone = [[_choice(ground, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in options] for tensor, options in enumerate(kept)]
     energies: list[Part] = []
     limits: list[Part] = []

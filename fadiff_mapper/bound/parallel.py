@@ -80,6 +80,9 @@ def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
         by_place.setdefault((state[0], state[1]), []).append(state)
     kept = set()
     for group in by_place.values():
+        if len(group) == 1:
+            kept |= set(group)
+            continue
         best = np.array(group)
         worse = np.zeros(len(best), dtype=bool)
         for i, state in enumerate(best):

@@ -29,9 +29,19 @@ class JointTiles:
     visits: np.ndarray
 
 
-def joint_tiles(space: MapSpace, level: int) -> JointTiles | None:
-    """Every joint tile that the divisors and the factor constraints allow; None where there are too many."""
-    extents = [_extents(space, level, name) for name in space.problem.dimensions]
+def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
+    """For each level every joint tile that the divisors and the factor constraints allow; None where too many.
+
+    Levels with the same tiles share them.
+    """
+    extents = [tuple(_extents(space, level, name) for name in space.problem.dimensions)
+               for level in range(len(space.levels))]
+    found = {some: _tiles(space, some) for some in set(extents)}
+    return [found[some] for some in extents]
+
+
+def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
+    """The joint tiles of the given points in each dimension; None where there are too many."""
     if math.prod(map(len, extents)) > MOST_TILES:
         return None
     names = space.problem.dimensions
@@ -43,13 +53,13 @@ def joint_tiles(space: MapSpace, level: int) -> JointTiles | None:
     return JointTiles(words, steps, steps.prod(axis=0))
 
 
-def _extents(space: MapSpace, level: int, name: str) -> list[int]:
+def _extents(space: MapSpace, level: int, name: str) -> tuple[int, ...]:
     """What the loops up to a level and all spatial loops can multiply to, with the loops outside completing it."""
     bound = space.problem.bounds[name]
     temporal = [here.temporal.choices[name] for here in space.levels]
     inside = factorizations(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
     outside = factorizations(bound, temporal[level + 1:])
-    return sorted(points for points in inside if bound // points in outside)
+    return tuple(sorted(points for points in inside if bound // points in outside))
 
 
 def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:

@@ -17,12 +17,13 @@ call before delivered. Where d slides a window, a share of the tile is new at ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from fadiff_mapper.bound.frontier import undominated
 from fadiff_mapper.bound.parallel import most_instances, separating
 from fadiff_mapper.bound.tiles import JointTiles, joint_tiles, touched_words
 from fadiff_mapper.mapspace import MapSpace
@@ -61,7 +62,7 @@ def ground_of(space: MapSpace) -> Ground:
         np.array([most_instances(space, level) for level in levels], dtype=np.float64),
         tuple(frozenset(index[rank[0]] for rank in some if len(rank) == 1) for some in ranks),
         tuple(any(len(rank) > 1 for rank in some) for some in ranks),
-        tuple(joint_tiles(space, level) if bounded[level] else None for level in levels))
+        tuple(tiles if there else None for tiles, there in zip(joint_tiles(space), bounded, strict=True)))
 
 
 def capacity(ground: Ground, level: int) -> float:
@@ -70,62 +71,93 @@ def capacity(ground: Ground, level: int) -> float:
     return float("inf") if usable is None else usable * float(ground.instances[level])
 
 
-def least_traffic(ground: Ground, keepers: Keepers, price: np.ndarray) -> dict[tuple[int, int], float]:
-    """Words sent to each level that keeps a data space from the next one further out: (tensor, level) -> words.
+@dataclass(frozen=True)
+class Crossings:
+    """What travels between levels under one choice of what is kept, and every amount of it worth considering.
 
-    `price` [T, L] says what a word costs; the sum of price * words over the result is a lower bound of that sum
-    for every mapping, though a single entry need not be one. Levels are taken together in runs, each priced on the
-    joint tiles of its outermost level; the best division into runs counts.
+    K crossings, the innermost receiver first: data space, receiving and sending level [K]. `tops` are the levels that
+    receive; `ends` [len(tops)]: how many of the crossings lie at or within each; `words` for each of them [k, F]:
+    words received by those crossings, in F alternatives. Whatever a mapping sends, one of them is at most that.
     """
-    crossings = [(t, level) for t, kept in enumerate(keepers) for level, _ in pairwise(kept)]
-    levels = sorted({level for _, level in crossings})
-    best: list[tuple[float, dict[tuple[int, int], float]]] = [(0.0, {})]
-    for end, top in enumerate(levels):
-        options = []
+
+    tensor: np.ndarray
+    inner: np.ndarray
+    outer: np.ndarray
+    tops: tuple[int, ...]
+    ends: tuple[int, ...]
+    words: tuple[np.ndarray, ...]
+
+
+def crossings_of(ground: Ground, keepers: Keepers) -> Crossings:
+    """The crossings of a choice of what is kept, with their alternatives on the joint tiles of every level."""
+    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
+    tops = sorted({inner for inner, _, _ in rows})
+    ends = [sum(inner <= top for inner, _, _ in rows) for top in tops]
+    words = tuple(_alternatives(ground, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
+                  for top, end in zip(tops, ends, strict=True))
+    inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
+    return Crossings(tensor, inner, outer, tuple(tops), tuple(ends), words)
+
+
+def cheapest(crossings: Crossings, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Words of every crossing [K] such that the sum of their costs is a lower bound for every mapping.
+
+    `cost` gives the cost of words [k, F] for the first k crossings; more words never cost less. Receiving levels are
+    taken together in runs, each priced on the joint tiles of its outermost level; the best division into runs counts.
+    A single entry of the result is no bound by itself.
+    """
+    starts = (0, *crossings.ends)
+    best = [(0.0, np.zeros(0))]
+    for end, words in enumerate(crossings.words):
+        costs, options = cost(words), []
         for start in range(end + 1):
-            run = [(t, level) for t, level in crossings if level in levels[start:end + 1]]
+            total = costs[starts[start]:].sum(axis=0)
+            at = int(total.argmin())
             before = best[start]
-            words = _on_tiles(ground, keepers, run, top, price)
-            options.append((before[0] + sum(price[key] * value for key, value in words.items()), before[1] | words))
+            options.append((before[0] + float(total[at]), np.append(before[1], words[starts[start]:, at])))
         best.append(max(options, key=lambda option: option[0]))
     return best[-1][1]
 
 
-def _on_tiles(ground: Ground, keepers: Keepers, run: Sequence[tuple[int, int]], top: int,
-              price: np.ndarray) -> dict[tuple[int, int], float]:
-    """The traffic of a run of levels for the joint tile of its outermost level `top` that costs least."""
-    compulsory = {key: float(ground.touched[key[0]]) for key in run}
+def _alternatives(ground: Ground, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
+    """Words [K, F] of each (tensor, level) for the joint tiles of `top` and the loops around them; those that need at
+    least as many as another in every row are left out."""
+    once = np.array([[ground.touched[t]] for t, _ in keys])
     tiles = ground.tiles[top]
     if tiles is None:
-        return compulsory
+        return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
     fits = tiles.words[kept].sum(axis=0) <= capacity(ground, top) * (1 + 1e-12)
-    lowest, answer = np.inf, compulsory
-    for d in range(len(tiles.steps)):
-        possible = np.flatnonzero(fits & ((tiles.steps[d] > 1) | (tiles.visits == 1)))
-        if not len(possible):
-            continue
-        words = {key: _sent(ground, tiles, key, top, d, possible) for key in run}
-        cost = sum((price[key] * value for key, value in words.items()), np.zeros(len(possible)))
-        at = int(cost.argmin())
-        if cost[at] < lowest:
-            lowest, answer = float(cost[at]), {key: float(value[at]) for key, value in words.items()}
-    return answer
+    if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
+        return once
+    tiles = JointTiles(tiles.words[:, fits], tiles.steps[:, fits], tiles.visits[fits])
+    moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, ground.touched[t]) for t, _ in keys])
+    still = np.stack([_still(ground, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
+    found = []
+    for d, steps in enumerate(tiles.steps):
+        some = np.flatnonzero(steps > 1)
+        if len(some):
+            rows = [moved[k, some] if d in ground.moving[t] else
+                    _slid(ground, tiles, t, level, d, some) if level == top and ground.windowed[t] else still[k, some]
+                    for k, (t, level) in enumerate(keys)]
+            found.append(undominated(np.stack(rows)))
+    return undominated(np.concatenate(found, axis=1))
 
 
-def _sent(ground: Ground, tiles: JointTiles, key: tuple[int, int], top: int, d: int, chosen: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to one level, for some joint tiles of `top` around which loop `d` is innermost."""
+def _still(ground: Ground, tiles: JointTiles, key: tuple[int, int], top: int, moved: np.ndarray) -> np.ndarray:
+    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it."""
     tensor, level = key
-    inside, once = tiles.words[tensor, chosen], ground.touched[tensor]
-    if d in ground.moving[tensor]:
-        new = np.ones(len(chosen))
-    elif level < top and not ground.windowed[tensor]:
-        new = (inside > capacity(ground, level)).astype(np.float64)
-    elif level == top:
-        new = _new_share(ground, tiles, tensor, level, d, chosen)
-    else:
-        new = np.zeros(len(chosen))
-    result: np.ndarray = np.maximum(inside * (1 + (tiles.visits[chosen] - 1) * new), once)
+    once = np.full_like(moved, ground.touched[tensor])
+    if level == top or ground.windowed[tensor]:
+        return once
+    return np.where(tiles.words[tensor] > capacity(ground, level), moved, once)
+
+
+def _slid(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
+    """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it."""
+    new = _new_share(ground, tiles, tensor, level, d, chosen)
+    sent = tiles.words[tensor, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
+    result: np.ndarray = np.maximum(sent, ground.touched[tensor])
     return result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from fadiff_mapper.errors import nearest
 from fadiff_mapper.tree import Map, Reader
 
@@ -44,6 +46,7 @@ def _squash(key: str) -> str:
 _SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
 
 
+@cache
 def _one_edit(key: str) -> str:
     """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else ""."""
     if len(key) < 8:
