@@ -6,14 +6,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.bound import Bound, lower_bound
 from fadiff_mapper.errors import FadiffError, listed
 from fadiff_mapper.exact import Layer, evaluate_nest, prepare
+from fadiff_mapper.first import first_nest
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.legality import rejection, violations
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts
@@ -88,6 +89,9 @@ class Result:
 MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024}
 """The largest value of each option of a search."""
 
+MODELS = ("refined", "paper")
+"""What the gradient can be taken of."""
+
 
 def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
     """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
@@ -141,8 +145,6 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     Raises FadiffError where constraints contradict each other, a warm start is not a legal mapping of its problem, or
     no legal mapping is found; what was found for the other problems has then been handed to `on_better`.
     """
-    from fadiff_mapper.search import MODELS, Found, SearchOptions, Task, search_all
-
     check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
                                 "threads": threads})
     if model not in MODELS:
@@ -150,41 +152,46 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     if not specs:
         return []
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
+    start, shown = time.monotonic(), [-math.inf] * len(specs)
+    prepared = [_prepared(spec) for spec in specs]
+    given = [_nest_of(spec, mapping) for spec, mapping in zip_longest(specs, warm_starts)]
+    if on_better:
+        for index, (spec, (layer, space)) in enumerate(zip(specs, prepared, strict=True)):
+            first = first_nest(layer, space)
+            if first is not None:
+                on_better(index, _result(spec, first, SEARCHING, metrics, time.monotonic() - start))
+                shown[index] = time.monotonic()
+
+    from fadiff_mapper.search import SearchOptions, Task, search_all  # loads torch
+
     default = SearchOptions()
     options = SearchOptions(
         metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
         steps=steps or default.steps, chains=chains or default.chains, rounds=rounds or default.rounds,
         gradient=gradient, refinement=refinement, orders=orders, model=model,
         threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
-    given = [*warm_starts, *[None] * (len(specs) - len(warm_starts))]
-    tasks = [Task(*_prepared(spec), _nest_of(spec, mapping)) for spec, mapping in zip(specs, given, strict=True)]
-    start, shown = time.monotonic(), [-math.inf] * len(specs)
 
     def watch(index: int, nest: Nest, step: Progress) -> None:
         if on_progress:
             on_progress(index, step)
         if on_better and step.legal and time.monotonic() - shown[index] > WRITE_EVERY:
-            on_better(index, result(index, Found(nest, step.value, SEARCHING, (step,), step.evaluations)))
+            on_better(index, _result(specs[index], nest, SEARCHING, metrics, time.monotonic() - start))
             shown[index] = time.monotonic()
 
-    @cache
-    def bound(index: int) -> Bound | None:
-        return lower_bound(tasks[index].layer, tasks[index].space)
-
-    def result(index: int, found: Found) -> Result:
-        mapping = with_reuse(unpack(found.nest, 0, specs[index].problem), specs[index].constraints)
-        return Result(specs[index], mapping, evaluate_mapping(specs[index], mapping), found.status,
-                      tuple(_improvement(step) for step in found.history), options.as_dict(), found.evaluations,
-                      time.monotonic() - start, bound(index))
-
-    results, failures = [], []
-    for index, found in enumerate(search_all(tasks, options, watcher=watch, stopped=stopped)):
-        if found.legal:
-            results.append(result(index, found))
-            if on_better:
-                on_better(index, results[-1])
-        else:
-            failures.append(_failure(specs[index], tasks[index].layer, found))
+    tasks = [Task(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
+    results: list[Result] = []
+    failures: list[str] = []
+    for spec, task, found in zip(specs, tasks, search_all(tasks, options, watcher=watch, stopped=stopped), strict=True):
+        if not found.legal:
+            failures.append(_failure(spec, task.layer, found))
+            continue
+        result = replace(
+            _result(spec, found.nest, found.status, metrics, time.monotonic() - start), options=options.as_dict(),
+            history=tuple(map(_improvement, found.history)), evaluations=found.evaluations,
+            bound=lower_bound(task.layer, task.space))
+        if on_better:
+            on_better(len(results) + len(failures), result)
+        results.append(result)
     if failures:
         raise FadiffError("\n".join(failures))
     return results
@@ -194,6 +201,12 @@ WRITE_EVERY = 1.0
 """Seconds between two mappings of one problem that are handed on while the search runs."""
 
 SEARCHING = "searching: the best mapping so far"
+
+
+def _result(spec: Spec, nest: Nest, status: str, metrics: tuple[str, ...], time_s: float) -> Result:
+    """What is known of a mapping while the search runs."""
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    return Result(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": metrics}, 0, time_s)
 
 
 def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:

@@ -19,7 +19,8 @@ ORDER = (
     "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",
     "bound", "stats", "fusion",
-    "choices", "family", "relax", "sample", "smooth", "paper_model", "sensitivity", "penalty", "objective", "search",
+    "choices", "family", "first", "relax", "sample", "smooth", "paper_model", "sensitivity", "penalty", "objective",
+    "search",
     "emit", "interrupt", "timeloop", "api", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""

@@ -14,6 +14,7 @@ from fadiff_mapper import FadiffError, evaluate, load, map_layer, map_layers
 from fadiff_mapper.bundled import designs, find
 from fadiff_mapper.exact import prepare, score
 from fadiff_mapper.family import Family, family_of
+from fadiff_mapper.first import first_nest
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, joined, unpack
@@ -272,3 +273,14 @@ def test_a_result_knows_its_history(tmp_path: Path) -> None:
     assert values == sorted(values, reverse=True) and values[-1] == pytest.approx(result.stats.edp, rel=1e-9)
     result.write(tmp_path / "out")
     assert (tmp_path / "out" / "timeloop-mapper.stats.txt").read_text().startswith("# Written by fadiff_mapper")
+
+
+@pytest.mark.parametrize("design", designs())
+@pytest.mark.parametrize("layer", [CONV, "layers/mobilenet_v1/dw3x3_256_14_s2", "layers/vgg16/fc_4096_4096"])
+def test_a_first_legal_mapping_is_there_at_once(design: str, layer: str) -> None:
+    spec = load(find(f"arch/{design}"), find(layer))
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
+    nest = first_nest(prepare(spec.arch, spec.problem, spec.tables), space)
+    assert nest is not None
+    mapping = unpack(nest, 0, spec.problem)
+    assert check_mapping(space, mapping) == [] and evaluate(replace(spec, mapping=mapping)).cycles > 0

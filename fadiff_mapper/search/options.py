@@ -8,8 +8,6 @@ from typing import Any
 
 from fadiff_mapper.objective import ILLEGAL
 
-MODELS = ("refined", "paper")
-
 
 @dataclass(frozen=True)
 class SearchOptions:

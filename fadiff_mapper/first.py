@@ -1,0 +1,30 @@
+"""A first mapping of a map space, found at once and without torch: the smallest tiles that the constraints allow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fadiff_mapper.exact import Layer, score
+from fadiff_mapper.family import family_of, random_choices
+from fadiff_mapper.mapspace import MapSpace, factor_tables
+from fadiff_mapper.nest import Nest
+
+TRIED = 8
+"""Draws of the other decisions; the first keeps every data space where it may, the second none."""
+
+
+def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
+    """A legal nest (one row) that leaves all it can to the outermost loops, or None where none of those tried is."""
+    tables = factor_tables([space])
+    places, dims = tables.allowed.shape[1:3]
+    rest, number = tables.bound[0].copy(), np.zeros((places, dims), dtype=np.int64)
+    for place in range(places):
+        for dim in range(dims):
+            number[place, dim] = tables.completable[0, place, dim, rest[dim]].argmax()
+            rest[dim] = tables.quotient[0, dim, rest[dim], number[place, dim]]
+    factors = tables.divisor[0, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
+    choices = random_choices(family_of(layer, [space]), TRIED, np.random.default_rng(0))
+    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), choices.order, choices.keep,
+                choices.on_y, choices.spatial_order)
+    legal = np.flatnonzero(score(layer, nest).legal)
+    return nest.take(legal[:1]) if len(legal) else None
