@@ -57,12 +57,13 @@ def check_writable(folder: Path | str) -> None:
 
 @contextmanager
 def lock(folder: Path | str) -> Iterator[None]:
-    """Hold a folder for one run; it is made where it does not exist.
+    """Hold a folder for one run; it is made where it does not exist, and goes again where nothing was written.
 
     The lock belongs to the process, so that of a run that died does not bind. Raises FadiffError where another
     run holds the folder, or where it cannot be written to.
     """
     folder = Path(folder)
+    new = not folder.exists()
     _make(folder)
     path = folder / LOCK_NAME
     with _reported(path):
@@ -73,6 +74,9 @@ def lock(folder: Path | str) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         os.close(descriptor)
+        if new:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
 
 def _acquire(path: Path, folder: Path) -> int:

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -182,4 +182,17 @@ def test_a_lock_is_released_at_the_end_also_after_an_error(tmp_path: Path) -> No
 def test_folders_do_not_lock_each_other(tmp_path: Path) -> None:
     with lock(tmp_path / "a"), lock(tmp_path / "b"):
         assert (tmp_path / "a" / LOCK_NAME).exists() and (tmp_path / "b" / LOCK_NAME).exists()
-    assert contents(tmp_path / "a") == contents(tmp_path / "b") == {}
+    assert not (tmp_path / "a").exists() and not (tmp_path / "b").exists()
+
+
+def test_a_run_that_fails_leaves_no_empty_folder(tmp_path: Path) -> None:
+    with suppress(RuntimeError), lock(tmp_path / "new"):
+        raise RuntimeError
+    assert not (tmp_path / "new").exists()
+    with lock(tmp_path / "used"):
+        write_files(tmp_path / "used", {"a": "b"})
+    assert [path.name for path in (tmp_path / "used").iterdir()] == ["a"]
+    (tmp_path / "old").mkdir()
+    with lock(tmp_path / "old"):
+        pass
+    assert (tmp_path / "old").exists()
