@@ -27,7 +27,7 @@ from fadiff_mapper.spec.tables import energy_sources
 from fadiff_mapper.stats import Stats, stats_of
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search import Found, Progress
+    from fadiff_mapper.search import Found, Progress, Task
 
 
 def evaluate(spec: Spec) -> Stats:
@@ -86,7 +86,8 @@ class Result:
             rundir.write_files(Path(folder), emit.run_files(self))
 
 
-MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024}
+MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024,
+        "exhaustive_limit": 10 ** 12}
 """The largest value of each option of a search."""
 
 MODELS = ("refined", "paper")
@@ -106,7 +107,8 @@ def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> N
 def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
               chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-              orders: bool = True, model: str = "refined", threads: int | None = None,
+              orders: bool = True, model: str = "refined", exhaustive: bool = False,
+              exhaustive_limit: int | None = None, threads: int | None = None,
               warm_start: Mapping | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
     """Find a mapping by gradient descent on the relaxed model and refinement on the exact one.
@@ -115,14 +117,16 @@ def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = 
     """
     return map_layers([spec], metric=metric, seed=seed, time_limit=time_limit, restarts=restarts, steps=steps,
                       chains=chains, rounds=rounds, gradient=gradient, refinement=refinement, orders=orders,
-                      model=model, threads=threads, warm_starts=[warm_start],
+                      model=model, exhaustive=exhaustive, exhaustive_limit=exhaustive_limit, threads=threads,
+                      warm_starts=[warm_start],
                       on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
 
 
 def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
                time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
                chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-               orders: bool = True, model: str = "refined", threads: int | None = None,
+               orders: bool = True, model: str = "refined", exhaustive: bool = False,
+               exhaustive_limit: int | None = None, threads: int | None = None,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
@@ -136,17 +140,20 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     restarts, steps, chains, rounds   see `search.SearchOptions`
     gradient, refinement, orders  switch these parts off
     model                         what the gradient is taken of: "refined", or "paper" for FADiff's equations as printed
+    exhaustive                    evaluate every mapping instead: the true optimum of a small problem
+    exhaustive_limit              how many mappings that may be; None is 20 million
     threads                       how many work at a time; it does not change the answer
     warm_starts                   for each problem a mapping to start from, or None
     on_progress, on_better        are called with the number of a problem: whenever its best mapping improves, and with
                                   its first legal mapping and then the best so far, at most once in `WRITE_EVERY` s
     stopped                       is asked again and again; once true, the search ends with what it has
 
-    Raises FadiffError where constraints contradict each other, a warm start is not a legal mapping of its problem, or
-    no legal mapping is found; what was found for the other problems has then been handed to `on_better`.
+    Raises FadiffError where constraints contradict each other, there are more mappings than an exhaustive search may
+    take, a warm start is not a legal mapping of its problem, or no legal mapping is found; what was found for the other
+    problems has then been handed to `on_better`.
     """
     check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
-                                "threads": threads})
+                                "threads": threads, "exhaustive_limit": exhaustive_limit})
     if model not in MODELS:
         raise FadiffError(f"model: found {model!r}; accepted: {listed(MODELS)}")
     if not specs:
@@ -154,6 +161,8 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
     start, shown = time.monotonic(), [-math.inf] * len(specs)
     prepared = [_prepared(spec) for spec in specs]
+    if exhaustive:
+        _refuse_large([space for _, space in prepared], exhaustive_limit)
     given = [_nest_of(spec, mapping) for spec, mapping in zip_longest(specs, warm_starts)]
     if on_better:
         for index, (spec, (layer, space)) in enumerate(zip(specs, prepared, strict=True)):
@@ -168,6 +177,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     options = SearchOptions(
         metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
         steps=steps or default.steps, chains=chains or default.chains, rounds=rounds or default.rounds,
+        further=0 if rounds else default.further, exhaustive=exhaustive,
         gradient=gradient, refinement=refinement, orders=orders, model=model,
         threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
 
@@ -183,7 +193,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     failures: list[str] = []
     for spec, task, found in zip(specs, tasks, search_all(tasks, options, watcher=watch, stopped=stopped), strict=True):
         if not found.legal:
-            failures.append(_failure(spec, task.layer, found))
+            failures.append(_failure(task, found))
             continue
         result = replace(
             _result(spec, found.nest, found.status, metrics, time.monotonic() - start), options=options.as_dict(),
@@ -201,6 +211,12 @@ WRITE_EVERY = 1.0
 """Seconds between two mappings of one problem that are handed on while the search runs."""
 
 SEARCHING = "searching: the best mapping so far"
+
+
+def _refuse_large(spaces: Sequence[MapSpace], limit: int | None) -> None:
+    from fadiff_mapper.search import LIMIT, refuse_large
+    for space in spaces:
+        refuse_large(space, limit or LIMIT)
 
 
 def _result(spec: Spec, nest: Nest, status: str, metrics: tuple[str, ...], time_s: float) -> Result:
@@ -237,7 +253,7 @@ def _improvement(step: Progress) -> dict[str, Any]:
     return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
 
 
-def _failure(spec: Spec, layer: Layer, found: Found) -> str:
-    broken = violations(evaluate_nest(layer, found.nest).checks, 0)
-    return (f"{spec.problem.name}: no legal mapping was found in {found.evaluations} evaluations; the nearest one "
-            f"fails at {broken[0].level}: {broken[0].reason}")
+def _failure(task: Task, found: Found) -> str:
+    from fadiff_mapper.search import diagnosis
+    return (f"{task.space.problem.name}: no legal mapping was found in {found.evaluations} evaluations: "
+            f"{diagnosis(task.layer, task.space)}")

@@ -231,7 +231,7 @@ def test_refinement_never_returns_worse(design: str) -> None:
     state = State(of, SearchOptions(rounds=5, tries=1), lambda *_: None, lambda: False)
     start = drawn(of, 8, 5)
     first = state.value(start.nest, start.member, "given").reshape(4, -1).min(axis=1)
-    anneal(state, start, np.random.default_rng(0))
+    anneal(state, start, np.random.default_rng(0), state.options.rounds)
     annealed = state.best.copy()
     assert (annealed <= first).all()
     best = population_of(of, joined(state.nests), np.arange(4))

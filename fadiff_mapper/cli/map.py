@@ -32,6 +32,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
     parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
+    parser.add_argument("--exhaustive", action="store_true",
+                        help="evaluate every mapping: the true optimum of a small problem")
+    parser.add_argument("--exhaustive-limit", type=positive, metavar="N",
+                        help="refuse to where there are more mappings (default 20000000)")
     effort = parser.add_argument_group("effort, and parts to switch off")
     effort.add_argument("--restarts", type=positive, help="descents side by side")
     effort.add_argument("--steps", type=positive, help="steps of each descent")
@@ -69,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
             list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
             restarts=options.restarts, steps=options.steps, chains=options.chains, rounds=options.rounds,
             gradient=not options.no_gradient, refinement=not options.no_refinement, orders=not options.no_orders,
+            exhaustive=options.exhaustive, exhaustive_limit=options.exhaustive_limit,
             model=options.model, threads=options.jobs, warm_starts=starts, on_progress=on_progress, stopped=stopped,
             on_better=lambda index, result: rundir.write_files(folders[index], emit.run_files(result)))
         if len(names) > 1:

@@ -80,12 +80,16 @@ def _kept(said: LevelConstraints, mapped: LevelMapping, level: str) -> Iterator[
 
 def _parallelism(space: MapSpace, mapping: Mapping) -> Iterator[str]:
     """Timeloop's measure: used share of all fan-outs, multiplied up from the outermost level to the arithmetic."""
-    available = math.prod(x * y for x, y in (level.fanout for level in space.levels))
     used = math.prod(factor for level in mapping.levels for factor in level.spatial.values())
     least = space.constraints.min_parallelism
-    if used / available < least:
-        yield (f"parallelism {used / available:g} ({used} of {available}) is less than {least:g}"
+    if used / available(space) < least:
+        yield (f"parallelism {used / available(space):g} ({used} of {available(space)}) is less than {least:g}"
                f"{source(space.constraints.levels[0].sources, 'min_parallelism')}")
+
+
+def available(space: MapSpace) -> int:
+    """All fan-outs together, from the outermost level to the arithmetic."""
+    return math.prod(x * y for x, y in (level.fanout for level in space.levels))
 
 
 def source(sources: dict[str, str], key: str) -> str:

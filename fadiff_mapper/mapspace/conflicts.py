@@ -166,7 +166,7 @@ def _capacity_sentence(space: MapSpace, level: int, culprits: Sequence[Claim]) -
     extents = " ".join(f"{name}={size}" for name, size in tile.items() if size > 1) or "of one point"
     reasons = f", forced by {_named(space, culprits)}" if culprits else ""
     return (f"{space.levels[level].name} has room for {space.architecture.levels[level].usable} words, but "
-            f"{_joined(names)} {'needs' if len(names) == 1 else 'need'} at least {words} (tile {extents}){reasons}")
+            f"{joined(names)} {'needs' if len(names) == 1 else 'need'} at least {words} (tile {extents}){reasons}")
 
 
 # Data spaces and parallelism.
@@ -202,8 +202,9 @@ def _parallelism_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[s
 
 def _named(space: MapSpace, culprits: Sequence[Claim]) -> str:
     names = space.architecture.level_names()
-    return _joined([claim.describe(names) for claim in culprits])
+    return joined([claim.describe(names) for claim in culprits])
 
 
-def _joined(names: Sequence[str]) -> str:
+def joined(names: Sequence[str]) -> str:
+    """`a, b and c`."""
     return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])

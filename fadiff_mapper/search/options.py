@@ -19,10 +19,13 @@ class SearchOptions:
 
     The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
-    metric), to one that is worse. It ends early once `agreeing` chains have met the same best mapping.
+    metric), to one that is worse. It ends early once `agreeing` chains have met the same best mapping. Chains that have
+    not agreed by the end are heated up once more and cool down over `further` rounds.
 
     `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
     is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
+
+    `exhaustive` replaces the search by the evaluation of every mapping.
     """
 
     metrics: tuple[str, ...] = ("edp",)
@@ -38,6 +41,7 @@ class SearchOptions:
     heavy: float = 8.0
     chains: int = 64
     rounds: int = 120
+    further: int = 480
     tries: int = 3
     lively: float = 0.3
     calm: float = 0.01
@@ -46,6 +50,7 @@ class SearchOptions:
     refinement: bool = True
     orders: bool = True
     model: str = "refined"
+    exhaustive: bool = False
     threads: int = 2
 
     def as_dict(self) -> dict[str, Any]:

@@ -19,19 +19,20 @@ LOOK_EVERY = 10
 """Rounds between two looks at whether the chains of a member agree."""
 
 
-def anneal(state: State, start: Population, rng: np.random.Generator) -> None:
+def anneal(state: State, start: Population, rng: np.random.Generator, rounds: int) -> Population:
     """Simulated annealing in many chains at once; `start` holds equally many of each member.
 
     Every chain moves to the best of its random neighbours if that is better, or else with the probability
-    exp(-difference / temperature). Members whose chains agree on the best mapping leave early.
+    exp(-difference / temperature). Members whose chains agree on the best mapping leave early; what is returned are the
+    chains of the others as they stand.
     """
     options, family = state.options, state.family
     sites, tries = sites_of(family.factors), options.tries
     here = start.take(np.arange(len(start.member)))  # a copy
     values = state.value(here.nest, here.member, "refine")
     lowest = values.copy()
-    for step in range(options.rounds):
-        ratio = step / max(options.rounds - 1, 1)
+    for step in range(rounds):
+        ratio = step / max(rounds - 1, 1)
         temperature = options.lively * (options.calm / options.lively) ** ratio
         near = proposed(family, sites, here.take(np.arange(len(values)).repeat(tries)), rng, options.orders)
         found = state.value(near.nest, near.member, "refine").reshape(-1, tries)
@@ -44,14 +45,15 @@ def anneal(state: State, start: Population, rng: np.random.Generator) -> None:
         lowest = np.minimum(lowest, values)
         if state.out_of_time():
             break
-        if (step + 1) % LOOK_EVERY == 0:
+        if (step + 1) % LOOK_EVERY == 0 or step + 1 == rounds:
             met = lowest <= state.best[here.member] + SAME
             busy = np.bincount(here.member[met], minlength=len(state.best)) < options.agreeing
-            if not busy[here.member].any():
-                break
             rows = np.flatnonzero(busy[here.member])
             if len(rows) < len(values):
                 here, values, lowest = here.take(rows), values[rows], lowest[rows]
+            if not len(rows):
+                break
+    return here
 
 
 def polish(state: State, start: Population, rng: np.random.Generator, most: int = 200) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 
 from fadiff_mapper.exact import score
 from fadiff_mapper.family import Family
+from fadiff_mapper.mapspace import available
 from fadiff_mapper.nest import Nest
-from fadiff_mapper.objective import exact_value
+from fadiff_mapper.objective import ILLEGAL, exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
 
 Watcher = Callable[[int, Nest, Progress], None]
@@ -41,12 +42,21 @@ class State:
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
         """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
-        found = exact_value(score(self.family.layer, nest, threads=self.options.threads), self.options.metrics)
+        scores = score(self.family.layer, nest, threads=self.options.threads)
+        found: np.ndarray = np.maximum(exact_value(scores, self.options.metrics), self._short(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))
         rows = best_rows(found, member)
         for row in rows[found[rows] < self.best[member[rows]]]:
             self._improve(int(member[row]), nest.take([row]), float(found[row]), stage)
         return found
+
+    def _short(self, nest: Nest) -> np.ndarray:
+        """What the constraint on parallelism adds to illegal mappings, [B]; -inf where it is met."""
+        space = self.family.spaces[0]
+        share = nest.spatial.prod(axis=(0, 1)) / available(space)
+        least = space.constraints.min_parallelism
+        short: np.ndarray = np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share), -np.inf)
+        return short
 
     def _improve(self, member: int, nest: Nest, value: float, stage: str) -> None:
         if not self.history[member]:  # the first batch holds mappings of every member, in order

@@ -14,6 +14,7 @@ from fadiff_mapper.exact import Layer
 from fadiff_mapper.family import family_of, kin
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest
+from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.run import Found, search
 from fadiff_mapper.search.state import Watcher
@@ -44,8 +45,9 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
     families: dict[Hashable, list[list[int]]] = {}
     for same in copies.values():
         families.setdefault(_family_key(tasks[same[0]]), []).append(same)
-    units = [members[start:start + LARGEST] for members in families.values()
-             for start in range(0, len(members), LARGEST)]
+    largest = 1 if options.exhaustive else LARGEST
+    units = [members[start:start + largest] for members in families.values()
+             for start in range(0, len(members), largest)]
     clock = _Clock(options.time_limit, sum(map(len, units)), min(options.threads, len(units)))
     watching = threading.Lock()
 
@@ -58,7 +60,8 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
         first = [tasks[same[0]] for same in unit]
         given = [task.given for task in first if task.given is not None]
         mine = replace(options, time_limit=clock.share(len(unit)), threads=max(1, options.threads // clock.workers))
-        found = search(family_of(first[0].layer, [task.space for task in first]), mine, watcher=tell, stopped=stopped,
+        method = exhaust if options.exhaustive else search
+        found = method(family_of(first[0].layer, [task.space for task in first]), mine, watcher=tell, stopped=stopped,
                        given=given)
         return [(index, one) for same, one in zip(unit, found, strict=True) for index in same]
 

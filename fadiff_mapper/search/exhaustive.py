@@ -1,0 +1,71 @@
+"""The true optimum of a small problem: every mapping of its map space is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fadiff_mapper.choices import open_keeps
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.family import Family
+from fadiff_mapper.mapspace import MapSpace, factorizations, places
+from fadiff_mapper.nest import Nest, joined
+from fadiff_mapper.objective import ILLEGAL
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.run import Found
+from fadiff_mapper.search.state import State, Watcher
+from fadiff_mapper.search.whole_space import count, nests, whole_space
+
+LIMIT = 20_000_000
+"""Mappings above which an exhaustive search is refused, unless told otherwise: some minutes."""
+
+BATCH = 1 << 14
+"""Mappings between two looks at the clock."""
+
+HOPELESS = 1000
+"""A space with so many times more factorizations than mappings are allowed is not counted to the end."""
+
+
+def measured(space: MapSpace, limit: int) -> tuple[int, bool]:
+    """How many mappings there are, and whether that is exact: far above a limit it may be less than the truth."""
+    least = 2 ** len(open_keeps(space)) * math.prod(
+        factorizations(bound, [loops.choices[name] for loops in places(space)]).get(bound, 0)
+        for name, bound in space.problem.bounds.items())
+    return (least, False) if least > HOPELESS * limit else (count(space), True)
+
+
+def refuse_large(space: MapSpace, limit: int) -> None:
+    """FadiffError where the map space has more mappings than `limit`."""
+    size, exact = measured(space, limit)
+    if size > limit:
+        raise FadiffError(f"{space.problem.name}: the map space has {'' if exact else 'more than '}{size:,} mappings; "
+                          f"an exhaustive search is limited to {limit:,}; accepted: more constraints, a smaller "
+                          "problem, or a higher limit")
+
+
+def exhaust(family: Family, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[Found]:
+    """The best of all mappings of a family of one member; the status says so, or how far it came.
+
+    `given`, a nest of the space to start from, matters only where time runs out. Raises FadiffError where the space is
+    empty.
+    """
+    space, state = family.spaces[0], State(family, options, watcher, stopped)
+    total, done, status = count(space), 0, ""
+    if not total:
+        raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")
+    if given:
+        state.value(joined(given), np.zeros(1, dtype=np.int64), "given")
+    for nest in nests(whole_space(space), BATCH * options.threads):
+        state.value(nest, family.member_of(nest.batch), "exhaustive")
+        done += nest.batch
+        if done < total and state.out_of_time():
+            reason = "interrupted" if state.stopped() else f"out of time after {options.time_limit:g} s"
+            status = f"{reason}: the best of {done} of {total} mappings"
+            break
+    whole = f"optimal: all {total} mappings evaluated"
+    if state.best[0] >= ILLEGAL:
+        whole = f"proved: none of all {total} mappings is legal"
+    return [Found(state.nests[0], float(state.best[0]), status or whole, tuple(state.history[0]), done)]
