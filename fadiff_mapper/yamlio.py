@@ -46,7 +46,8 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
-        trees.setdefault(file.resolve(), load_file(file, jinja_data=jinja_data))
+        tree = load_file(file, jinja_data=jinja_data)
+        trees.setdefault(file.resolve(), tree)
     if not trees:
         raise SpecError("no input files; accepted: one or several YAML files")
     return combined(list(trees.values()))
