@@ -14,7 +14,12 @@ TRIED = 8
 
 
 def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
-    """A legal nest (one row) that leaves all it can to the outermost loops, or None where none of those tried is."""
+    """A legal nest (one row) that leaves all it can to the outermost loops.
+
+    None where none of those tried is legal, or where the constraints ask for parallelism, which such a nest lacks.
+    """
+    if space.constraints.min_parallelism:
+        return None
     tables = factor_tables([space])
     places, dims = tables.allowed.shape[1:3]
     rest, number = tables.bound[0].copy(), np.zeros((places, dims), dtype=np.int64)

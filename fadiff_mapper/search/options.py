@@ -45,7 +45,7 @@ class SearchOptions:
     tries: int = 3
     lively: float = 0.3
     calm: float = 0.01
-    agreeing: int = 8
+    agreeing: int = 12
     gradient: bool = True
     refinement: bool = True
     orders: bool = True
