@@ -21,7 +21,7 @@ ORDER = (
     "bound", "stats", "fusion",
     "choices", "family", "first", "relax", "sample", "smooth", "paper_model", "sensitivity", "penalty", "objective",
     "search",
-    "emit", "interrupt", "timeloop", "api", "explain", "dropin", "doctor", "report", "cli", "__main__",
+    "emit", "interrupt", "timeloop", "api", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""
 
