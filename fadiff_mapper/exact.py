@@ -97,8 +97,8 @@ class Evaluation:
         return energy
 
 
-def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluation:
-    """Evaluate one batch. `details` also counts hops where no network costs energy."""
+def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: np.ndarray | None = None) -> Evaluation:
+    """Evaluate one batch. `details` also counts hops where no network costs energy; `room` as in `legality.limits`."""
     from fadiff_mapper.spread import spread  # here, so that numba is loaded only where something is evaluated
     from fadiff_mapper.windows import exact_demand
 
@@ -119,7 +119,7 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False) -> Evaluat
         network = network_use(layer.arch, layer.projection, nest.keep, tally, spread_out.hop_words, result.partition,
                               use.instances) if networks else None
         total = cost(result, use, layer.machine, use.computes, EXACT)
-        checks = limits(nest, tile, use, layer.arch)
+        checks = limits(nest, tile, use, layer.arch, room)
     return Evaluation(nest, tile, use, raw, tally, result, total, network, checks, legal(checks))
 
 
@@ -144,14 +144,14 @@ def scores_of(found: Evaluation) -> Scores:
                   excess(found.checks))
 
 
-def score(layer: Layer, nest: Nest, *, threads: int = 1) -> Scores:
-    """Cycles, energy and legality of a batch of any size, in chunks, on several threads."""
+def score(layer: Layer, nest: Nest, *, threads: int = 1, room: np.ndarray | None = None) -> Scores:
+    """Cycles, energy and legality of a batch of any size, in chunks, on several threads; `room` as in
+    `legality.limits`."""
     size = min(CHUNK, max(WORTH_A_THREAD, -(-nest.batch // threads)))
-    parts = [nest.take(slice(start, start + size)) for start in range(0, nest.batch, size)]
+    parts = [slice(start, start + size) for start in range(0, nest.batch, size)]
 
-    def one(part: Nest) -> Scores:
-        found = evaluate_nest(layer, part)
-        return scores_of(found)
+    def one(part: slice) -> Scores:
+        return scores_of(evaluate_nest(layer, nest.take(part), room=None if room is None else room[:, part]))
 
     if threads > 1 and len(parts) > 1:
         with ThreadPoolExecutor(threads) as pool:

@@ -56,8 +56,11 @@ def _number(value: float) -> str:
     return f"{value:.17g}"
 
 
-def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture) -> list[Limit]:
-    """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
+def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: np.ndarray | None = None) -> list[Limit]:
+    """Every check in the order in which Timeloop makes them; the first one broken is what it reports.
+
+    `room` [level, batch]: words that may be filled where that is less than the architecture has.
+    """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> Limit:
         return Limit(constraint, level, amount, most, amount > most)
 
@@ -69,19 +72,20 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture) -> list[Limi
         x, y = use.expansion_x[index], use.expansion_y[index]
         names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
         if index:
-            result += _tile_limits(index - 1, nest, tile, arch)
+            result += _tile_limits(index - 1, nest, tile, arch, room)
         result += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
     return result
 
 
-def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture) -> list[Limit]:
+def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: np.ndarray | None) -> list[Limit]:
     level = arch.levels[index]
     if level.usable is None:
         return []
     words = (tile.size[index] * nest.keep[index]).sum(axis=0)
     least = level.usable * level.min_utilization
-    return [Limit("capacity", level.name, words, level.usable, words > level.usable),
+    filled = words if room is None else words + np.maximum(level.usable - room[index], 0)  # what others hold is there
+    return [Limit("capacity", level.name, filled, level.usable, filled > level.usable),
             *([Limit("utilization", level.name, words, least, words < least)] if least else [])]
 
 

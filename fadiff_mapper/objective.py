@@ -37,10 +37,14 @@ def check_metrics(metrics: object) -> tuple[str, ...]:
     return tuple(metrics)
 
 
-def exact_value(scores: Scores, metrics: tuple[str, ...]) -> np.ndarray:
-    """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority."""
+def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None) -> np.ndarray:
+    """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority.
+
+    `weights` [2, B], where given, are those of the logarithms of energy and of cycles, in place of the metrics.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = _weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics)
+        value = (_weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics) if weights is None
+                 else weights[0] * np.log(scores.energy + TINY) + weights[1] * np.log(scores.cycles))
     result: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
     return result
 

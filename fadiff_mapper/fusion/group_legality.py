@@ -4,7 +4,7 @@ shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cu
 link           the output of a layer is not what the next one reads
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
-whole          a tensor that stays is not whole at its level while its tile runs
+whole          an operand that stays is not whole at its level while its tile runs
 reduction      sums of an output are not finished where the next layer, or the next step, needs them
 capacity       what is there at once does not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
@@ -148,11 +148,8 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: St
         yield from _whole(hardware, step, name, stay.level)
         if not any(k > (hardware.level(stay.level) or 0) for k in kept_levels(step, name)):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
-    if index:
-        yield from _whole(hardware, step, group.links[index - 1].tensor, group.links[index - 1].stay.level)
     if index < len(group.links):
         home = group.links[index].stay.level
-        yield from _whole(hardware, step, problem.output.name, home)
         yield from _finished(step, hardware.level(home) or 0, home)
     if not (kind.first_sum and kind.last_sum):
         levels = kept_levels(step, problem.output.name)

@@ -14,7 +14,7 @@ from fadiff_mapper.search.descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.population import population_of
 from fadiff_mapper.search.refine import anneal, polish
-from fadiff_mapper.search.state import State, Watcher
+from fadiff_mapper.search.state import NO_TERMS, State, Terms, Watcher
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Found:
 
 
 def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
-           stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[Found]:
+           stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
+           terms: Terms = NO_TERMS) -> list[Found]:
     """The best mapping found for every member of a family.
 
     `given` are nests to start from besides random ones, one for every member. `stopped` is asked between steps. The
@@ -41,7 +42,7 @@ def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda 
     `Found.legal` tells.
     """
     rng = np.random.default_rng(options.seed)
-    state = State(family, options, watcher, stopped)
+    state = State(family, options, watcher, stopped, terms)
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
     nest = descend(state, options.restarts if options.gradient else options.chains, rng)

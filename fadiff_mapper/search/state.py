@@ -19,14 +19,30 @@ Watcher = Callable[[int, Nest, Progress], None]
 """Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What the W members of a family are held to, each its own way, in the exact evaluation.
+
+    room [L, W]: words of every level that may be filled, where that is less than the architecture has.
+    weights [2, W]: exponents of energy and of delay in what is minimised, in place of the options' metrics.
+    """
+
+    room: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+NO_TERMS = Terms()
+
+
 @dataclass
 class State:
-    """The best nest of every member of a family, and how it was reached."""
+    """The best nest of every member of a family, and how it was reached. `terms` are those of the members."""
 
     family: Family
     options: SearchOptions
     watcher: Watcher
     stopped: Callable[[], bool]
+    terms: Terms = NO_TERMS
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
     best: np.ndarray = field(init=False)
@@ -42,8 +58,9 @@ class State:
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
         """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
-        scores = score(self.family.layer, nest, threads=self.options.threads)
-        found: np.ndarray = np.maximum(exact_value(scores, self.options.metrics), self._short(nest))
+        room, weights = (None if given is None else given[:, member] for given in (self.terms.room, self.terms.weights))
+        scores = score(self.family.layer, nest, threads=self.options.threads, room=room)
+        found: np.ndarray = np.maximum(exact_value(scores, self.options.metrics, weights), self._short(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))
         rows = best_rows(found, member)
         for row in rows[found[rows] < self.best[member[rows]]]:

@@ -17,7 +17,7 @@ from fadiff_mapper.nest import Nest
 from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.run import Found, search
-from fadiff_mapper.search.state import Watcher
+from fadiff_mapper.search.state import Terms, Watcher
 
 LARGEST = 16
 """Members of a family that are searched at once: more gain nothing, and wait for each other."""
@@ -25,11 +25,18 @@ LARGEST = 16
 
 @dataclass(frozen=True)
 class Task:
-    """One problem on one design; `given` is a nest to start from, where there is one."""
+    """One problem on one design.
+
+    given      a nest to start from
+    room       words of every level that may be filled, where that is less than the architecture has
+    weights    exponents of energy and of delay in what is minimised, in place of the metrics
+    """
 
     layer: Layer
     space: MapSpace
     given: Nest | None = None
+    room: tuple[float, ...] | None = None
+    weights: tuple[float, float] | None = None
 
 
 def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
@@ -60,9 +67,9 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
         first = [tasks[same[0]] for same in unit]
         given = [task.given for task in first if task.given is not None]
         mine = replace(options, time_limit=clock.share(len(unit)), threads=max(1, options.threads // clock.workers))
-        method = exhaust if options.exhaustive else search
-        found = method(family_of(first[0].layer, [task.space for task in first]), mine, watcher=tell, stopped=stopped,
-                       given=given)
+        family = family_of(first[0].layer, [task.space for task in first])
+        found = (exhaust(family, mine, watcher=tell, stopped=stopped, given=given) if options.exhaustive
+                 else search(family, mine, watcher=tell, stopped=stopped, given=given, terms=_terms(first)))
         return [(index, one) for same, one in zip(unit, found, strict=True) for index in same]
 
     if clock.workers == 1:
@@ -75,13 +82,21 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
 
 
 def _family_key(task: Task) -> Hashable:
-    return kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None
+    return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
+            task.weights is None)
 
 
 def _identity(task: Task) -> Hashable:
     given = None if task.given is None else tuple(
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
-    return _family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given
+    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given, task.room,
+            task.weights)
+
+
+def _terms(tasks: Sequence[Task]) -> Terms:
+    """Those of the members of one family; either all of them have room and weights of their own, or none."""
+    room, weights = ([getattr(task, what) for task in tasks] for what in ("room", "weights"))
+    return Terms(*(None if given[0] is None else np.array(given).T for given in (room, weights)))
 
 
 class _Clock:

@@ -1,0 +1,65 @@
+"""Fused groups for a network: candidates ranked by their estimate, the best of them mapped and evaluated exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fadiff_mapper.api import Result
+from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
+from fadiff_mapper.joint.candidates import Candidate, candidates
+from fadiff_mapper.joint.estimate import LayerBase
+from fadiff_mapper.joint.prices import Point, metric_price, summed
+from fadiff_mapper.joint.segments import Segment
+from fadiff_mapper.joint.tiles import steps_of, with_mappings
+from fadiff_mapper.search import SearchOptions
+
+LIGHT = SearchOptions(gradient=False, chains=16, rounds=40)
+"""For the tiles of candidates."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A legal group with its mappings and exact cost, all repeats together."""
+
+    group: FusedGroup
+    cost: FusedCost
+
+    @property
+    def point(self) -> Point:
+        return Point(self.cost.energy_pj, self.cost.cycles)
+
+
+def ranked(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
+           metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """For every distinct segment its candidates that promise a gain, the best estimate first."""
+    found: dict[Hashable, list[Candidate]] = {}
+    for key, segment in distinct.items():
+        if stopped():
+            break
+        own = [bases[name] for name in segment.nodes]
+        limit = metric_price(alone(segment, own), total, metric)
+        scored = [(metric_price(one.estimate, total, metric), steps_of(one.group), place, one)
+                  for place, one in enumerate(candidates(hardware, segment, own))]
+        found[key] = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
+    return found
+
+
+def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:
+    """The layers of a segment one by one."""
+    total = summed([base.whole for base in bases])
+    return Point(segment.repeat * total.energy_pj, segment.repeat * total.cycles)
+
+
+def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: Point,
+              options: SearchOptions, stopped: Callable[[], bool]) -> list[Evaluated | None]:
+    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run."""
+    weights = []
+    for one in chosen:
+        energy, cycles = one.estimate.energy_pj / total.energy_pj, one.estimate.cycles / total.cycles
+        weights.append((round(2 * energy / (energy + cycles), 1), 2 - round(2 * energy / (energy + cycles), 1)))
+    mapped = with_mappings(hardware, [one.group for one in chosen],
+                           [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
+                           stopped)
+    return [None if group is None or group_violations(hardware, group) else Evaluated(group, group_cost(hardware, group))
+            for group in mapped]

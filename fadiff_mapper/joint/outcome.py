@@ -1,0 +1,66 @@
+"""From the parts of a plan to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fadiff_mapper.api import Result, evaluate_mapping
+from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.joint.groups import Evaluated
+from fadiff_mapper.joint.partition import Way
+from fadiff_mapper.joint.result import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
+from fadiff_mapper.joint.tiles import resized
+from fadiff_mapper.workload import Totals, Workload
+
+
+def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
+                   sigma: Mapping[tuple[str, str], float], groups: Sequence[Way[Evaluated]],
+                   history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
+                   time_s: float) -> NetworkResult:
+    """The plan with all its numbers."""
+    entries = workload.distinct()
+    by_node = {name: result for entry, result in zip(entries, results, strict=True) for name in entry.nodes}
+    repeats = {node.name: node.layer.repeat for node in workload.layers if node.layer}
+    unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
+    outcomes = tuple(_group(way, by_node, repeats, sigma) for way in groups)
+    fused = {name for outcome in outcomes for name in outcome.nodes}
+    left = _layers_alone([name for name in repeats if name not in fused], by_node, repeats)
+    stats = unfused if not outcomes else Totals(
+        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes),
+        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)))
+    layers = tuple(LayerOutcome(entry.nodes, entry.times, result)
+                   for entry, result in zip(entries, results, strict=True))
+    return NetworkResult(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
+
+
+def _layers_alone(names: Sequence[str], by_node: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
+    return Totals(sum(repeats[name] * by_node[name].stats.energy_pj for name in names),
+                  sum(repeats[name] * by_node[name].stats.cycles for name in names))
+
+
+def _group(way: Way[Evaluated], by_node: Mapping[str, Result], repeats: Mapping[str, int],
+           sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
+    group = way.plan.group
+    return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, by_node, repeats),
+                        tuple(sigma.get(pair, 1.0) for pair in zip(way.nodes, way.nodes[1:], strict=False)),
+                        _tiles(way.nodes, group, by_node))
+
+
+def _tiles(nodes: Sequence[str], group: FusedGroup, by_node: Mapping[str, Result]) -> tuple[TileMapping, ...]:
+    found = []
+    for name, layer in zip(nodes, group.layers, strict=True):
+        for shape, mapping in layer.mappings.items():
+            spec = tile_spec(by_node[name].spec, shape)
+            found.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
+    return tuple(found)
+
+
+def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:
+    """A tile of a layer as a problem of its own, in Timeloop's words too."""
+    problem = resized(spec.problem, shape)
+    written = spec.literal["problem"]
+    literal = spec.literal | {"problem": written | {"instance": written["instance"] | problem.bounds}}
+    return replace(spec, problem=problem, literal=literal, mapping=None)

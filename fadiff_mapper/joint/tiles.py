@@ -1,0 +1,201 @@
+"""Mappings for the tiles of fused groups: each tile is a problem of its own, in a map space that keeps the group legal.
+
+A tensor that stays in its home level is not fetched by the tile: in the search it is bypassed outside its home, whole
+inside it, and what stays of the other layers takes room away. In the mapping that comes out the outermost level keeps
+every data space again, so that `timeloop-model` runs it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, prod
+
+from fadiff_mapper.exact import prepare
+from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
+from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.joint.estimate import sum_level
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.nest import unpack
+from fadiff_mapper.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.search import Found, SearchOptions, Task, search_all
+from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import Problem
+
+
+@dataclass(frozen=True)
+class Held:
+    """A data space that lies in a level while a tile runs.
+
+    outside: whether levels outside may keep it too. whole: whether the mapping has all of it there at once; else it
+    goes through it piece by piece.
+    """
+
+    space: str
+    level: int
+    outside: bool = False
+    whole: bool = True
+
+
+def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
+                  weights: Sequence[tuple[float, float]], options: SearchOptions,
+                  stopped: Callable[[], bool] = lambda: False) -> list[FusedGroup | None]:
+    """The groups with the best mapping found for every tile of every layer, or None where a tile has none.
+
+    specs     of every layer of every group, for its constraints
+    weights   for each group the exponents of energy and cycles that its tiles minimise
+    All tiles of all groups are searched side by side.
+    """
+    wanted = [_tile_tasks(hardware, group, own, weight)
+              for group, own, weight in zip(groups, specs, weights, strict=True)]
+    tasks = [task for group in wanted for tile in group for task in tile.tasks]
+    found = iter(search_all(tasks, options, stopped=stopped) if tasks else [])
+    result = []
+    for group, tiles in zip(groups, wanted, strict=True):
+        mappings = {(tile.index, tile.shape): _best(tile, [next(found) for _ in tile.tasks]) for tile in tiles}
+        result.append(None if None in mappings.values() else replace(group, layers=tuple(
+            replace(layer, mappings={shape: mapping for (place, shape), mapping in mappings.items()
+                                     if place == index and mapping})
+            for index, layer in enumerate(group.layers))))
+    return result
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """One shape of tile of one layer, and the searches that may find its mapping."""
+
+    index: int
+    shape: tuple[int, ...]
+    spec: Spec
+    tasks: tuple[Task, ...]
+
+
+def _best(tile: _Tile, found: Iterable[Found]) -> Mapping | None:
+    legal = [one for one in found if one.legal]
+    if not legal:
+        return None
+    problem = resized(tile.spec.problem, tile.shape)
+    mapping = unpack(min(legal, key=lambda one: one.value).nest, 0, problem)
+    return with_reuse(_kept_outermost(mapping, problem), tile.spec.constraints)
+
+
+def _kept_outermost(mapping: Mapping, problem: Problem) -> Mapping:
+    outermost: LevelMapping = mapping.levels[-1]
+    return Mapping((*mapping.levels[:-1], replace(outermost, keep=frozenset(problem.dataspace_names()))))
+
+
+def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
+    """A tile of a layer as a problem."""
+    return replace(problem, bounds=dict(zip(problem.dimensions, shape, strict=True)))
+
+
+def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
+                weights: tuple[float, float]) -> list[_Tile]:
+    all_steps = layer_steps(group)
+    tiles = []
+    rooms = _rooms(hardware, group)
+    for index, (layer, steps, spec) in enumerate(zip(group.layers, all_steps, specs, strict=True)):
+        kinds = step_classes(group, layer, steps)
+        goes_on = any(not (kind.first_sum and kind.last_sum) for kind in kinds)
+        for shape in dict.fromkeys(kind.shape for kind in kinds):
+            problem = resized(layer.problem, shape)
+            layer_of = prepare(hardware.arch, problem, hardware.tables,
+                               constrained_reuse(spec.constraints, problem.dataspace_names()))
+            tasks = []
+            for whole, whole_sums in WAYS if index < len(group.links) else WAYS[1:]:
+                held = held_spaces(hardware, group, index, spec, goes_on, whole)
+                room = tuple(free + sum(problem.tensor_size(space_of(problem, one.space)) for one in held
+                                        if one.level == place and one.whole) for place, free in enumerate(rooms))
+                space = build_mapspace(hardware.arch, problem, _constrained(spec, problem, held, whole_sums))
+                tasks.append(Task(layer_of, space, room=room, weights=weights))
+            tiles.append(_Tile(index, shape, spec, tuple(tasks)))
+    return tiles
+
+
+WAYS = ((True, True), (True, False), (False, False))
+"""(whether intermediates are whole in their level at once, whether all sums of one are kept until they are finished,
+and not one part of them after the other)."""
+
+
+def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
+                whole: bool) -> list[Held]:
+    """The data spaces of a layer that lie in a level, the intermediates `whole` or not."""
+    layer = group.layers[index]
+    held = [Held(name, hardware.level(stay.level) or 0) for name, stay in layer.operands.items()]
+    if index:
+        before = group.links[index - 1]
+        held.append(Held(before.tensor, hardware.level(before.stay.level) or 0, whole=whole))
+    output = layer.problem.output.name
+    if index < len(group.links):
+        held.append(Held(output, hardware.level(group.links[index].stay.level) or 0, group.links[index].written, whole))
+    elif goes_on:
+        held.append(Held(output, sum_level(spec)))
+    return held
+
+
+def _rooms(hardware: Hardware, group: FusedGroup) -> list[float]:
+    """Words of every level that are left for what comes and goes beside all that stays."""
+    all_steps, levels = layer_steps(group), hardware.arch.levels
+    staying = [0.0] * len(levels)
+    for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
+        for name, stay in layer.operands.items():
+            staying[hardware.level(stay.level) or 0] += operand_words(layer, name, group, steps)
+        if index < len(group.links):
+            link = group.links[index]
+            staying[hardware.level(link.stay.level) or 0] += intermediate_words(layer, link, group, steps)
+    return [inf if level.usable is None else max(level.usable - words, 0.0)
+            for level, words in zip(levels, staying, strict=True)]
+
+
+def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], whole_sums: bool) -> Constraints:
+    """The design's constraints with what the held data spaces ask for."""
+    levels = [_without_split_bounds(level, problem) for level in spec.constraints.levels]
+    output = problem.output
+    for one in held:
+        space = space_of(problem, one.space)
+        fixed = set(space.dimensions)
+        for place in range(one.level, len(levels)):
+            if place == one.level:
+                levels[place] = replace(levels[place], keep=levels[place].keep | {one.space},
+                                        bypass=levels[place].bypass - {one.space})
+            else:
+                if not one.outside:
+                    levels[place] = replace(levels[place], keep=levels[place].keep - {one.space},
+                                            bypass=levels[place].bypass | {one.space})
+                levels[place] = _fixed(levels[place], fixed if one.whole else set())
+        if one.space == output.name and one.level + 1 < len(levels):
+            dims = fixed if whole_sums else set(problem.dimensions) - fixed
+            for place in range(one.level if _inside(spec, output.name, one.level) else one.level + 1, len(levels)):
+                levels[place] = _fixed(levels[place], dims)
+    return replace(spec.constraints, levels=tuple(levels))
+
+
+def _inside(spec: Spec, output: str, level: int) -> bool:
+    """Whether a level inside this one keeps the output, so that sums can be finished there."""
+    return any(output not in constraints.bypass for constraints in spec.constraints.levels[:level])
+
+
+def _fixed(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
+    """Temporal loops over some dimensions are 1."""
+    loops: LoopConstraint = level.temporal
+    return replace(level, temporal=replace(
+        loops, fixed=loops.fixed | dict.fromkeys(dims, 1),
+        minimum={dim: least for dim, least in loops.minimum.items() if dim not in dims}))
+
+
+def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelConstraints:
+    """Fixed factors and minima that the whole layer has and a tile cannot: they are cut to its extent."""
+    def cut(loops: LoopConstraint) -> LoopConstraint:
+        return replace(loops, fixed={dim: value if problem.bounds[dim] % value == 0 else problem.bounds[dim]
+                                     for dim, value in loops.fixed.items()},
+                       minimum={dim: min(value, problem.bounds[dim]) for dim, value in loops.minimum.items()})
+
+    return replace(level, temporal=cut(level.temporal), spatial=cut(level.spatial))
+
+
+def steps_of(group: FusedGroup) -> int:
+    """How many steps the shared loops have."""
+    last = group.layers[-1].problem
+    return prod(-(-last.bounds[loop.dim] // loop.tile) for loop in group.loops)
