@@ -12,6 +12,7 @@ from typing import Any
 import fadiff_mapper
 from fadiff_mapper import rundir
 from fadiff_mapper.api import Result, evaluate_mapping
+from fadiff_mapper.emit import merged_input
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.options import NetworkOptions
@@ -90,5 +91,5 @@ def _content(path: Path) -> dict[str, Any]:
 
 def fingerprint(specs: tuple[Spec, ...]) -> str:
     """A hash of all problems, the architecture, its constraints and energies."""
-    text = repr([(spec.problem, spec.arch, spec.constraints, spec.tables) for spec in specs])
-    return hashlib.sha256(text.encode()).hexdigest()
+    texts = [merged_input(spec) + json.dumps(spec.constraints.native, sort_keys=True, default=str) for spec in specs]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
