@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.frontends.load import load_network
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs import Spec, load
+    from fadiff_mapper.joint import NetworkResult, map_network
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
     from fadiff_mapper.workload import Workload
 
-__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "Result", "Spec", "SpecError", "Stats", "Workload",
-           "call_mapper", "call_model", "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers"]
+__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkResult", "Result", "Spec", "SpecError",
+           "Stats", "Workload", "call_mapper", "call_model", "evaluate", "evaluate_fused", "load", "load_network",
+           "map_layer", "map_layers", "map_network"]
 
 try:
     __version__ = version("fadiff-mapper")
@@ -34,7 +36,8 @@ except PackageNotFoundError:  # a checkout that is not installed
 
 _HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "call_mapper": "dropin.calls",
          "call_model": "dropin.calls", "Mapping": "spec.mapping", "Spec": "inputs", "Stats": "stats", "load": "inputs",
-         "load_network": "frontends.load", "Workload": "workload", "FusedStats": "fusion", "evaluate_fused": "fusion"}
+         "load_network": "frontends.load", "Workload": "workload", "FusedStats": "fusion", "evaluate_fused": "fusion",
+         "NetworkResult": "joint", "map_network": "joint"}
 
 
 def __getattr__(name: str) -> Any:

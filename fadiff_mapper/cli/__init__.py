@@ -9,10 +9,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, import_, map, shim
+from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.errors import FadiffError
 
-COMMANDS = (check, evaluate, map, explain, import_, bundled, doctor, shim)
+COMMANDS = (check, evaluate, map, network, explain, import_, bundled, doctor, shim)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

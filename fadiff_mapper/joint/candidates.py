@@ -159,12 +159,12 @@ def _with_operands(hardware: Hardware, segment: Segment, bare: FusedGroup, bases
     if _sums(bare, kinds[-1]) > bases[-1].sums_room:
         return None
     largest = [tuple(map(max, zip(*(kind.shape for kind in own), strict=True))) for own in kinds]
-    picks = [combination for combination in product(*ways.values())
-             if _words_held(bare, largest, dict(zip(ways, combination, strict=True)), bases) <= room]
-    if not picks:
+    picks = sorted(product(*ways.values()), key=lambda combination: (sum(choice.reads for choice in combination),
+                                                                    sum(choice.words for choice in combination)))
+    best = next((combination for combination in picks
+                 if _words_held(bare, largest, dict(zip(ways, combination, strict=True)), bases) <= room), None)
+    if best is None:
         return None
-    best = min(picks, key=lambda combination: (sum(choice.reads for choice in combination),
-                                               sum(choice.words for choice in combination)))
     picked = dict(zip(ways, best, strict=True))
     layers = tuple(replace(layer, operands={name: choice.stay for (place, name), choice in picked.items()
                                             if place == index and choice.stay})

@@ -33,6 +33,8 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
         document = with_places(sections, Where("design"))
         assert isinstance(document, Map)
         return document, design.files
+    if isinstance(design, Map):
+        return design, ()
     sources = [design] if isinstance(design, str | os.PathLike | AnyMapping) else list(design)
     return read_document(*sources), tuple(str(one) for one in sources if not isinstance(one, AnyMapping))
 

@@ -57,8 +57,8 @@ def layer_base(result: Result) -> LayerBase:
     return LayerBase(
         result.stats.energy_pj - accesses, float(result.stats.arithmetic["cycles"]), moved["reads"], moved["writes"],
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
-                         for name, space in level["dataspaces"].items()} for level in result.stats.levels}, _sums_room(result.spec),
-        _prices(result), Point(result.stats.energy_pj, float(result.stats.cycles)))
+                         for name, space in level["dataspaces"].items()} for level in result.stats.levels},
+        _sums_room(result.spec), _prices(result), Point(result.stats.energy_pj, float(result.stats.cycles)))
 
 
 def sum_level(spec: Spec) -> int:

@@ -14,7 +14,7 @@ from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.tiles import steps_of, with_mappings
 from fadiff_mapper.search import SearchOptions
 
-LIGHT = SearchOptions(gradient=False, chains=16, rounds=40)
+LIGHT = SearchOptions(gradient=False, chains=16, rounds=24, agreeing=8)
 """For the tiles of candidates."""
 
 
@@ -61,5 +61,5 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
     mapped = with_mappings(hardware, [one.group for one in chosen],
                            [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
                            stopped)
-    return [None if group is None or group_violations(hardware, group) else Evaluated(group, group_cost(hardware, group))
-            for group in mapped]
+    return [None if group is None or group_violations(hardware, group)
+            else Evaluated(group, group_cost(hardware, group)) for group in mapped]

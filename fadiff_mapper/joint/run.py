@@ -24,12 +24,13 @@ from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.joint.sigma import Edge, descend
 from fadiff_mapper.joint.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.search import SearchOptions
 from fadiff_mapper.workload import Workload
 
 LAYERS_SHARE = 0.6
 """The part of a time limit after which the search of the layers ends."""
 
-HEAVY = replace(LIGHT, chains=64, rounds=100)
+HEAVY = replace(LIGHT, chains=48, rounds=60)
 """For the tiles of groups that are in the plan."""
 
 OnProgress = Callable[[str, float], None]
@@ -38,8 +39,8 @@ OnProgress = Callable[[str, float], None]
 
 def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", fuse: bool = True, seed: int = 0,
                 time_limit: float | None = None, model: str = "refined", longest: int = 3, kept: int = 4,
-                threads: int | None = None, energy: str = "bundled", checkpoint_file: str | os.PathLike[str] | None = None,
-                on_progress: OnProgress = lambda *_: None,
+                threads: int | None = None, energy: str = "bundled",
+                checkpoint_file: str | os.PathLike[str] | None = None, on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """Decide which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
@@ -49,7 +50,7 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     seed            the same seed gives the same plan unless time runs out
     time_limit      seconds; what is there by then is returned
     model           the relaxed model of fusion: "refined", or "paper" for equations (13) to (15) and (24) as printed
-    longest, kept   layers of a group at most; candidates of each run of layers that are evaluated exactly
+    longest, kept   layers of a group at most; candidates of each group of the plan that are evaluated exactly
     energy          as in `inputs.load`
     checkpoint_file  where the layers' mappings are written as they are found, and read from if it is there
     on_progress, stopped   are told of every improvement; asked whether to come to an end
@@ -145,26 +146,23 @@ def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
     run.sigma.update(_sigma(run, every, found))
     order = sorted((key for key in found if found[key]), key=lambda key: -_promise(run, distinct[key], found[key][0]))
     exact: dict[Any, list[Evaluated]] = {key: [] for key in distinct}
-    picked = [(key, one) for key in order for one in found[key][:run.options.kept]
-              if max(_sigmas(run, distinct[key])) > 0.5]
+    picked = [(key, found[key][0]) for key in order if max(_sigmas(run, distinct[key])) > DECODED]
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
     for start in range(0, len(picked), BATCH):
         if run.clock.over():
             break
-        part = picked[start:start + BATCH]
-        outcome = evaluated(run.hardware, [one for _, one in part], run.by_node, run.total, light, run.clock.over)
-        for (key, _), one in zip(part, outcome, strict=True):
-            exact[key] += [one] if one is not None else []
+        _add(run, picked[start:start + BATCH], light, exact)
         run.note("groups", _plan(run, every, exact))
     plan = _plan(run, every, exact)
     if plan and not run.clock.over():
-        _refine(run, distinct, {segment.nodes: segment.key for segment in every}, plan, exact)
+        used = {segment.key: segment for segment in every if segment.nodes in {way.nodes for way in plan}}
+        _refine(run, used, found, exact)
         plan = _plan(run, every, exact)
         run.note("refined groups", plan)
     return tuple(plan)
 
 
-BATCH = 48
+BATCH = 24
 """Candidates that are mapped side by side."""
 
 
@@ -214,22 +212,36 @@ def _sigmas(run: _Run, segment: Segment) -> list[float]:
     return [run.sigma.get(pair, 1.0) for pair in zip(segment.nodes, segment.nodes[1:], strict=False)]
 
 
-def _refine(run: _Run, distinct: Mapping[Any, Segment], keys: Mapping[tuple[str, ...], Any],
-            plan: list[Way[Evaluated]], exact: dict[Any, list[Evaluated]]) -> None:
-    """Tile sizes next to those of the plan's groups, and a longer search of their mappings."""
-    used = {keys[way.nodes]: way.plan for way in plan}
-    heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
+def _refine(run: _Run, used: Mapping[Any, Segment], found: Mapping[Any, list[Candidate]],
+            exact: dict[Any, list[Evaluated]]) -> None:
+    """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     todo: list[tuple[Any, Candidate]] = []
-    for key, one in used.items():
-        own: list[LayerBase] = [run.bases[name] for name in distinct[key].nodes]
-        here = Candidate(distinct[key], one.group, one.point)
-        near = sorted(neighbours(run.hardware, here, own),
+    for key, segment in used.items():
+        own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
+        best = found[key][0]
+        near = sorted(neighbours(run.hardware, best, own),
                       key=lambda other: metric_price(other.estimate, run.total, run.options.metric))
-        todo += [(key, other) for other in (here, *near[:NEAR])]
-    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, heavy, run.clock.over)
-    for (key, _), found in zip(todo, outcome, strict=True):
-        exact[key] += [found] if found is not None else []
+        todo += [(key, other) for other in (*found[key][1:run.options.kept], *near[:NEAR])]
+    light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
+    _add(run, todo, light, exact)
+    heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
+    best_ones = [(key, min(exact[key], key=lambda one: metric_price(one.point, run.total, run.options.metric)))
+                 for key in used if exact[key]]
+    _add(run, [(key, Candidate(used[key], one.group, one.point)) for key, one in best_ones], heavy, exact)
+
+
+def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
+         exact: dict[Any, list[Evaluated]]) -> None:
+    """Evaluates candidates and adds those that can run."""
+    if run.clock.over():
+        return
+    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over)
+    for (key, _), one in zip(todo, outcome, strict=True):
+        exact[key] += [one] if one is not None else []
 
 
 NEAR = 2
 """Neighbouring tile sizes that are tried of each group in the plan."""
+
+DECODED = 0.5
+"""Segments are tried where some link's sigma exceeds this."""

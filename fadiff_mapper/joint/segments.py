@@ -82,10 +82,12 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
-    """Whether a network can run with each of these groups in one go."""
+    """Whether a network can run with each of these groups in one go, the operators between their layers inside."""
     graph = nx.DiGraph(workload.graph())
+    between = {(link.producer, link.consumer): link.through for link in workload.links()}
     for nodes in groups:
-        for name in nodes[1:]:
+        through = [name for pair in zip(nodes, nodes[1:], strict=False) for name in between[pair]]
+        for name in (*nodes[1:], *through):
             graph = nx.contracted_nodes(graph, nodes[0], name, self_loops=False)
     return bool(nx.is_directed_acyclic_graph(graph))
 

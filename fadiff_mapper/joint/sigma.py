@@ -61,7 +61,8 @@ def descend(layers: Sequence[LayerBase], times: Sequence[int], edges: Sequence[E
 def _loss(sigma: torch.Tensor, layers: Sequence[LayerBase], times: Sequence[int], edges: Sequence[Edge],
           capacity: float, home: str, model: str) -> torch.Tensor:
     """Log EDP of the network and penalties, [restarts]."""
-    energy = [torch.full_like(sigma[0], count * base.whole.energy_pj) for base, count in zip(layers, times, strict=True)]
+    energy = [torch.full_like(sigma[0], count * base.whole.energy_pj)
+              for base, count in zip(layers, times, strict=True)]
     outer = [torch.full_like(sigma[0], count * (sum(base.outer_reads.values()) + sum(base.outer_writes.values())))
              for base, count in zip(layers, times, strict=True)]
     more_cycles = torch.zeros_like(sigma[0])

@@ -1,0 +1,147 @@
+"""Networks: fused where that helps, never worse than layer by layer, every inner mapping one that Timeloop runs."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import FadiffError, NetworkResult, Workload, bundled, load, load_network, map_network
+from fadiff_mapper.api import evaluate_mapping
+from fadiff_mapper.cli import main
+from fadiff_mapper.fusion import group_violations
+from fadiff_mapper.joint.partition import Way, partition
+from fadiff_mapper.joint.prices import Point, chosen, summed
+from fadiff_mapper.joint.segments import chains, runs_in_order, segments
+
+ARCH = str(bundled.find("arch/gemmini_large"))
+PAIR = """
+workload:
+  version: 1
+  name: pair
+  inputs: {input: [1, 64, 14, 14]}
+  shapes:
+  - {id: dw, op: depthwise, dims: {N: 1, G: 64, M: 1, C: 1, P: 14, Q: 14, R: 3, S: 3}, stride: [1, 1]}
+  - {id: pw, op: conv, dims: {N: 1, M: 64, C: 64, P: 14, Q: 14, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: dw, shape: dw, from: [input]}
+  - {name: pw, shape: pw, from: [dw]}
+"""
+
+
+@cache
+def pair() -> Workload:
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pair.yaml"
+        file.write_text(PAIR)
+        return load_network(file)
+
+
+@cache
+def fused() -> NetworkResult:
+    return map_network(pair(), ARCH, threads=1)
+
+
+def test_without_fusion_a_network_costs_the_sum_of_its_layers() -> None:
+    result = map_network(pair(), ARCH, fuse=False, threads=1)
+    assert result.groups == ()
+    assert result.stats == result.unfused_stats
+    assert result.stats.energy_pj == sum(one.count * one.stats.energy_pj for one in result.layers)
+    assert result.stats.cycles == sum(one.count * one.stats.cycles for one in result.layers)
+
+
+def test_a_depthwise_and_a_pointwise_layer_are_fused_and_the_plan_is_better() -> None:
+    result = fused()
+    assert [group.nodes for group in result.groups] == [("dw", "pw")]
+    assert result.stats.edp < result.unfused_stats.edp
+    assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
+
+
+def test_groups_are_legal_and_their_tiles_are_what_the_exact_model_says() -> None:
+    result = fused()
+    for outcome in result.groups:
+        assert group_violations(result.hardware, outcome.group) == []
+        for tile in outcome.tiles:
+            assert evaluate_mapping(tile.spec, tile.mapping).energy_pj == tile.stats.energy_pj
+
+
+def test_what_is_written_is_read_back_with_the_same_numbers(tmp_path: Path) -> None:
+    from fadiff_mapper import evaluate
+    result = fused()
+    result.write(tmp_path)
+    assert (tmp_path / "plan.yaml").read_text().startswith("plan:")
+    inputs = sorted(tmp_path.glob("groups/*/*/fadiff.input.yaml"))
+    found = {round(evaluate(load(file)).energy_pj, 3) for file in inputs}
+    assert found == {round(tile.stats.energy_pj, 3) for group in result.groups for tile in group.tiles}
+
+
+def test_the_same_seed_gives_the_same_plan_and_a_spec_the_same_as_its_files() -> None:
+    again = map_network(pair(), load(ARCH, str(bundled.find("problems/conv"))), threads=2)
+    assert again.stats == fused().stats
+
+
+def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    first = map_network(pair(), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    before = file.read_text()
+    again = map_network(pair(), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    assert again.stats == first.stats and file.read_text() == before
+    with pytest.raises(FadiffError, match="the checkpoint has seed '0', this run '1'"):
+        map_network(pair(), ARCH, seed=1, checkpoint_file=file)
+    file.write_text("{")
+    with pytest.raises(FadiffError, match="not a checkpoint that can be read"):
+        map_network(pair(), ARCH, checkpoint_file=file)
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"metric": "area"}, "metric: found 'area'; accepted: edp, energy, delay"),
+    ({"model": "other"}, "model: found 'other'; accepted: refined, paper"),
+    ({"longest": 1}, "longest: found 1; accepted: a whole number from 2 to 16")])
+def test_options_of_the_wrong_kind_are_named(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(FadiffError, match=sentence):
+        map_network(pair(), ARCH, **options)  # type: ignore[arg-type]
+
+
+def test_the_command_writes_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = tmp_path / "pair.yaml"
+    net.write_text(PAIR)
+    assert main(["network", str(net), "bundled:arch/gemmini_large", "-o", str(tmp_path / "out"), "--jobs", "1",
+                 "--energy", "bundled"]) == 0
+    assert "dw + pw" in capsys.readouterr().out
+    assert (tmp_path / "out/plan.yaml").exists() and (tmp_path / "out/layers/dw/timeloop-mapper.map.yaml").exists()
+
+
+def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
+    from fadiff_mapper.timeloop.verify import real_model, verify
+    try:
+        program = real_model()
+    except FadiffError:
+        pytest.skip("there is no timeloop-model on the PATH")
+    result = fused()
+    for tile in (tile for group in result.groups for tile in group.tiles):
+        assert verify(tile.spec, tile.mapping, tile.stats, program).equal
+
+
+def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
+    network = load_network("bundled:networks/resnet18")
+    assert len(max((names for names, _ in chains(network)), key=len)) == 16
+    found = segments(network, 4)
+    assert all(runs_in_order(network, [segment.nodes]) for segment in found)
+    assert not any(segment.nodes[0] == "conv1" for segment in found)  # a pool lies behind it
+
+
+def test_a_partition_takes_the_groups_that_help_and_no_others() -> None:
+    alone = {name: Point(10.0, 10.0) for name in "abcd"}
+    ways = [Way(("a", "b"), Point(18.0, 18.0), "ab"), Way(("b", "c"), Point(12.0, 12.0), "bc"),
+            Way(("c", "d"), Point(19.0, 19.0), "cd"), Way(("a", "b", "c"), Point(40.0, 40.0), "abc")]
+    assert [way.plan for way in partition([("a", "b", "c", "d")], alone, ways)] == ["bc"]
+    assert partition([("a", "b", "c", "d")], alone, ways[3:]) == []
+
+
+def test_energy_is_traded_against_cycles_where_the_product_of_the_sums_gains() -> None:
+    ways = [[Point(10.0, 10.0), Point(6.0, 14.0)], [Point(1.0, 100.0)]]
+    picks = chosen(ways)
+    assert picks == [1, 0]
+    assert summed([ways[0][1], ways[1][0]]).edp < summed([ways[0][0], ways[1][0]]).edp
