@@ -55,7 +55,8 @@ def chain_text(whole: Workload, names: list[str]) -> str:
 
 
 def main() -> None:
-    print(f"{'network':42} {'design':6} {'unfused EDP':>12} {'saved':>7} {'reference':>9} {'groups':>6} {'s':>6} {'MB':>5}")
+    print(f"{'network':42} {'design':6} {'unfused EDP':>12} {'saved':>7} {'reference':>9} {'groups':>6} {'s':>6} "
+          f"{'MB':>5}")
     for name in sys.argv[1:] or [*CHAINS, *NETWORKS]:
         for design in ("large", "small"):
             result = map_network(chain(name), bundled.find(f"arch/gemmini_{design}"))

@@ -70,12 +70,12 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase])
 
 
 def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase]) -> Iterator[Candidate]:
-    """The same loops with a step more or less, sizes that divide nothing among them."""
+    """The same loops with a few steps more or less, sizes that divide nothing among them."""
     segment, group = candidate.segment, candidate.group
     for place, loop in enumerate(group.loops):
         bound = segment.problems[-1].bounds[loop.dim]
         steps = -(-bound // loop.tile)
-        sizes = {-(-bound // count) for count in (steps - 2, steps - 1, steps + 1, steps + 2) if 1 < count <= bound}
+        sizes = {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1) if 1 < count <= bound}
         for size in sorted(sizes - {loop.tile}):
             loops = (*group.loops[:place], TileLoop(loop.dim, size), *group.loops[place + 1:])
             found = _with_operands(hardware, segment, replace(group, loops=loops), bases, group.links[0].stay.level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.api import Result, evaluate_mapping
@@ -45,7 +46,7 @@ def _group(way: Way[Evaluated], by_node: Mapping[str, Result], repeats: Mapping[
            sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
     group = way.plan.group
     return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, by_node, repeats),
-                        tuple(sigma.get(pair, 1.0) for pair in zip(way.nodes, way.nodes[1:], strict=False)),
+                        tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
                         _tiles(way.nodes, group, by_node))
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.api import Result, map_layers
@@ -209,31 +210,44 @@ def _edge(run: _Run, segment: Segment, found: list[Candidate], names: list[str])
 
 
 def _sigmas(run: _Run, segment: Segment) -> list[float]:
-    return [run.sigma.get(pair, 1.0) for pair in zip(segment.nodes, segment.nodes[1:], strict=False)]
+    return [run.sigma.get(pair, 1.0) for pair in pairwise(segment.nodes)]
 
 
 def _refine(run: _Run, used: Mapping[Any, Segment], found: Mapping[Any, list[Candidate]],
             exact: dict[Any, list[Evaluated]]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
-    todo: list[tuple[Any, Candidate]] = []
-    for key, segment in used.items():
-        own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
-        best = found[key][0]
-        near = sorted(neighbours(run.hardware, best, own),
-                      key=lambda other: metric_price(other.estimate, run.total, run.options.metric))
-        todo += [(key, other) for other in (*found[key][1:run.options.kept], *near[:NEAR])]
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    _add(run, todo, light, exact)
+    _add(run, [(key, one) for key in used for one in found[key][1:run.options.kept]], light, exact)
+    climbing = dict.fromkeys(used, float("inf"))
+    for _ in range(CLIMBS):
+        now = {key: _price(run, _best(run, exact[key])) for key in climbing}
+        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
+        _add(run, [(key, one) for key in climbing for one in _near(run, used[key], _best(run, exact[key]))], light,
+             exact)
     heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
-    best_ones = [(key, min(exact[key], key=lambda one: metric_price(one.point, run.total, run.options.metric)))
-                 for key in used if exact[key]]
-    _add(run, [(key, Candidate(used[key], one.group, one.point)) for key, one in best_ones], heavy, exact)
+    best = {key: _best(run, exact[key]) for key in used}
+    _add(run, [(key, Candidate(used[key], one.group, one.point)) for key, one in best.items()], heavy, exact)
+
+
+def _price(run: _Run, one: Evaluated) -> float:
+    return metric_price(one.point, run.total, run.options.metric)
+
+
+def _best(run: _Run, known: list[Evaluated]) -> Evaluated:
+    return min(known, key=lambda one: _price(run, one))
+
+
+def _near(run: _Run, segment: Segment, one: Evaluated) -> list[Candidate]:
+    """The neighbours of a group with the best estimates."""
+    own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
+    near = neighbours(run.hardware, Candidate(segment, one.group, one.point), own)
+    return sorted(near, key=lambda other: metric_price(other.estimate, run.total, run.options.metric))[:NEAR]
 
 
 def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
          exact: dict[Any, list[Evaluated]]) -> None:
     """Evaluates candidates and adds those that can run."""
-    if run.clock.over():
+    if run.clock.over() or not todo:
         return
     outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over)
     for (key, _), one in zip(todo, outcome, strict=True):
@@ -241,7 +255,10 @@ def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
 
 
 NEAR = 2
-"""Neighbouring tile sizes that are tried of each group in the plan."""
+"""Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""
+
+CLIMBS, WORTH = 5, 1e-3
+"""Steps of that descent, and the part of a group's price that a step must bring for another one."""
 
 DECODED = 0.5
 """Segments are tried where some link's sigma exceeds this."""

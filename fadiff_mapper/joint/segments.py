@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 
@@ -86,7 +87,7 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
     graph = nx.DiGraph(workload.graph())
     between = {(link.producer, link.consumer): link.through for link in workload.links()}
     for nodes in groups:
-        through = [name for pair in zip(nodes, nodes[1:], strict=False) for name in between[pair]]
+        through = [name for pair in pairwise(nodes) for name in between[pair]]
         for name in (*nodes[1:], *through):
             graph = nx.contracted_nodes(graph, nodes[0], name, self_loops=False)
     return bool(nx.is_directed_acyclic_graph(graph))
