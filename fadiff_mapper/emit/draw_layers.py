@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, upright_line
+from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, tint, upright_line
 from fadiff_mapper.emit.network_view import LayerView, Share
 from fadiff_mapper.emit.units import COUNT, ENERGY, Unit, unit_for
 
@@ -33,7 +33,7 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
         top = HEAD + row * ROW
         shapes.append(Label(NAMES - 22, top + 15, fitting(view.name, NAMES - 26), "name", "end", view.name))
         if view.group is not None:
-            shapes.append(Rect(NAMES - 14, top + 2, 4, ROW - 4, f"group{view.group % 6}", f"group {view.group}", 2))
+            shapes.append(Rect(NAMES - 14, top + 2, 4, ROW - 4, tint("group", view.group), f"group {view.group}", 2))
     for place, panel in enumerate(panels):
         shapes += _panel(panel, views, NAMES + place * width + (GAP if place else 0), width - (GAP if place else 0))
     return Drawing(WIDTH, HEAD + len(views) * ROW + 8, "energy, cycles and outermost traffic of every layer",
@@ -42,7 +42,7 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
 
 def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
     """The colour of a component; the outermost level always has the same one."""
-    return "outer" if name == outermost else f"part{list(components).index(name) % 6}"
+    return "outer" if name == outermost else tint("part", list(components).index(name))
 
 
 def _panels(views: Sequence[LayerView], components: Sequence[str], spaces: Sequence[str],
@@ -58,7 +58,7 @@ def _panels(views: Sequence[LayerView], components: Sequence[str], spaces: Seque
         Panel(f"cycles ({cycles.name})" if cycles.name else "cycles", cycles, (("cycles", "time"),),
               lambda share: {"cycles": share.cycles}),
         Panel(f"{outermost} traffic ({words.name} words)".replace("( ", "("), words,
-              tuple((name, f"space{k % 6}") for k, name in enumerate(spaces)), lambda share: share.outermost))
+              tuple((name, tint("space", k)) for k, name in enumerate(spaces)), lambda share: share.outermost))
 
 
 def _panel(panel: Panel, views: Sequence[LayerView], left: float, width: float) -> Iterator[Shape]:

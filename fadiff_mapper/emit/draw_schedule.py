@@ -7,17 +7,17 @@ before. Bars below are tensors that stay on the chip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 
-from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, upright_line
+from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, tint, upright_line
 from fadiff_mapper.fusion.plan import FusedGroup, Stay
 from fadiff_mapper.fusion.steps import LayerSteps, Span, intermediate_words, layer_steps, operand_words
 
 WIDTH, NAMES, HEAD = 1080.0, 176.0, 26.0
-STRIP, SPACE, BAR = 52.0, 10.0, 20.0
+TALL, LOW, SPACE, BAR = 52.0, 32.0, 8.0, 20.0
 MOST_STEPS = 16
 
 
@@ -43,12 +43,12 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[Resident, ...]:
         spaces = layer.problem.dataspace_names()
         for name, stay in layer.operands.items():
             found.append(Resident(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
-                                  f"space{spaces.index(name) % 6}"))
+                                  tint("space", spaces.index(name))))
         if index < len(group.links):
             link = group.links[index]
             found.append(Resident(f"{nodes[index]} {layer.problem.output.name}",
                                   intermediate_words(layer, link, group, steps), link.stay,
-                                  f"space{spaces.index(layer.problem.output.name) % 6}"))
+                                  tint("space", spaces.index(layer.problem.output.name))))
     return tuple(found)
 
 
@@ -58,13 +58,15 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
     total = steps_of(group)
     shown = list(islice(product(*(range(len(spans)) for spans in every[-1].spans)), MOST_STEPS))
     column = (WIDTH - NAMES - 8) / len(shown)
-    strips = HEAD + len(nodes) * (STRIP + SPACE)
+    strip = TALL if total > 1 else LOW
+    strips = HEAD + len(nodes) * (strip + SPACE)
     stays = residents(group, nodes)
     height = strips + len(stays) * BAR + (12 if stays else 0)
     shapes: list[Shape] = list(_axis(len(shown), total, column, height))
     for index, name in enumerate(nodes):
-        top = HEAD + index * (STRIP + SPACE)
-        shapes += _strip(group, every[index], name, shown, column, (index, len(nodes)), top, f"group{number % 6}")
+        box = Rect(NAMES, HEAD + index * (strip + SPACE), len(shown) * column, strip, "strip")
+        shapes += _strip(group.layers[index].problem.bounds, every[index], name, shown, box, (index, len(nodes)),
+                         tint("group", number))
     for place, resident in enumerate(stays):
         shapes += _resident(resident, strips + 8 + place * BAR, group, shown, column)
     return Drawing(WIDTH, height, f"tile schedule of group {number}", tuple(shapes))
@@ -79,31 +81,28 @@ def _axis(shown: int, total: int, column: float, height: float) -> Iterator[Shap
     yield upright_line(NAMES + shown * column, HEAD - 6, height - 4, "grid")
 
 
-def _strip(group: FusedGroup, steps: LayerSteps, name: str, shown: Sequence[tuple[int, ...]], column: float,
-           place: tuple[int, int], top: float, kind: str) -> Iterator[Shape]:
-    """One layer: a box for each step, in its place among the layers of the step."""
+def _strip(bounds: Mapping[str, int], steps: LayerSteps, name: str, shown: Sequence[tuple[int, ...]], box: Rect,
+           place: tuple[int, int], kind: str) -> Iterator[Shape]:
+    """One layer: for each step what it computes, in its place among the layers of the step."""
     loop = next((k for k, cut in enumerate(steps.cut) if cut is not None and len(steps.spans[k]) > 1), None)
     dim = None if loop is None else steps.cut[loop]
-    whole = Span(range(1), range(1))
-    spans = [whole if loop is None else steps.spans[loop][picked[loop]] for picked in shown]
+    spans = [Span(range(1), range(1)) if loop is None else steps.spans[loop][picked[loop]] for picked in shown]
     working = [all(len(steps.spans[k][at].done) for k, at in enumerate(picked)) for picked in shown]
-    low = min(min(span.needed.start, span.done.start) for span in spans)
-    high = max(max(span.needed.stop, span.done.stop) for span in spans)
-    scale, (index, count) = STRIP / max(high - low, 1), place
-    extent = "whole layer" if dim is None else f"{dim} {low}\u2013{high - 1} of {group.layers[index].problem.bounds[dim]}"
-    yield Rect(NAMES, top, len(shown) * column, STRIP, "strip")
-    yield Label(NAMES - 14, top + STRIP / 2 - 3, fitting(name, NAMES - 18), "name", "end", name)
-    yield Label(NAMES - 14, top + STRIP / 2 + 13, extent, "quiet", "end")
-    slot = column / count
+    low, high = min(span.needed.start for span in spans), max(span.needed.stop for span in spans)
+    (index, count), slot = place, box.width / len(shown) / place[1]
+    yield box
+    middle = box.y + box.height / 2
+    yield Label(NAMES - 14, middle - 3, fitting(name, NAMES - 18), "name", "end", name)
+    extent = "all of it" if dim is None else f"{dim} {low}\u2013{high - 1} of {bounds[dim]}"
+    yield Label(NAMES - 14, middle + 12, extent, "quiet", "end")
     for step, (span, works) in enumerate(zip(spans, working, strict=True)):
-        left = NAMES + step * column + index * slot
         told = f"{name}, step {step + 1}: {dim or 'all'} {_points(span.done)}"
-        if len(span.needed):
-            yield Rect(left + 0.5, top + (span.needed.start - low) * scale, max(slot - 1, 1),
-                       len(span.needed) * scale, f"{kind} halo", told)
-        if works:
-            yield Rect(left + 0.5, top + (span.done.start - low) * scale, max(slot - 1, 1),
-                       max(len(span.done) * scale, 1), kind, told)
+        left = NAMES + (step * count + index) * slot + 0.5
+        for points, look in ((span.needed, f"{kind} halo"), (span.done if works else range(0), kind)):
+            if len(points):
+                scale = box.height / max(high - low, 1)
+                yield Rect(left, box.y + (points.start - low) * scale, max(slot - 1, 1), max(len(points) * scale, 1),
+                           look, told, 1)
 
 
 def _points(points: range) -> str:
@@ -118,8 +117,8 @@ def _resident(resident: Resident, top: float, group: FusedGroup, shown: Sequence
     starts = [step for step in range(len(shown))
               if not step or any(shown[step][k] != shown[step - 1][k] for k in lost)]
     kept = [loop.dim for loop in group.loops if loop.dim in resident.stay.across]
-    text = (f"{resident.words:,} words in {resident.stay.level}, "
-            + (f"kept along {', '.join(kept)}" if kept else "anew in every step"))
+    how = f", kept along {', '.join(kept)}" if kept else ", anew in every step" if group.loops else ""
+    text = f"{resident.words:,} words in {resident.stay.level}{how}"
     for start, end in zip(starts, [*starts[1:], len(shown)], strict=True):
         yield Rect(NAMES + start * column + 0.5, top + 1, (end - start) * column - 1, BAR - 5, f"{resident.kind} stay",
                    f"{resident.name}: {text}", 3)

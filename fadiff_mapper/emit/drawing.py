@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+COLOURS = 6
+"""Of each family of kinds, such as group0 to group5; they come again where there are more groups."""
+
 LETTER = 6.3
 """Width of a letter of the drawings' text in pixels, at most on average."""
 
@@ -69,6 +72,11 @@ class Drawing:
     height: float
     title: str
     shapes: tuple[Shape, ...]
+
+
+def tint(family: str, number: int) -> str:
+    """The kind that gives one member of a family its colour."""
+    return f"{family}{number % COLOURS}"
 
 
 def fitting(text: str, width: float) -> str:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.emit.draw_graph import draw_graph
 from fadiff_mapper.emit.draw_layers import component_kind, draw_layers
 from fadiff_mapper.emit.draw_schedule import draw_schedule, steps_of
-from fadiff_mapper.emit.drawing import Drawing
+from fadiff_mapper.emit.drawing import COLOURS, Drawing, tint
 from fadiff_mapper.emit.network_view import (
     LayerView,
     component_names,
@@ -21,7 +21,7 @@ from fadiff_mapper.emit.network_view import (
     layer_views,
     outermost_words,
 )
-from fadiff_mapper.emit.units import COUNT, ENERGY, change, unit_for
+from fadiff_mapper.emit.units import COUNT, EDP, ENERGY, change, unit_for
 from fadiff_mapper.emit.versions import versions
 from fadiff_mapper.fusion.group_legality import live_words
 
@@ -71,18 +71,18 @@ def network_html(result: NetworkResult) -> str:
     views = layer_views(result)
     components, outermost = component_names(result), result.hardware.arch.levels[-1].name
     spaces = dataspace_names(views)
-    words = outermost_words(views)
+    traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return _template().render(
         result=result, views=views, outermost=outermost, versions=versions(),
-        figures=[*_figures(result.stats, result.unfused_stats), _figure(f"{outermost} traffic", *words, COUNT, "words")],
+        figures=[*_figures(result.stats, result.unfused_stats), traffic], colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
-        spaces=[(name, f"space{k % 6}") for k, name in enumerate(spaces)],
-        layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result),
+        spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
+        layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),
         groups=[_group(result, outcome, number) for number, outcome in enumerate(result.groups, 1)],
-        table=_table(views))
+        table=_table(views), recomputed=any(view.recomputed for view in views))
 
 
-def _template() -> Any:
+def _template() -> Template:
     environment = ImmutableSandboxedEnvironment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
                                                 lstrip_blocks=True)
     text = resources.files("fadiff_mapper.emit").joinpath(TEMPLATE).read_text(encoding="utf-8")
@@ -91,18 +91,14 @@ def _template() -> Any:
 
 def _figures(planned: Any, before: Any) -> list[Figure]:
     """EDP, energy and cycles of two `Totals` or costs."""
-    return [_figure("EDP", planned.edp, before.edp, (), "pJ·cycles"),
-            _figure("energy", planned.energy_pj, before.energy_pj, ENERGY, ""),
-            _figure("cycles", planned.cycles, before.cycles, COUNT, "")]
+    return [_figure("EDP", planned.edp, before.edp, EDP),
+            _figure("energy", planned.energy_pj, before.energy_pj, ENERGY),
+            _figure("cycles", planned.cycles, before.cycles, COUNT)]
 
 
-def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, float], ...], what: str) -> Figure:
-    if units:
-        unit = unit_for((planned, before), units, what)
-        texts = unit.written(planned), unit.written(before)
-    else:
-        texts = f"{planned:.4g} {what}", f"{before:.4g} {what}"
-    return Figure(name, planned, before, *texts, change(planned, before))
+def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, float], ...], what: str = "") -> Figure:
+    unit = unit_for((planned, before), units, what)
+    return Figure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
 def _group(result: NetworkResult, outcome: GroupOutcome, number: int) -> GroupPart:

@@ -15,6 +15,8 @@ from fadiff_mapper.workload import Node
 if TYPE_CHECKING:
     from fadiff_mapper.joint import NetworkResult
 
+MOVES = ("reads", "fills", "updates")
+
 
 @dataclass(frozen=True)
 class Share:
@@ -55,11 +57,14 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
 
 def component_names(result: NetworkResult) -> tuple[str, ...]:
     """Arithmetic, storage levels from the innermost, and wires where they cost anything."""
+    wired = any(NETWORKS in share.components for view in layer_views(result) for share in (view.planned, view.alone))
+    return (*_built(result), NETWORKS) if wired else _built(result)
+
+
+def _built(result: NetworkResult) -> tuple[str, ...]:
+    """Names of the arithmetic and of the levels that stand for more than a fan-out."""
     arch = result.hardware.arch
-    names = [arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy)]
-    wired = any(view.planned.components.get(NETWORKS) or view.alone.components.get(NETWORKS)
-                for view in layer_views(result))
-    return (*names, NETWORKS) if wired else tuple(names)
+    return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
 
 
 def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
@@ -76,18 +81,16 @@ def _layer_view(result: NetworkResult, node: Node) -> LayerView:
     layer = node.layer
     assert layer is not None
     number = next((number for number, outcome in enumerate(result.groups, 1) if node.name in outcome.nodes), None)
-    alone = _alone(result.layer_of(node.name).stats, layer.repeat)
+    alone = _alone(result.layer_of(node.name).stats, layer.repeat, _built(result))
     planned, recomputed = (alone, 0) if number is None else _in_group(result, number, node.name)
     bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
     return LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned, alone)
 
 
-def _alone(stats: Stats, repeat: int) -> Share:
-    wires = {network["name"]: network_energy(network) for network in stats.networks}
-    components = {name: repeat * energy for name, energy in stats.component_energies().items() if name not in wires}
-    if any(wires.values()):
-        components[NETWORKS] = repeat * sum(wires.values())
-    outermost = {name: float(repeat * space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"]))
+def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> Share:
+    energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
+    components = {name: repeat * energies[name] for name in built} | ({NETWORKS: repeat * wires} if wires else {})
+    outermost = {name: float(repeat * space["utilized_instances"] * sum(space[kind] for kind in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()}
     return Share(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 

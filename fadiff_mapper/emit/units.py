@@ -8,6 +8,9 @@ from dataclasses import dataclass
 ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))
 """Units of values in pJ."""
 
+EDP = tuple((f"{name}·cycles", size) for name, size in (*ENERGY, ("kJ", 1e15), ("MJ", 1e18), ("GJ", 1e21)))
+"""Units of values in pJ * cycles."""
+
 COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 """Prefixes of plain counts."""
 
@@ -16,16 +19,18 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Unit:
-    """`value / size`, to be written with `name` behind it."""
+    """`value / size`, to be written with `name` behind it and with as many decimals as all that stands beside it."""
 
     name: str
     size: float
+    decimals: int
 
     def number(self, value: float) -> str:
-        """The value in this unit, without its name."""
+        """The value in this unit, without its name; two digits where the decimals would show none."""
         scaled = value / self.size
-        whole = len(str(int(abs(scaled))))
-        return f"{scaled:,.{max(0, DIGITS - whole)}f}" if scaled else "0"
+        if scaled and abs(scaled) < 0.5 * 10.0 ** -self.decimals:
+            return f"{scaled:.2g}"
+        return f"{scaled:,.{self.decimals}f}" if scaled else "0"
 
     def written(self, value: float) -> str:
         return f"{self.number(value)} {self.name}".rstrip()
@@ -35,7 +40,8 @@ def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], what
     """The largest unit in which the largest value is at least 1; `what` is counted."""
     largest = max((abs(value) for value in values), default=0.0)
     name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
-    return Unit(f"{name} {what}".strip(), size)
+    whole = len(str(int(largest / size)))
+    return Unit(f"{name} {what}".strip(), size, max(0, DIGITS - whole))
 
 
 def change(planned: float, before: float) -> str:
