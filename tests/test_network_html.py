@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.api import Result, evaluate_mapping
-from fadiff_mapper.emit import network_html
+from fadiff_mapper.emit import looptree_yaml, network_files, network_html
 from fadiff_mapper.emit.draw_graph import node_lanes
 from fadiff_mapper.emit.draw_schedule import draw_schedule, residents
 from fadiff_mapper.emit.drawing import Label, Rect
@@ -186,3 +186,14 @@ def test_numbers_side_by_side_share_unit_and_decimals() -> None:
     assert unit_for([12_345.0], COUNT, "words").written(12_345) == "12.35 k words"
     assert unit_for([], COUNT).written(0) == "0"
     assert [change(1, 2), change(3, 2), change(2, 2), change(1, 0)] == ["\u221250.0 %", "+50.0 %", "0 %", "0 %"]
+
+
+def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there_is_none() -> None:
+    mapped = result()
+    files = network_files(mapped)
+    assert files[""]["report.html"] == network_html(mapped)
+    assert files["groups/1"] == {"looptree.yaml": looptree_yaml(mapped.groups[0].group, hardware())}
+    outcome = mapped.groups[0]
+    elsewhere = replace(outcome.group.links[0], written=True)
+    mapped = replace(mapped, groups=(replace(outcome, group=replace(outcome.group, links=(elsewhere,))),))
+    assert network_files(mapped)["groups/1"]["looptree.txt"].splitlines()[1].startswith("layer 1 (")
