@@ -211,11 +211,12 @@ def _over_tensors(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles [B], energy in pJ [B] without networks, and its parts."""
+    """Cycles [B], energy in pJ [B] without networks, and its parts; `level_energy` [L, B] has leakage in it."""
 
     cycles: Array
     energy: Array
     level_cycles: Array
+    level_energy: Array
     access_energy: Array
     address_energy: Array
     leakage: Array
@@ -241,5 +242,5 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     leakage = _given(xp, machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
     levels = _over_tensors(access * use.instances[:, None] + address) + leakage
-    return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, access, address,
-                leakage, arithmetic, asked, clusters)
+    return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, levels, access,
+                address, leakage, arithmetic, asked, clusters)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.emit.looptree import looptree_yaml
+from fadiff_mapper.emit.looptree_limits import beyond_looptree
 from fadiff_mapper.emit.map_yaml import map_yaml
 from fadiff_mapper.emit.merged_input import merged_input
-from fadiff_mapper.emit.plan_yaml import layer_folder, plan_yaml, tile_folder
+from fadiff_mapper.emit.network_html import network_html
+from fadiff_mapper.emit.plan_yaml import group_folder, layer_folder, plan_yaml, tile_folder
 from fadiff_mapper.emit.run_files import program_files, run_files
 from fadiff_mapper.emit.versions import versions
+from fadiff_mapper.fusion.plan import Hardware
 
 if TYPE_CHECKING:
-    from fadiff_mapper.joint import NetworkResult, TileMapping
+    from fadiff_mapper.joint import GroupOutcome, NetworkResult, TileMapping
 
 MODEL = "timeloop-model"
 
@@ -23,7 +27,17 @@ def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
     for number, group in enumerate(result.groups, 1):
         for tile in group.tiles:
             folders[tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))] = tile_files(tile)
-    return folders | {"": {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result)}}
+        folders |= {group_folder(number): looptree_files(group, result.hardware)}
+    return folders | {"": {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
+                           "report.html": network_html(result)}}
+
+
+def looptree_files(outcome: GroupOutcome, hardware: Hardware) -> dict[str, str]:
+    """The group for LoopTree with the loops of the largest tiles, or the reasons why there is none."""
+    reasons = beyond_looptree(outcome.group, hardware, alike=False)
+    if reasons:
+        return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
+    return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
 
 
 def tile_files(tile: TileMapping) -> dict[str, str]:

@@ -31,9 +31,14 @@ def layer_folder(node: str) -> str:
     return "layers/" + safe_name(node)
 
 
+def group_folder(number: int) -> str:
+    """The folder of a fused group, counted from 1."""
+    return f"groups/{number}"
+
+
 def tile_folder(number: int, node: str, shape: tuple[int, ...]) -> str:
     """The folder of one inner mapping of a group."""
-    return f"groups/{number}/{safe_name(node)}." + "_".join(map(str, shape))
+    return f"{group_folder(number)}/{safe_name(node)}." + "_".join(map(str, shape))
 
 
 def safe_name(node: str) -> str:

@@ -9,12 +9,13 @@ is exactly Timeloop's result.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.cost import cost
+from fadiff_mapper.cost import Cost, cost
 from fadiff_mapper.counts import Counts
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.exact import EXACT
@@ -22,6 +23,9 @@ from fadiff_mapper.fusion.group_legality import group_violations
 from fadiff_mapper.fusion.group_step import Step, evaluate_step, kept_levels, tensor_index
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.steps import LayerSteps, StepClass, layer_steps, step_classes
+
+NETWORKS = "networks"
+"""Among the components of a layer: the wires between all levels."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Traffic:
 class LayerCost:
     """One layer within its group: over all steps, before the group is repeated.
 
-    recomputed: multiply-accumulates beyond those of the layer. traffic: (level, data space) -> words.
+    recomputed: multiply-accumulates beyond those of the layer. traffic: (level, data space) -> words. components:
+    level or arithmetic -> pJ, and `NETWORKS` -> pJ of all wires.
     """
 
     cycles: float
@@ -48,6 +53,7 @@ class LayerCost:
     computes: int
     recomputed: int
     traffic: dict[tuple[str, str], Traffic]
+    components: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
     cycles = energy = 0.0
     computes = 0
     traffic: dict[tuple[str, str], Traffic] = {}
+    components: Counter[str] = Counter()
     for kind, count in step_classes(group, layer, steps).items():
         step = evaluate_step(hardware, group, index, kind)
         counts = fused_counts(hardware, group, index, kind, step)
@@ -99,9 +106,18 @@ def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
         cycles += count * float(one.cycles[0])
         energy += count * (float(one.energy[0]) + network)
         computes += count * step.layer.problem.computes
+        components.update(_components(step, one, network, count))
         for place, words in _traffic(step, counts, count).items():
             traffic[place] = traffic.get(place, Traffic()).plus(words)
-    return LayerCost(cycles, energy, computes, computes - layer.problem.computes, traffic)
+    return LayerCost(cycles, energy, computes, computes - layer.problem.computes, traffic, dict(components))
+
+
+def _components(step: Step, one: Cost, network: float, count: int) -> dict[str, float]:
+    """pJ of each component in `count` steps; levels that stand only for a fan-out have none."""
+    levels = {level.name: count * float(one.level_energy[k, 0]) for k, level in enumerate(step.layer.arch.levels)
+              if not level.is_dummy}
+    arithmetic = {step.layer.arch.arithmetic.name: count * float(one.compute_energy[0])}
+    return arithmetic | levels | ({NETWORKS: count * network} if network else {})
 
 
 def _traffic(step: Step, counts: Counts, count: int) -> dict[tuple[str, str], Traffic]:

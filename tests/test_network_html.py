@@ -1,0 +1,199 @@
+"""The page of a mapped network: well-formed, complete, with the result's numbers; a hostile name is only a name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from fused_groups import gemmini, group, hardware, mapping
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fadiff_mapper.api import Result, evaluate_mapping
+from fadiff_mapper.emit import looptree_yaml, network_files, network_html
+from fadiff_mapper.emit.draw_graph import node_lanes
+from fadiff_mapper.emit.draw_schedule import draw_schedule, residents
+from fadiff_mapper.emit.drawing import Label, Rect
+from fadiff_mapper.emit.network_view import component_names, layer_views, outermost_words
+from fadiff_mapper.emit.units import COUNT, ENERGY, change, unit_for
+from fadiff_mapper.fusion.group_cost import group_cost
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.joint import GroupOutcome, LayerOutcome, NetworkResult
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.workload import Node, Totals, build_workload
+from fadiff_mapper.workload.layer import make_layer
+
+HOSTILE = '<script>alert("x")</script>&{{ 7*7 }}'
+
+
+def spec_of(problem: Problem) -> Spec:
+    return replace(gemmini(), problem=problem)
+
+
+@cache
+def result(second: str = "second", fused: bool = True) -> NetworkResult:
+    """Three convolutions, the first two in a group of three steps."""
+    sizes = {"first": (2, 3, 14), second: (3, 2, 12), "third": (2, 2, 10)}
+    layers = {name: make_layer("conv", {"N": 1, "M": m, "C": c, "P": p, "Q": 4, "R": 3, "S": 1})
+              for name, (c, m, p) in sizes.items()}
+    nodes = [Node("image", "input", shape=(1, 2, 16, 4))]
+    for name, layer in layers.items():
+        nodes.append(Node(name, "conv", (nodes[-1].name,), layer=layer, operands=("Inputs",)))
+    workload = build_workload("three", nodes)
+    outcomes = []
+    for entry in workload.distinct():
+        spec, own = spec_of(entry.layer.problem), mapping(tuple(entry.layer.problem.bounds.values()))
+        found = Result(spec, own, evaluate_mapping(spec, own), "given", (), {}, 1, 0.0)
+        outcomes.append(LayerOutcome(entry.nodes, entry.times, found))
+    unfused = workload.totals([(one.stats.energy_pj, one.stats.cycles) for one in outcomes])
+    chain = group([layers["first"].problem, layers[second].problem], [("P", 4)], "P")
+    cost = group_cost(hardware(), chain)
+    before = Totals(sum(one.stats.energy_pj for one in outcomes[:2]), sum(one.stats.cycles for one in outcomes[:2]))
+    last = outcomes[2].stats
+    planned = Totals(cost.energy_pj + last.energy_pj, round(cost.cycles) + last.cycles) if fused else unfused
+    groups = (GroupOutcome(("first", second), chain, cost, before, (1.0,)),) if fused else ()
+    return NetworkResult(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)
+
+
+class Page(HTMLParser):
+    """Tags that are open, all text, and the values of `data` elements."""
+
+    VOID = frozenset(("meta", "link", "br", "hr", "img", "input"))
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.texts: list[str] = []
+        self.values: list[float] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.seen.add(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "data":
+            self.values.append(float(dict(attrs)["value"]))
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_page_and_its_drawings_are_well_formed_and_need_nothing_else(fused: bool) -> None:
+    text = network_html(result(fused=fused))
+    page = Page(text)
+    assert page.open == []
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawings) == (3 if fused else 2)
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+    assert not page.seen & {"script", "link", "img", "iframe", "object"}
+    assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert "url(" not in text and "@import" not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_every_layer_and_group_is_named_and_every_number_is_the_results() -> None:
+    mapped = result()
+    page = Page(network_html(mapped))
+    shown = " ".join(page.texts)
+    for name in ("three", "image", "first", "second", "third", "Group 1: first → second", "P: 12 in tiles of 4"):
+        assert name in shown
+    wanted = [value for total in (mapped.stats, mapped.unfused_stats, mapped.groups[0].cost, mapped.groups[0].unfused)
+              for value in (total.edp, total.energy_pj, total.cycles)]
+    wanted += [value for layer in mapped.groups[0].cost.layers for value in (layer.energy_pj, layer.cycles)]
+    wanted += [value for one in mapped.layers for value in (one.stats.energy_pj, one.stats.cycles)]
+    assert set(map(float, wanted)) <= set(page.values)
+    assert set(outermost_words(layer_views(mapped))) <= set(page.values)
+
+
+def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
+    mapped = result()
+    views = layer_views(mapped)
+    assert sum(view.planned.energy_pj for view in views) == pytest.approx(mapped.stats.energy_pj, rel=1e-12)
+    assert sum(view.planned.cycles for view in views) == mapped.stats.cycles
+    assert sum(view.alone.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
+    for share in (share for view in views for share in (view.planned, view.alone)):
+        assert sum(share.components.values()) == pytest.approx(share.energy_pj, rel=1e-12)
+        assert set(share.components) <= set(component_names(mapped))
+    traffic = mapped.groups[0].cost.layers[1].traffic
+    assert views[1].planned.outermost["Outputs"] == traffic["DRAM", "Outputs"].updates
+    assert "Inputs" not in views[1].planned.outermost       # they never leave the chip
+    assert views[1].alone.outermost["Inputs"] == 3 * 14 * 4
+
+
+def test_a_name_is_text_whatever_it_looks_like() -> None:
+    text = network_html(result(second=HOSTILE))
+    page = Page(text)
+    assert "script" not in page.seen
+    assert HOSTILE in " ".join(page.texts)
+    assert "&amp;49" not in text
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[Node, ...]:
+    """Nodes in topological order, each reading some of those before it."""
+    count = draw(st.integers(2, 12))
+    return tuple(Node(str(row), "add" if row else "input",
+                      tuple(map(str, draw(st.sets(st.integers(0, row - 1), min_size=1, max_size=3)))) if row else ())
+                 for row in range(count))
+
+
+@given(networks())
+def test_no_node_stands_on_the_line_of_a_tensor(nodes: tuple[Node, ...]) -> None:
+    lanes = node_lanes(nodes)
+    for row, node in enumerate(nodes):
+        readers = [below for below, other in enumerate(nodes) if node.name in other.inputs]
+        for below in range(row + 1, max(readers, default=row) + 1):
+            assert lanes[nodes[below].name] != lanes[node.name] or below == readers[-1]
+
+
+@pytest.mark.parametrize("loops", [[], [("P", 12)], [("P", 5)], [("P", 1), ("Q", 1)]])
+def test_a_schedule_lies_within_its_drawing_and_computes_every_point(loops: list) -> None:
+    problems = [one.problem for one in result().layers[:2]]
+    chain = group(problems, loops, "PQ")
+    drawing = draw_schedule(chain, ("first", "second"), 1)
+    for shape in drawing.shapes:
+        if isinstance(shape, Rect):
+            assert shape.x >= 0 and shape.x + shape.width <= drawing.width
+            assert shape.y >= 0 and shape.y + shape.height <= drawing.height + 1e-9
+        if isinstance(shape, Label):
+            assert 0 <= shape.y <= drawing.height
+    titles = {shape.title for shape in drawing.shapes if isinstance(shape, Rect)}
+    assert all(any(title.startswith(f"{name}, step 1:") for title in titles) for name in ("first", "second"))
+    held = {resident.name: resident.words for resident in residents(chain, ("first", "second"))}
+    assert held["first Weights"] == 2 * 3 * 3
+    if loops == [("P", 5)]:
+        assert held["first Outputs"] == 3 * 7 * 4
+
+
+def test_numbers_side_by_side_share_unit_and_decimals() -> None:
+    unit = unit_for([1_234_567.0, 5_000.0], ENERGY)
+    assert [unit.written(value) for value in (1_234_567.0, 5_000.0, 100.0, 0.0)] == [
+        "1.235 µJ", "0.005 µJ", "0.0001 µJ", "0 µJ"]
+    assert unit_for([12_345.0], COUNT, "words").written(12_345) == "12.35 k words"
+    assert unit_for([], COUNT).written(0) == "0"
+    assert [change(1, 2), change(3, 2), change(2, 2), change(1, 0)] == ["\u221250.0 %", "+50.0 %", "0 %", "0 %"]
+
+
+def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there_is_none() -> None:
+    mapped = result()
+    files = network_files(mapped)
+    assert files[""]["report.html"] == network_html(mapped)
+    assert files["groups/1"] == {"looptree.yaml": looptree_yaml(mapped.groups[0].group, hardware())}
+    outcome = mapped.groups[0]
+    elsewhere = replace(outcome.group.links[0], written=True)
+    mapped = replace(mapped, groups=(replace(outcome, group=replace(outcome.group, links=(elsewhere,))),))
+    assert network_files(mapped)["groups/1"]["looptree.txt"].splitlines()[1].startswith("layer 1 (")
