@@ -15,28 +15,18 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from fadiff_mapper import bundled
-from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
-from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
 from validation.random_mappings import constrained_nests, random_mapping
-
-OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
-    "conv 3x3": ("conv", {"C": 64, "M": 64, "P": 56, "Q": 56, "R": 3, "S": 3}),
-    "conv 3x3, stride 2": ("conv", {"C": 64, "M": 128, "P": 28, "Q": 28, "R": 3, "S": 3, "stride": 2}),
-    "depthwise 3x3": ("depthwise", {"G": 256, "P": 28, "Q": 28, "R": 3, "S": 3}),
-    "pointwise": ("conv", {"C": 256, "M": 64, "P": 56, "Q": 56}),
-    "depthwise 31x31": ("depthwise", {"G": 96, "P": 14, "Q": 14, "R": 31, "S": 31}),
-    "fully connected": ("conv", {"C": 1024, "M": 1000, "N": 4}),
-    "attention product": ("grouped_conv", {"G": 12, "N": 128, "C": 64, "M": 128}),
-}
-"""Operator -> (bundled shape, bounds and stride; what is not named is 1)."""
+from validation.tasks import Task, bundled_tasks
 
 COLUMNS = ("design", "operator", "mappings", "n", "accuracy", "equal", "cycles: mean", "worst", "tau", "energy: mean",
            "worst", "tau")
@@ -51,18 +41,6 @@ class Distance:
     equal: float
     cycles: tuple[float, float, float]
     energy: tuple[float, float, float]
-
-
-def specification(design: str, operator: str) -> Spec:
-    """The operator on a bundled design."""
-    shape, given = OPERATORS[operator]
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
-    stride = given.get("stride", 1)
-    spaces = tuple(replace(space, ranks=tuple(tuple(
-        replace(term, coefficient=stride) if term.name in ("Wstride", "Hstride") else term for term in rank)
-        for rank in space.ranks)) for space in spec.problem.dataspaces)
-    bounds = {name: given.get(name, 1) for name in spec.problem.dimensions}
-    return replace(spec, problem=replace(spec.problem, bounds=bounds, dataspaces=spaces))
 
 
 def random_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
@@ -103,15 +81,12 @@ def kendall(first: np.ndarray, second: np.ndarray) -> float:
     return float((one * two).sum() / np.sqrt((one ** 2).sum() * (two ** 2).sum()))
 
 
-def rows(designs: list[str], count: int, seed: int) -> Iterator[tuple[str, str, str, Distance]]:
-    for design in designs:
-        for operator in OPERATORS:
-            spec = specification(design, operator)
-            layer = prepare(spec.arch, spec.problem, spec.tables)
-            for kind, nests in (("any", random_nests), ("design", constrained_nests)):
-                nest = nests(layer, spec, count, seed)
-                if nest.batch > 1:
-                    yield design, operator, kind, distance(layer, nest)
+def rows(designs: list[str], count: int, seed: int) -> Iterator[tuple[Task, str, Distance]]:
+    for task in bundled_tasks(designs):
+        for kind, nests in (("any", random_nests), ("design", constrained_nests)):
+            nest = nests(task.layer, task.spec, count, seed)
+            if nest.batch > 1:
+                yield task, kind, distance(task.layer, nest)
 
 
 def summary(kind: str, found: list[Distance]) -> str:
@@ -129,11 +104,11 @@ def main() -> None:
     options = parser.parse_args()
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     found: dict[str, list[Distance]] = {"any": [], "design": []}
-    for design, operator, kind, at in rows(options.design, options.mappings, options.seed):
+    for task, kind, at in rows(options.design, options.mappings, options.seed):
         found[kind].append(at)
         both = " | ".join(f"{mean:.2%} | {worst:.1%} | {tau:.3f}" for mean, worst, tau in (at.cycles, at.energy))
-        print(f"| {design} | {operator} | {kind} | {at.mappings} | {at.accuracy:.4f} | {at.equal:.3f} | {both} |",
-              flush=True)
+        print(f"| {task.design} | {task.operator} | {kind} | {at.mappings} | {at.accuracy:.4f} | {at.equal:.3f} | "
+              f"{both} |", flush=True)
     print("\n" + "\n".join(summary(kind, part) for kind, part in found.items() if part))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper import bundled
@@ -20,7 +21,7 @@ from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.relax import decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.sample import random_nests
-from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.smooth import SmoothEvaluation, distinct_windows, evaluate_smooth
 from fadiff_mapper.spec.tables import Tables
 
 DESIGNS = tuple(bundled.designs())
@@ -48,6 +49,16 @@ def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> Non
     exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
     assume(not exact.raw.links.any())
     assert np.abs(counts(smooth) - counts(exact)).max() < 1
+
+
+@given(p=st.integers(1, 6), r=st.integers(1, 6), short=st.integers(1, 4), k=st.integers(1, 5), swap=st.booleans())
+def test_windows_that_coincide_in_space_are_sent_once(p: int, r: int, short: int, k: int, swap: bool) -> None:
+    """Steps of k * short points beside steps of short ones; either may be the first dimension of the rank."""
+    places = {k * short * i + short * j for i in range(p) for j in range(r)}
+    steps, counts_of = ((k * short, short), (p, r)) if not swap else ((short, k * short), (r, p))
+    spatial = np.array(counts_of, dtype=float)[None, :, None]
+    share = distinct_windows(spatial, np.ones_like(spatial), ((0, steps[0]), (1, steps[1])))
+    assert share[0, 0] * p * r == pytest.approx(len(places))
 
 
 @cache

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fadiff_validation import cli, commands, recording
+from fadiff_validation import ranking as ranking_module
 from fadiff_validation.accuracy import accuracy, right
 from fadiff_validation.asking import Answered
 from fadiff_validation.models import MODELS, Batch, batches, check
@@ -67,6 +68,17 @@ def test_values_that_differ_in_the_last_bits_are_ties() -> None:
     found = ranking(values, values * (1 + 1e-13 * np.arange(4)))
     assert (found.tau, found.rho, found.ties) == (1, 1, 1)
     assert tied_pairs(np.array([1, 1, 1, 2])) == 3
+
+
+def test_intervals_of_few_and_of_many_mappings_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    measured = rng.integers(1, 40, 80).astype(float)  # with ties
+    predicted = measured + rng.integers(0, 30, 80)
+    pairwise = ranking(measured, predicted, resamples=30)
+    monkeypatch.setattr(ranking_module, "PAIRWISE", 0)
+    by_sorting = ranking(measured, predicted, resamples=30)
+    assert pairwise.tau_interval == pytest.approx(by_sorting.tau_interval, rel=1e-5)
+    assert pairwise.rho_interval == pytest.approx(by_sorting.rho_interval, rel=1e-5)
 
 
 def test_a_ranking_without_an_order_is_not_a_success() -> None:
@@ -151,7 +163,7 @@ def test_a_fresh_machine_gets_a_whole_report(tmp_path: Path, monkeypatch: pytest
                                              capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     arguments = ["--design", "gemmini_small", "--operator", "pointwise", "--operator", "fully connected",
-                 "--resamples", "5", "-o", str(tmp_path)]
+                 "--resamples", "5", "--no-fused", "-o", str(tmp_path)]
     assert cli.main(arguments) == 0
     assert "The exact model gives all" in capsys.readouterr().out
     page = (tmp_path / "report.html").read_text()
@@ -171,7 +183,7 @@ def test_a_disagreement_is_exit_code_1(tmp_path: Path) -> None:
     part = Recording(said().tool, (Answered(item.question, Answer(changed)), *small()[1:6]))
     (tmp_path / "part.gz").write_bytes(recording.written(part))
     assert cli.main(["run", "--backend", "recorded", "--recording", str(tmp_path / "part.gz"), "--resamples", "2",
-                     "-o", str(tmp_path)]) == 1
+                     "--no-fused", "-o", str(tmp_path)]) == 1
     assert "disagrees with Timeloop on 1 of" in (tmp_path / "report.html").read_text()
 
 

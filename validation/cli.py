@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--recording", type=Path, metavar="FILE", help="what the recorded backend replays")
     run.add_argument("--resamples", type=positive, default=RESAMPLES, metavar="N",
                      help=f"bootstrap samples of each interval (default {RESAMPLES})")
+    run.add_argument("--no-fused", action="store_true", help="leave out the fused layers: LoopTree, DeFiNES")
     run.set_defaults(run=commands.run)
     record = found.add_parser("record", parents=[_tool(), _suite()], help="write what a real tool says to a file")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.jsonl.gz")

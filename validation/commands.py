@@ -22,6 +22,7 @@ from fadiff_mapper.timeloop.run import cleared
 from . import recording as recordings
 from .asking import ask_all
 from .certificate import certificate
+from .fused import measure_fused
 from .models import batches, check
 from .questions import SUITES, Question, best_questions, random_questions
 from .recording import Recording
@@ -46,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
                           "that `fadiff-mapper bundled` lists, operators that `fadiff-validate run --help` lists")
     context = Context(
         said.tool, options.command, versions(), cleared(), summarize(found, check(said.answers), options.resamples),
-        found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure])
+        found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure],
+        None if options.no_fused else measure_fused())
     rundir.write_files(options.output, report_files(context))
     _print(context, options.output)
     return 0 if context.agrees else 1

@@ -180,8 +180,7 @@ def _finished(step: Step, level: int, name: str) -> Iterator[Violation]:
 def _capacity(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     """What stays, all layers together, and beside it the largest tile that comes and goes."""
     for place, level in enumerate(hardware.arch.levels):
-        words = live_words(hardware, group, place)
-        if level.usable is not None and words > level.usable:
+        if level.usable is not None and (words := live_words(hardware, group, place)) > level.usable:
             yield _broken("capacity", level.name, f"{words:g} words are live at once in {level.name}, which holds "
                           f"{level.usable}", words, level.usable)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..fused import Fused
 from ..models import Batch
 from ..summary import Summary
 from ..tables import Price
@@ -14,7 +15,7 @@ from ..tools import Tool
 @dataclass(frozen=True)
 class Context:
     """`command` repeats the run; `cleared` are variables that would have changed results; `failures` the questions
-    that got no answer; `fused` the comparison of fused stacks, as (title, text of an SVG picture)."""
+    that got no answer; `fused` the fused-layer models beside other tools, or None where that was not asked for."""
 
     tool: Tool
     command: str
@@ -24,8 +25,10 @@ class Context:
     batches: Sequence[Batch]
     prices: Sequence[Price]
     failures: Sequence[str]
+    fused: Fused | None = None
 
     @property
     def agrees(self) -> bool:
-        """Whether the exact model gave every number of every answer, and every question got one."""
-        return not self.failures and not self.summary.check.disagreements
+        """Whether the exact models gave every number of every answer, and every question got one."""
+        fused = self.fused is None or not self.fused.looptree.differences
+        return fused and not self.failures and not self.summary.check.disagreements

@@ -34,7 +34,7 @@ def scatter(batches: Sequence[Batch]) -> str:
             axis.plot(limits, limits, color=INK, linewidth=0.7)
             axis.set(xscale="log", yscale="log", xlim=limits, ylim=limits, title=model if row == 0 else "",
                      xlabel=f"Timeloop: {label}", ylabel=f"model: {label}" if column == 0 else "")
-            _plain(axis)
+            plain_axis(axis)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(operators), frameon=False, markerscale=5,
                   fontsize=9)
@@ -72,7 +72,7 @@ def heat(cells: Sequence[Cell], model: str) -> str:
         axis.spines[:].set_visible(False)
     for axis in axes[len(designs):]:
         axis.set_visible(False)
-    return _svg(figure)
+    return drawn(figure)
 
 
 def _share(value: float) -> str:
@@ -86,7 +86,7 @@ def _mean(cells: Sequence[Cell]) -> float:
     return float(np.average([cell.accuracy for cell in cells], weights=[cell.mappings for cell in cells]))
 
 
-def _plain(axis: Any) -> None:
+def plain_axis(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=8)
     axis.title.set_fontsize(10)
@@ -101,7 +101,7 @@ def _png(figure: Figure) -> str:
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
-def _svg(figure: Figure) -> str:
+def drawn(figure: Figure) -> str:
     """An `svg` element."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})

@@ -13,9 +13,11 @@ from typing import Any
 from jinja2.sandbox import SandboxedEnvironment
 from markupsafe import Markup
 
+from ..fused import points_csv
 from ..summary import plain
 from . import figures, tables
 from .context import Context
+from .fused import curve_picture, curve_table, looptree_table
 from .tables import Table
 
 SHOWN = 200
@@ -24,8 +26,9 @@ SHOWN = 200
 
 def report_files(context: Context) -> dict[str, str]:
     """File name -> text."""
-    return {"report.html": page(context), "report.md": markdown(context),
-            "report.json": json.dumps(data(context), indent=1) + "\n", "cells.csv": cells_csv(context)}
+    found = {"report.html": page(context), "report.md": markdown(context),
+             "report.json": json.dumps(data(context), indent=1) + "\n", "cells.csv": cells_csv(context)}
+    return found if context.fused is None else found | {"fused.csv": points_csv(context.fused)}
 
 
 def verdict(context: Context) -> str:
@@ -35,6 +38,11 @@ def verdict(context: Context) -> str:
     numbers = f"{check.numbers:,} numbers of {context.summary.overall[0].mappings:,} mappings"
     said = (f"The exact model gives all {numbers} as Timeloop does." if not wrong
             else f"The exact model disagrees with Timeloop on {wrong:,} of {numbers}.")
+    if context.fused is not None:
+        total, wrong = (sum(share.numbers for share in context.fused.looptree.shares),
+                        len(context.fused.looptree.differences))
+        said += (f" The fused model gives all {total:,} numbers as LoopTree does." if not wrong
+                 else f" The fused model disagrees with LoopTree on {wrong:,} of {total:,} numbers.")
     return said + (f" {len(context.failures):,} questions got no answer." if context.failures else "")
 
 
@@ -56,8 +64,10 @@ def page(context: Context) -> str:
         agrees=context.agrees, verdict=verdict(context), about=about(context), first=first_tables(context),
         scatter=Markup(figures.scatter(context.batches)),
         heat=[(model, Markup(figures.heat(summary.cells, model))) for model in ("smooth", "paper, as printed")],
+        fused=fused_tables(context), curves=Markup(curve_picture(context.fused) if context.fused else ""),
         wordy=[tables.worst(summary), tables.unmodelled(summary)], long=long_tables(context),
-        wrong=[*summary.check.disagreements, *context.failures][:SHOWN])
+        wrong=[*summary.check.disagreements, *(context.fused.looptree.differences if context.fused else ()),
+               *context.failures][:SHOWN])
 
 
 def first_tables(context: Context) -> list[Table]:
@@ -65,6 +75,11 @@ def first_tables(context: Context) -> list[Table]:
     summary = context.summary
     return [tables.overall(summary), tables.grouped("By kind of mapping", summary.by_kind),
             tables.grouped("By operator", summary.by_operator)]
+
+
+def fused_tables(context: Context) -> list[Table]:
+    """Fused layers; empty where they were not asked for."""
+    return [looptree_table(context.fused), curve_table(context.fused)] if context.fused else []
 
 
 def long_tables(context: Context) -> list[Table]:
@@ -77,8 +92,8 @@ def markdown(context: Context) -> str:
     """The same without pictures."""
     lines = ["# How accurate is fadiff_mapper?", "", verdict(context), ""]
     lines += [f"- {name}: {value}" for name, value in about(context)]
-    for table in (*first_tables(context), tables.worst(context.summary), tables.unmodelled(context.summary),
-                  *long_tables(context)):
+    for table in (*first_tables(context), *fused_tables(context), tables.worst(context.summary),
+                  tables.unmodelled(context.summary), *long_tables(context)):
         if table.rows:
             lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else []), *_markdown(table)]
     return "\n".join(lines) + "\n"
@@ -93,7 +108,8 @@ def data(context: Context) -> dict[str, Any]:
     """Everything but the single cells."""
     return {"tool": context.tool.as_dict(), "command": context.command, "versions": context.versions,
             "variables_cleared": context.cleared, "agrees": context.agrees, "failures": list(context.failures),
-            **plain(context.summary), "prices": [price.as_dict() for price in context.prices]}
+            **plain(context.summary), "prices": [price.as_dict() for price in context.prices],
+            "fused": context.fused and context.fused.as_dict()}
 
 
 def cells_csv(context: Context) -> str:

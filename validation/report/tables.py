@@ -15,12 +15,13 @@ from .causes import cause, loops
 
 @dataclass(frozen=True)
 class Table:
-    """`title`, a sentence on how to read it, and text cells."""
+    """`title`, a sentence on how to read it, and text cells; the first `words` columns are no numbers."""
 
     title: str
     note: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: int = 1
 
 
 MEASURES = ("mappings", "access counts", "modelled ones", "equal counts", "cycles error: mean", "worst", "tau", "rho",
@@ -39,7 +40,7 @@ def overall(summary: Summary) -> Table:
 
 def grouped(title: str, rows: Sequence[Row]) -> Table:
     """Each model over the groups of `rows`."""
-    return Table(title, "", ("", "model", *MEASURES), tuple((row.group, row.model, *_measures(row)) for row in rows))
+    return Table(title, "", ("", "model", *MEASURES), tuple((row.group, row.model, *_measures(row)) for row in rows), 2)
 
 
 def by_layer(summary: Summary) -> Table:
@@ -48,7 +49,7 @@ def by_layer(summary: Summary) -> Table:
             "rho [95 %]", "tied pairs")
     return Table("Rankings per layer", "Intervals are percentiles over resampled mappings.", head, tuple(
         (row.group, row.model, str(row.mappings), *(text for found in row.rankings.values() for text in _ranks(found)))
-        for row in summary.by_layer))
+        for row in summary.by_layer), 2)
 
 
 def worst(summary: Summary) -> Table:
@@ -75,7 +76,7 @@ def prices(found: Sequence[Price]) -> Table:
     return Table("Energy tables", "pJ per action; in brackets the ratio to what Accelergy says. Built-in values are "
                  "what Timeloop takes without a table.",
                  ("design", "component", "action", "Accelergy", "bundled", "our estimate", "built-in"),
-                 tuple(_price(price) for price in found))
+                 tuple(_price(price) for price in found), 3)
 
 
 def _price(price: Price) -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""Fused stacks over tile sizes beside DeFiNES: the same curves, as in Figure 3 of the FADiff paper.
+
+`recorded/defines.json` has DeFiNES's energy (pJ) and latency (cycles) of stacks of two and three convolutions, in tiles
+of many sizes and with halos kept or computed again. Its latency is that of an array that waits while tiles and weights
+are loaded (`StackCost.in_sequence`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from .stacks import StackCost, stack_cost
+
+RECORDED = Path(__file__).parent / "recorded" / "defines.json"
+
+QUANTITIES = ("energy", "latency")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One tile size: pJ and cycles by DeFiNES, and ours."""
+
+    tile_x: int
+    tile_y: int
+    energy: float
+    latency: float
+    ours: StackCost
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One stack in one mode over tile sizes, smallest tile first."""
+
+    layers: int
+    size: int
+    mode: str
+    points: tuple[Point, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.layers} layers of {self.size} x {self.size}, {self.mode}"
+
+    @cached_property
+    def theirs(self) -> dict[str, np.ndarray]:
+        return {name: np.array([getattr(point, name) for point in self.points]) for name in QUANTITIES}
+
+    @cached_property
+    def ours(self) -> dict[str, np.ndarray]:
+        return {"energy": np.array([point.ours.energy for point in self.points]),
+                "latency": np.array([point.ours.in_sequence for point in self.points]),
+                "overlapped": np.array([point.ours.overlapped for point in self.points])}
+
+    @cached_property
+    def as_asked(self) -> np.ndarray:
+        """Of which points our plan keeps what DeFiNES keeps; elsewhere it does not fit."""
+        return np.array([point.ours.mode == self.mode for point in self.points])
+
+    def rho(self, ours: str, points: np.ndarray | None = None) -> float:
+        """Spearman's rank correlation with DeFiNES over all points, or over a choice of them."""
+        chosen = np.ones(len(self.points), bool) if points is None else points
+        theirs = self.theirs["energy" if ours == "energy" else "latency"]
+        return float(spearmanr(theirs[chosen], self.ours[ours][chosen]).statistic)
+
+    def error(self, quantity: str) -> float:
+        """Mean relative difference over the points at which both keep the same."""
+        return float(np.abs(self.ours[quantity] / self.theirs[quantity] - 1)[self.as_asked].mean())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"layers": self.layers, "size": self.size, "mode": self.mode,
+                "rho": {name: self.rho(name) for name in self.ours},
+                "rho_where_all_fits": {name: self.rho(name, self.as_asked) for name in self.ours},
+                "points": [{"tile_x": point.tile_x, "tile_y": point.tile_y, "runs": point.ours.mode,
+                            **{name: [float(self.theirs[name][k]), float(self.ours[name][k])] for name in QUANTITIES},
+                            "overlapped": point.ours.overlapped} for k, point in enumerate(self.points)]}
+
+
+def normalized(values: np.ndarray) -> np.ndarray:
+    """Z-scores."""
+    scores: np.ndarray = (values - values.mean()) / values.std()
+    return scores
+
+
+def recorded(path: Path = RECORDED) -> tuple[str, list[dict[str, Any]]]:
+    """The tool's version, and its points."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found["version"], found["points"]
+
+
+def curves(points: Sequence[dict[str, Any]], fewest: int = 3) -> list[Curve]:
+    """The curves of at least `fewest` tile sizes, with our cost of each."""
+    groups: dict[tuple[int, int, str], list[dict[str, Any]]] = {}
+    for point in sorted(points, key=lambda point: (point["layers"], point["size"], point["tile_x"] * point["tile_y"])):
+        groups.setdefault((point["layers"], point["size"], point["mode"]), []).append(point)
+    return [Curve(layers, size, mode, tuple(_point(layers, size, mode, one) for one in group))
+            for (layers, size, mode), group in groups.items() if len(group) >= fewest]
+
+
+def _point(layers: int, size: int, mode: str, found: dict[str, Any]) -> Point:
+    x, y = found["tile_x"], found["tile_y"]
+    return Point(x, y, found["energy"], found["latency"], stack_cost(layers, size, mode, x, y))

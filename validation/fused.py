@@ -1,0 +1,45 @@
+"""The fused-layer models beside LoopTree and DeFiNES, from the recordings that come along."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from . import defines, looptree
+from .defines import QUANTITIES, Curve
+from .looptree import Comparison
+
+
+@dataclass(frozen=True)
+class Fused:
+    """LoopTree's numbers compared, and the curves of DeFiNES of `defines_version` with ours."""
+
+    looptree: Comparison
+    defines_version: str
+    curves: tuple[Curve, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"looptree": self.looptree.as_dict(),
+                "defines": {"version": self.defines_version, "curves": [curve.as_dict() for curve in self.curves]}}
+
+
+def measure_fused() -> Fused:
+    """Evaluates everything that is recorded: some fifteen seconds."""
+    version, points = defines.recorded()
+    return Fused(looptree.compare(*looptree.recorded()), version, tuple(defines.curves(points)))
+
+
+def points_csv(fused: Fused) -> str:
+    """A row per stack, mode and tile size: pJ and cycles of DeFiNES and ours, and which mode ours ran in."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["layers", "size", "mode", "tile_x", "tile_y", "runs", *(
+        f"{name}_{whose}" for name in QUANTITIES for whose in ("defines", "ours")), "latency_overlapped"])
+    for curve in fused.curves:
+        for k, point in enumerate(curve.points):
+            writer.writerow([curve.layers, curve.size, curve.mode, point.tile_x, point.tile_y, point.ours.mode, *(
+                whose[name][k] for name in QUANTITIES for whose in (curve.theirs, curve.ours)),
+                point.ours.overlapped])
+    return file.getvalue()
