@@ -87,6 +87,14 @@ def summed_up() -> FusedGroup:
     return replace(fused, layers=(first, second))
 
 
+def fetched_again() -> FusedGroup:
+    """The last layer's weights come in two parts, in every step."""
+    fused = group(CONV_1D, [("P", 4)], "P")
+    first, second = fused.layers
+    halves = {shape: mapping(shape, {"DRAM": {"M": 2}}) for shape in second.mappings}
+    return replace(fused, layers=(first, replace(second, mappings=halves, operands={})))
+
+
 CASES = {
     "rows": group(CONV_1D, [("P", 4)], "P"), "single rows": group(CONV_1D, [("P", 1)], "P"),
     "one step": group(CONV_1D, [("P", 12)], "P"), "no loops": group(CONV_1D, [], ""),
@@ -94,7 +102,8 @@ CASES = {
     "rows again": group(CONV_2D, [("P", 2), ("Q", 2)], "Q"), "both kept": group(CONV_2D, [("P", 2), ("Q", 2)], "PQ"),
     "columns": group(CONV_2D, [("Q", 2), ("P", 4)], "QP"), "tokens": group(MATMUL, [("N", 2)], "N"),
     "tokens and channels": group(MATMUL, [("N", 2), ("M", 2)], "M"), "strides": group(STRIDED, [("P", 2)], "P"),
-    "one layer": group(CONV_1D[:1], [("P", 4)], "P"), "sums": summed_up(), "array": side_by_side(CONV_1D, "P"),
+    "one layer": group(CONV_1D[:1], [("P", 4)], "P"), "sums": summed_up(), "weights again": fetched_again(),
+    "array": side_by_side(CONV_1D, "P"),
     "array of images": side_by_side(CONV_2D, "P"), "array of tokens": side_by_side(MATMUL, "N"),
     "padding": group(PADDED, [("P", 4)], "P", padding={"P": 1}),
 }

@@ -13,6 +13,7 @@ from itertools import pairwise
 from fadiff_mapper.emit.looptree_mapping import (
     Branch,
     Cut,
+    Kept,
     branches_by_shape,
     depth,
     stored_levels,
@@ -62,11 +63,14 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
 def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
     """Every tensor is kept along the loops along which LoopTree keeps it."""
     problem, stays = group.layers[index].problem, trunk_stays(group, index)
+    nests = list(branches_by_shape(group, hardware, index).values())
     for space in problem.dataspaces:
         if index and space.name == group.links[index - 1].tensor:
             continue                        # looked at where it is written
         if space.read_write and index == len(group.links):
             continue                        # no words of it are fetched
+        if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
+            continue                        # nothing of it is left when the next step begins
         stay = stays.get(space.name, Stay(""))
         yield from _along(group, space, stay, problem, steps)
         if space.name in group.layers[index].operands:
@@ -88,6 +92,13 @@ def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, st
     if not space.read_write and _shares(outside) and _meet(windows[first][0], windows[first][-1]):
         yield (f"the last step along {group.loops[first].dim} and the first one share words of {space.name}, which "
                "LoopTree keeps from one to the other")
+
+
+def _turned_over(space: DataSpace, branch: Branch) -> bool:
+    """Whether a loop of the branch, outside the tensor's node, goes from one part of it to another without overlap."""
+    steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
+    place = next((k for k, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
+    return any(isinstance(node, Cut) and not node.spatial and node.dim in steady for node in branch[:place])
 
 
 def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, at: int) -> list[range]:
