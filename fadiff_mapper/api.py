@@ -28,6 +28,7 @@ from fadiff_mapper.stats import Stats, stats_of
 
 if TYPE_CHECKING:
     from fadiff_mapper.search import Found, Progress, Task
+    from fadiff_mapper.sensitivity import Sensitivity
 
 
 def evaluate(spec: Spec) -> Stats:
@@ -56,7 +57,7 @@ class Result:
 
     `status` is a sentence on how it ended. `history` lists every improvement: time_s since the start, evaluations
     so far, the metric's value, and the stage that found it. `bound` is what no mapping within the constraints can
-    undercut (None where none is known).
+    undercut (None where none is known); `sensitivities` are there after `with_sensitivities`.
     """
 
     spec: Spec
@@ -68,6 +69,7 @@ class Result:
     evaluations: int
     time_s: float
     bound: Bound | None = None
+    sensitivities: tuple[Sensitivity, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -84,6 +86,15 @@ class Result:
         from fadiff_mapper import emit, rundir
         with rundir.lock(Path(folder)):
             rundir.write_files(Path(folder), emit.run_files(self))
+
+
+def with_sensitivities(result: Result) -> Result:
+    """The result with what a little more of each constant of the machine would change in its metric; takes seconds."""
+    from fadiff_mapper.sensitivity import sensitivities
+    spec, reuse = result.spec, reuse_of(result.mapping, result.spec.problem.dataspace_names())
+    layer = prepare(spec.arch, spec.problem, spec.tables, reuse)
+    found = evaluate_nest(layer, pack([result.mapping], spec.problem), details=True)
+    return replace(result, sensitivities=sensitivities(layer, found, metric=result.metric))
 
 
 MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024,

@@ -11,6 +11,7 @@ from test_search import product
 
 from fadiff_mapper import map_layer
 from fadiff_mapper.cli import main
+from fadiff_mapper.explain import explain_run, read_run
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,13 @@ def test_a_result_without_a_bound(run: Path, capsys: pytest.CaptureFixture[str],
         assert "no lower bound is stored with this run" in capsys.readouterr().out
     else:
         assert "bound" in error(capsys, run)
+
+
+def test_map_stores_sensitivities_where_asked(tmp_path: Path) -> None:
+    arguments = ["map", "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000", "-o", str(tmp_path),
+                 "--energy", "bundled", "--quiet", "--restarts", "4", "--steps", "2", "--chains", "4", "--rounds", "4"]
+    assert main(arguments) == 0
+    assert json.loads((tmp_path / "fadiff.result.json").read_text())["sensitivities"] == []
+    assert main([*arguments, "--sensitivities"]) == 0
+    stored = json.loads((tmp_path / "fadiff.result.json").read_text())["sensitivities"]
+    assert stored == explain_run(read_run(tmp_path)).to_dict()["sensitivities"]

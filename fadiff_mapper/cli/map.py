@@ -36,6 +36,8 @@ def add(commands: Commands) -> None:
                         help="evaluate every mapping: the true optimum of a small problem")
     parser.add_argument("--exhaustive-limit", type=positive, metavar="N",
                         help="refuse to where there are more mappings (default 20000000)")
+    parser.add_argument("--sensitivities", action="store_true",
+                        help="also store what a little more of each constant of the machine would change")
     effort = parser.add_argument_group("effort, and parts to switch off")
     effort.add_argument("--restarts", type=positive, help="descents side by side")
     effort.add_argument("--steps", type=positive, help="steps of each descent")
@@ -67,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     folders = [root / name for name in names] if len(names) > 1 else [root]
     with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper import emit
-        from fadiff_mapper.api import map_layers
+        from fadiff_mapper.api import map_layers, with_sensitivities
         rundir.check_writable(root)
         results = map_layers(
             list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
@@ -76,6 +78,9 @@ def run(options: argparse.Namespace) -> int:
             exhaustive=options.exhaustive, exhaustive_limit=options.exhaustive_limit,
             model=options.model, threads=options.jobs, warm_starts=starts, on_progress=on_progress, stopped=stopped,
             on_better=lambda index, result: rundir.write_files(folders[index], emit.run_files(result)))
+        if options.sensitivities:
+            for where, result in zip(folders, map(with_sensitivities, results), strict=True):
+                rundir.write_files(where, emit.run_files(result))
         if len(names) > 1:
             rundir.write_files(root, {SUMMARY: emit.summary_json(names, results)})
     if not options.quiet:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
-    status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), energy_source (component to source),
-    evaluations, history (improvements: evaluations, value, stage), options, seed, files, notes, versions, timing. All
-    seconds, those of the history too, stand under `timing`: the rest is the same whenever the same versions run with
-    the same options, unless a time limit cut the run short. What is not finite is null.
+    status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities (where asked for),
+    energy_source (component to source), evaluations, history (improvements: evaluations, value, stage), options, seed,
+    files, notes, versions, timing. All seconds, those of the history too, stand under `timing`: the rest is the same
+    whenever the same versions run with the same options, unless a time limit cut the run short. What is not finite is
+    null.
     """
     spec = result.spec
     content = {
@@ -28,6 +29,7 @@ def result_json(result: Result) -> str:
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
         "bound": bound_record(result.bound, result.metric, result.value),
+        "sensitivities": [one.to_dict() for one in result.sensitivities],
         "energy_source": result.stats.energy_source,
         "evaluations": result.evaluations,
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
