@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import constrained_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import SHAPES, Case, cases, forgetful_cases
@@ -24,7 +25,6 @@ from fadiff_mapper.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import EnergyTable, Tables
-from validation.random_mappings import constrained_nests
 
 ANCHORS = Path(__file__).parents[2] / "shared" / "anchors" / "layers.json"
 METRICS = ("edp", "energy", "delay", "last_level_accesses")

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import constrained_nests
 from scipy.optimize import minimize_scalar
 
 from fadiff_mapper import load
@@ -17,7 +18,6 @@ from fadiff_mapper.nest import pack
 from fadiff_mapper.sensitivity import sensitivities
 from fadiff_mapper.sensitivity.constants import BANDWIDTHS
 from fadiff_mapper.sensitivity.shadow import shadow_prices
-from validation.random_mappings import constrained_nests
 
 SIDE = 64
 
