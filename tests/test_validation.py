@@ -122,7 +122,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not compressed", gzip.compress(b"{}\n", mtime=0),
-                                     gzip.compress(b"no json", mtime=0), gzip.compress(b'{"line":"tool"}\n' * 99, mtime=0)[:-9]])
+                                     gzip.compress(b"no json", mtime=0),
+                                     gzip.compress(b'{"line":"tool"}\n' * 99, mtime=0)[:-9]])
 def test_another_file_is_no_recording(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_bytes(content)
     arguments = ["--backend", "recorded", "--recording", str(tmp_path / "file"), "-o", str(tmp_path / "out")]
