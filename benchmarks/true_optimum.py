@@ -14,9 +14,9 @@ import time
 from dataclasses import replace
 
 from fadiff_mapper import load, map_layer, map_layers
-from fadiff_mapper.api import Result
 from fadiff_mapper.bundled import designs, find
 from fadiff_mapper.inputs import Spec
+from fadiff_mapper.result import Result
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
 POINTWISE, DEPTHWISE = "mobilenet_v1/conv1x1_512_512_14_s1", "mobilenet_v1/dw3x3_256_28_s1"

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.errors import FadiffError, InvalidMapping, SpecError
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result, evaluate, map_layer, map_layers
     from fadiff_mapper.dropin.calls import call_mapper, call_model
+    from fadiff_mapper.evaluation import evaluate
     from fadiff_mapper.frontends.load import load_network
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs import Spec, load
     from fadiff_mapper.joint import NetworkResult, map_network
+    from fadiff_mapper.mapper import map_layer, map_layers
+    from fadiff_mapper.result import Result
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.stats import Stats
     from fadiff_mapper.workload import Workload
@@ -34,10 +36,12 @@ try:
 except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
-_HOME = {"Result": "api", "evaluate": "api", "map_layer": "api", "map_layers": "api", "call_mapper": "dropin.calls",
-         "call_model": "dropin.calls", "Mapping": "spec.mapping", "Spec": "inputs", "Stats": "stats", "load": "inputs",
-         "load_network": "frontends.load", "Workload": "workload", "FusedStats": "fusion", "evaluate_fused": "fusion",
-         "NetworkResult": "joint", "map_network": "joint"}
+_HOME = {
+    "Mapping": "spec.mapping", "Spec": "inputs", "Stats": "stats", "load": "inputs",
+    "evaluate": "evaluation", "Result": "result", "map_layer": "mapper", "map_layers": "mapper",
+    "Workload": "workload", "load_network": "frontends.load", "NetworkResult": "joint", "map_network": "joint",
+    "FusedStats": "fusion", "evaluate_fused": "fusion",
+    "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 
 def __getattr__(name: str) -> Any:

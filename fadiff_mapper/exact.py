@@ -12,10 +12,11 @@ from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Machine, Usage, cost, machine, outermost_accesses, usage
 from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
 from fadiff_mapper.legality import Limit, excess, legal, limits
-from fadiff_mapper.nest import Nest, Projection, active_parts, project
+from fadiff_mapper.nest import Nest, Projection, active_parts, pack, project
 from fadiff_mapper.network import NetworkUse, network_use
-from fadiff_mapper.reuse import Reuse, full_reuse
+from fadiff_mapper.reuse import Reuse, full_reuse, reuse_of
 from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
 
@@ -121,6 +122,13 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: np.n
         total = cost(result, use, layer.machine, use.computes, EXACT)
         checks = limits(nest, tile, use, layer.arch, room)
     return Evaluation(nest, tile, use, raw, tally, result, total, network, checks, legal(checks))
+
+
+def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,
+                 details: bool = False) -> tuple[Layer, Evaluation]:
+    """One mapping, with the reuse that it allows, as a batch of one row, and the layer it was evaluated on."""
+    layer = prepare(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
+    return layer, evaluate_nest(layer, pack([mapping], problem), details=details)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fadiff_mapper.exact import Layer, score
 from fadiff_mapper.family import family_of, random_choices
-from fadiff_mapper.mapspace import MapSpace, factor_tables
+from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest
 
 TRIED = 8
@@ -20,7 +20,8 @@ def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
     """
     if space.constraints.min_parallelism:
         return None
-    tables = factor_tables([space])
+    family = family_of(layer, [space])
+    tables = family.factors
     places, dims = tables.allowed.shape[1:3]
     rest, number = tables.bound[0].copy(), np.zeros((places, dims), dtype=np.int64)
     for place in range(places):
@@ -28,7 +29,7 @@ def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
             number[place, dim] = tables.completable[0, place, dim, rest[dim]].argmax()
             rest[dim] = tables.quotient[0, dim, rest[dim], number[place, dim]]
     factors = tables.divisor[0, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
-    choices = random_choices(family_of(layer, [space]), TRIED, np.random.default_rng(0))
+    choices = random_choices(family, TRIED, np.random.default_rng(0))
     nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), choices.order, choices.keep,
                 choices.on_y, choices.spatial_order)
     legal = np.flatnonzero(score(layer, nest).legal)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper import bundled
-from fadiff_mapper.api import evaluate
 from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.evaluation import evaluate
 from fadiff_mapper.inputs import load
 from fadiff_mapper.timeloop.answer import STATS, XML, read_answer
 from fadiff_mapper.timeloop.compare import compared, differences

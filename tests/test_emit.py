@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import emit
-from fadiff_mapper.api import Result, evaluate_mapping
 from fadiff_mapper.errors import InvalidMapping
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.result import Result
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.tables import Tables, energy_sources
 from fadiff_mapper.stats import Stats

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fused_groups import conv, gemmini, group, hardware, mapping
+from fused_groups import CONV_2D, STRIDED, THREE, conv, gemmini, group, hardware, mapping
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,13 +22,9 @@ from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.tree import plain
 
-KERNEL = {"R": 3, "S": 3}
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
-CONV_2D = [conv("first", C=2, M=2, P=10, Q=8, **KERNEL), conv("second", C=2, M=2, P=8, Q=6, **KERNEL)]
-THREE = [conv("first", C=2, M=1, P=12, R=3), conv("second", C=1, M=2, P=10, R=3), conv("third", C=2, M=2, P=8, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 PADDED = [conv("first", C=2, M=3, P=12, R=3), conv("second", C=3, M=2, P=12, R=3)]
-STRIDED = [conv("first", C=2, M=2, P=13, R=3, stride=2), conv("second", C=2, M=2, P=6, R=3, stride=2)]
 
 
 def compare(fused: FusedGroup, alike: bool = True, inside: bool = True) -> None:

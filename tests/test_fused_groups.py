@@ -5,25 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fused_groups import as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
+from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.api import evaluate_mapping
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.steps import intermediate_words, layer_steps
 
-KERNEL = {"R": 3, "S": 3}
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
-CONV_2D = [conv("first", C=2, M=2, P=10, Q=8, **KERNEL), conv("second", C=2, M=2, P=8, Q=6, **KERNEL)]
-THREE = [conv("first", C=2, M=1, P=12, R=3), conv("second", C=1, M=2, P=10, R=3), conv("third", C=2, M=2, P=8, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 UNEVEN = [conv("first", C=1, M=1, P=11, R=3), conv("second", C=1, M=1, P=9, R=3)]
 
-STRIDED = [conv("first", C=2, M=2, P=13, R=3, stride=2), conv("second", C=2, M=2, P=6, R=3, stride=2)]
 DILATED = [conv("first", C=1, M=2, P=16, R=2, dilation=3), conv("second", C=2, M=1, P=12, R=3, dilation=2)]
 
 

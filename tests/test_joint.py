@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper import FadiffError, NetworkResult, Workload, bundled, load, load_network, map_network
-from fadiff_mapper.api import evaluate_mapping
 from fadiff_mapper.cli import main
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import group_violations
 from fadiff_mapper.joint.partition import Way, partition
 from fadiff_mapper.joint.prices import Point, chosen, summed

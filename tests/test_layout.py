@@ -21,7 +21,8 @@ ORDER = (
     "bound", "stats", "fusion",
     "choices", "family", "first", "relax", "sample", "smooth", "paper_model", "sensitivity", "penalty", "objective",
     "search",
-    "emit", "interrupt", "timeloop", "api", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
+    "emit", "interrupt", "timeloop",
+    "evaluation", "result", "mapper", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )
 """Every module, or package, imports from those before it and from itself only."""
 
@@ -64,7 +65,7 @@ def test_a_module_imports_only_from_rooms_before_its_own(name: str) -> None:
 
 def test_checking_and_evaluating_load_no_torch() -> None:
     code = ("import sys, fadiff_mapper.cli, fadiff_mapper.report.search, fadiff_mapper.report.spec, "
-            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.api, fadiff_mapper.frontends.load; "
+            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.mapper, fadiff_mapper.frontends.load; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fadiff_mapper import load
-from fadiff_mapper.api import evaluate, evaluate_mapping
+from fadiff_mapper.evaluation import evaluate, evaluate_mapping
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.reuse import full_reuse, reuse_of, with_reuse
 from fadiff_mapper.spec.native.mapping import literal_mapping

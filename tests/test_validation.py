@@ -22,7 +22,7 @@ from fadiff_validation.report.tables import percent
 from fadiff_validation.summary import Row, Summary, summarize
 from fadiff_validation.tools import Backend, Tool
 
-from fadiff_mapper.api import evaluate_mapping
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.timeloop.compare import compared
 from fadiff_mapper.timeloop.run import Answer
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper.api import evaluate
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.shim import write_launchers
 from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.evaluation import evaluate
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.stats import Stats
 from fadiff_mapper.timeloop.answer import read_answer

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.api import evaluate_mapping
 from fadiff_mapper.emit import merged_input
 from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.inputs import load
 from fadiff_mapper.timeloop.compare import compared, differences, numbers
 

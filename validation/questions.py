@@ -72,7 +72,7 @@ def number(label: str) -> int:
 
 def best_questions(task: Task, count: int, seed: int, threads: int) -> Iterator[Question]:
     """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
-    from fadiff_mapper.api import map_layer
+    from fadiff_mapper.mapper import map_layer
 
     for metric in METRICS[:count]:
         yield Question(task, "best", map_layer(task.spec, metric=metric, seed=seed, threads=threads).mapping)

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the numbers of the mapping in the input; 1 where they are to be verified and real Timeloop disagrees."""
-    from fadiff_mapper.api import evaluate
+    from fadiff_mapper.evaluation import evaluate
     from fadiff_mapper.report.spec import print_notes
     from fadiff_mapper.report.stats import print_stats
     from fadiff_mapper.report.verdict import print_verdict

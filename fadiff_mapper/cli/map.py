@@ -69,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
     folders = [root / name for name in names] if len(names) > 1 else [root]
     with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper import emit
-        from fadiff_mapper.api import map_layers, with_sensitivities
+        from fadiff_mapper.mapper import map_layers
+        from fadiff_mapper.result import with_sensitivities
         rundir.check_writable(root)
         results = map_layers(
             list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,

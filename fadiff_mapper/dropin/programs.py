@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper import emit, rundir
-from fadiff_mapper.api import evaluate, map_layers
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
 from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
+from fadiff_mapper.evaluation import evaluate
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.interrupt import interruptible
+from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.stats import Stats
 

@@ -11,7 +11,7 @@ from fadiff_mapper.emit.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result
+    from fadiff_mapper.result import Result
 
 
 def result_json(result: Result) -> str:

@@ -15,7 +15,7 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.stats import Stats
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result
+    from fadiff_mapper.result import Result
 
 
 def run_files(result: Result) -> dict[str, str]:

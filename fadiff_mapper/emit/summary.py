@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result
+    from fadiff_mapper.result import Result
 
 
 def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:

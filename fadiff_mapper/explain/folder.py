@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.api import evaluate
 from fadiff_mapper.errors import FadiffError, listed
+from fadiff_mapper.evaluation import evaluate
 from fadiff_mapper.inputs import Spec, load
 from fadiff_mapper.spec.mapper import METRICS
 from fadiff_mapper.spec.mapping import Mapping

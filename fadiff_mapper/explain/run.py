@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.errors import FadiffError, listed, nearest
-from fadiff_mapper.exact import evaluate_nest, prepare
+from fadiff_mapper.exact import evaluate_one
 from fadiff_mapper.explain.counts import ACTIONS, Explanation, explain_counts
 from fadiff_mapper.explain.folder import Run
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import reuse_of
 
 if TYPE_CHECKING:
     from fadiff_mapper.sensitivity import Sensitivity
@@ -38,9 +36,8 @@ def explain_run(run: Run, count: Sequence[str] | None = None) -> Explained:
 
     Raises FadiffError where there is no such count.
     """
-    spec, names = run.spec, run.spec.problem.dataspace_names()
-    layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(run.mapping, names))
-    found = evaluate_nest(layer, pack([run.mapping], spec.problem), details=True)
+    spec = run.spec
+    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
     counts = explain_counts(layer, found)
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.exact import Evaluation, Layer, evaluate_one
 from fadiff_mapper.fusion.plan import FusedGroup, Hardware, Link
 from fadiff_mapper.fusion.steps import StepClass
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import reuse_of
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 
 
@@ -27,8 +25,7 @@ def evaluate_step(hardware: Hardware, group: FusedGroup, index: int, kind: StepC
     layer = group.layers[index]
     problem = replace(layer.problem, bounds=dict(zip(layer.problem.dimensions, kind.shape, strict=True)))
     mapping = fused_mapping(hardware, group, index, layer.mappings[kind.shape])
-    prepared = prepare(hardware.arch, problem, hardware.tables, reuse_of(mapping, problem.dataspace_names()))
-    return Step(prepared, evaluate_nest(prepared, pack([mapping], problem)))
+    return Step(*evaluate_one(hardware.arch, problem, hardware.tables, mapping))
 
 
 def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Mapping) -> Mapping:

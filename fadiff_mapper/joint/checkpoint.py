@@ -11,11 +11,12 @@ from typing import Any
 
 import fadiff_mapper
 from fadiff_mapper import rundir
-from fadiff_mapper.api import Result, evaluate_mapping
 from fadiff_mapper.emit import merged_input
 from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.options import NetworkOptions
+from fadiff_mapper.result import Result
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.tree import Where, with_places
 from fadiff_mapper.workload import Workload

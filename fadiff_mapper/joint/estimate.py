@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from fadiff_mapper.api import Result
 from fadiff_mapper.exact import prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.prices import Point
+from fadiff_mapper.result import Result
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fadiff_mapper.api import Result
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
 from fadiff_mapper.joint.candidates import Candidate, candidates
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.tiles import steps_of, with_mappings
+from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 
 LIGHT = SearchOptions(gradient=False, chains=16, rounds=24, agreeing=8, further=0)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.api import Result, evaluate_mapping
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.groups import Evaluated
 from fadiff_mapper.joint.partition import Way
 from fadiff_mapper.joint.result import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
 from fadiff_mapper.joint.tiles import resized
+from fadiff_mapper.result import Result
 from fadiff_mapper.workload import Totals, Workload
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.api import Result, map_layers
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
@@ -25,6 +24,8 @@ from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.joint.sigma import Edge, descend
 from fadiff_mapper.joint.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.mapper import map_layers
+from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 from fadiff_mapper.workload import Workload
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.api import Result, evaluate_mapping
+from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.exact import prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.prices import Point, chosen
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import pack, unpack
+from fadiff_mapper.result import Result
 from fadiff_mapper.reuse import constrained_reuse, with_reuse
 from fadiff_mapper.search import SearchOptions, Task, search_all
 

@@ -16,7 +16,7 @@ from fadiff_mapper.report.spec import print_notes
 from fadiff_mapper.report.stats import print_stats
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import Result
+    from fadiff_mapper.result import Result
     from fadiff_mapper.search import Progress
 
 

@@ -1,4 +1,4 @@
-"""The public verbs: evaluate a mapping exactly, and find a good one."""
+"""Finding mappings: for one problem, or for many at once."""
 
 from __future__ import annotations
 
@@ -6,96 +6,26 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.bound import Bound, lower_bound
+from fadiff_mapper.bound import lower_bound
 from fadiff_mapper.errors import FadiffError, listed
-from fadiff_mapper.exact import Layer, evaluate_nest, prepare
+from fadiff_mapper.evaluation import evaluate_mapping
+from fadiff_mapper.exact import Layer, prepare
 from fadiff_mapper.first import first_nest
 from fadiff_mapper.inputs import Spec
-from fadiff_mapper.legality import rejection, violations
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts
 from fadiff_mapper.nest import Nest, pack, unpack
 from fadiff_mapper.objective import check_metrics
-from fadiff_mapper.reuse import constrained_reuse, reuse_of, with_reuse
+from fadiff_mapper.result import Result
+from fadiff_mapper.reuse import constrained_reuse, with_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
-from fadiff_mapper.spec.tables import energy_sources
-from fadiff_mapper.stats import Stats, stats_of
 
 if TYPE_CHECKING:
     from fadiff_mapper.search import Found, Progress, Task
-    from fadiff_mapper.sensitivity import Sensitivity
-
-
-def evaluate(spec: Spec) -> Stats:
-    """What `timeloop-model` computes for the mapping in the input: every count, cycles and energy.
-
-    Raises FadiffError where the input has no mapping, and InvalidMapping(level, reason) where Timeloop would
-    reject it.
-    """
-    if spec.mapping is None:
-        raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
-    return evaluate_mapping(spec, spec.mapping)
-
-
-def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
-    """The same for any mapping of the spec's problem onto its architecture."""
-    layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(mapping, spec.problem.dataspace_names()))
-    found = evaluate_nest(layer, pack([mapping], spec.problem), details=True)
-    if not found.legal[0]:
-        raise rejection(violations(found.checks, 0))
-    return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
-
-
-@dataclass(frozen=True)
-class Result:
-    """The outcome of a search.
-
-    `status` is a sentence on how it ended. `history` lists every improvement: time_s since the start, evaluations
-    so far, the metric's value, and the stage that found it. `bound` is what no mapping within the constraints can
-    undercut (None where none is known); `sensitivities` are there after `with_sensitivities`.
-    """
-
-    spec: Spec
-    mapping: Mapping
-    stats: Stats
-    status: str
-    history: tuple[dict[str, Any], ...]
-    options: dict[str, Any]
-    evaluations: int
-    time_s: float
-    bound: Bound | None = None
-    sensitivities: tuple[Sensitivity, ...] = ()
-
-    @property
-    def metric(self) -> str:
-        """The metric of first priority; EDP where the options name none."""
-        return str(self.options.get("metrics", ("edp",))[0])
-
-    @property
-    def value(self) -> float:
-        """The mapping's value of that metric; see `Stats.of`."""
-        return self.stats.of(self.metric)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the run's files into a folder, all or none; see `emit.run_files`. Raises FadiffError."""
-        from fadiff_mapper import emit, rundir
-        with rundir.lock(Path(folder)):
-            rundir.write_files(Path(folder), emit.run_files(self))
-
-
-def with_sensitivities(result: Result) -> Result:
-    """The result with what a little more of each constant of the machine would change in its metric; takes seconds."""
-    from fadiff_mapper.sensitivity import sensitivities
-    spec, reuse = result.spec, reuse_of(result.mapping, result.spec.problem.dataspace_names())
-    layer = prepare(spec.arch, spec.problem, spec.tables, reuse)
-    found = evaluate_nest(layer, pack([result.mapping], spec.problem), details=True)
-    return replace(result, sensitivities=sensitivities(layer, found, metric=result.metric))
-
 
 MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024,
         "exhaustive_limit": 10 ** 12}
@@ -103,6 +33,11 @@ MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536
 
 MODELS = ("refined", "paper")
 """What the gradient can be taken of."""
+
+WRITE_EVERY = 1.0
+"""Seconds between two mappings of one problem that are handed on while the search runs."""
+
+SEARCHING = "searching: the best mapping so far"
 
 
 def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
@@ -170,17 +105,12 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     if not specs:
         return []
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
-    start, shown = time.monotonic(), [-math.inf] * len(specs)
+    handed = _Handed(specs, metrics, on_progress, on_better)
     prepared = [_prepared(spec) for spec in specs]
     if exhaustive:
         _refuse_large([space for _, space in prepared], exhaustive_limit)
-    given = [_nest_of(spec, mapping) for spec, mapping in zip_longest(specs, warm_starts)]
-    if on_better:
-        for index, (spec, (layer, space)) in enumerate(zip(specs, prepared, strict=True)):
-            first = first_nest(layer, space)
-            if first is not None:
-                on_better(index, _result(spec, first, SEARCHING, metrics, time.monotonic() - start))
-                shown[index] = time.monotonic()
+    given = [_nest_of(spec, space, mapping) for spec, (_, space), mapping in zip_longest(specs, prepared, warm_starts)]
+    handed.firsts(prepared)
 
     from fadiff_mapper.search import SearchOptions, Task, search_all  # loads torch
 
@@ -191,49 +121,69 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
         further=0 if rounds else default.further, exhaustive=exhaustive,
         gradient=gradient, refinement=refinement, orders=orders, model=model,
         threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
-
-    def watch(index: int, nest: Nest, step: Progress) -> None:
-        if on_progress:
-            on_progress(index, step)
-        if on_better and step.legal and time.monotonic() - shown[index] > WRITE_EVERY:
-            on_better(index, _result(specs[index], nest, SEARCHING, metrics, time.monotonic() - start))
-            shown[index] = time.monotonic()
-
     tasks = [Task(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
-    results: list[Result] = []
-    failures: list[str] = []
-    for spec, task, found in zip(specs, tasks, search_all(tasks, options, watcher=watch, stopped=stopped), strict=True):
-        if not found.legal:
-            failures.append(_failure(task, found))
-            continue
-        result = replace(
-            _result(spec, found.nest, found.status, metrics, time.monotonic() - start), options=options.as_dict(),
-            history=tuple(map(_improvement, found.history)), evaluations=found.evaluations,
-            bound=lower_bound(task.layer, task.space))
-        if on_better:
-            on_better(len(results) + len(failures), result)
-        results.append(result)
-    if failures:
-        raise FadiffError("\n".join(failures))
-    return results
+    return handed.finals(tasks, search_all(tasks, options, watcher=handed.watch, stopped=stopped), options.as_dict())
 
 
-WRITE_EVERY = 1.0
-"""Seconds between two mappings of one problem that are handed on while the search runs."""
+@dataclass
+class _Handed:
+    """What the caller of a search is handed, problem by problem: first, better and final mappings."""
 
-SEARCHING = "searching: the best mapping so far"
+    specs: Sequence[Spec]
+    metrics: tuple[str, ...]
+    on_progress: Callable[[int, Progress], None] | None
+    on_better: Callable[[int, Result], None] | None
+    start: float = field(default_factory=time.monotonic)
+    shown: dict[int, float] = field(default_factory=dict)
+
+    def result(self, index: int, nest: Nest, status: str) -> Result:
+        """What is known of a mapping while the search runs."""
+        spec = self.specs[index]
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        return Result(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
+                      time.monotonic() - self.start)
+
+    def hand(self, index: int, nest: Nest) -> None:
+        """A mapping that may not be the last."""
+        if self.on_better:
+            self.on_better(index, self.result(index, nest, SEARCHING))
+            self.shown[index] = time.monotonic()
+
+    def firsts(self, prepared: Sequence[tuple[Layer, MapSpace]]) -> None:
+        """A legal mapping of each problem before the search begins, where one is at hand."""
+        for index, (layer, space) in enumerate(prepared if self.on_better else ()):
+            nest = first_nest(layer, space)
+            if nest is not None:
+                self.hand(index, nest)
+
+    def watch(self, index: int, nest: Nest, step: Progress) -> None:
+        """Called by the search whenever a mapping is better."""
+        if self.on_progress:
+            self.on_progress(index, step)
+        if step.legal and time.monotonic() - self.shown.get(index, -math.inf) > WRITE_EVERY:
+            self.hand(index, nest)
+
+    def finals(self, tasks: Sequence[Task], found: Sequence[Found], options: dict[str, Any]) -> list[Result]:
+        """The results; FadiffError for the problems without a legal mapping, once the others are handed on."""
+        results, failures = [], []
+        for index, (task, best) in enumerate(zip(tasks, found, strict=True)):
+            if not best.legal:
+                failures.append(_failure(task, best))
+                continue
+            results.append(replace(
+                self.result(index, best.nest, best.status), options=options, evaluations=best.evaluations,
+                history=tuple(map(_improvement, best.history)), bound=lower_bound(task.layer, task.space)))
+            if self.on_better:
+                self.on_better(index, results[-1])
+        if failures:
+            raise FadiffError("\n".join(failures))
+        return results
 
 
 def _refuse_large(spaces: Sequence[MapSpace], limit: int | None) -> None:
     from fadiff_mapper.search import LIMIT, refuse_large
     for space in spaces:
         refuse_large(space, limit or LIMIT)
-
-
-def _result(spec: Spec, nest: Nest, status: str, metrics: tuple[str, ...], time_s: float) -> Result:
-    """What is known of a mapping while the search runs."""
-    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-    return Result(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": metrics}, 0, time_s)
 
 
 def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:
@@ -249,11 +199,11 @@ def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:
                    constrained_reuse(spec.constraints, spec.problem.dataspace_names())), space
 
 
-def _nest_of(spec: Spec, mapping: Mapping | None) -> Nest | None:
+def _nest_of(spec: Spec, space: MapSpace, mapping: Mapping | None) -> Nest | None:
     """A mapping to start from as a nest. Raises FadiffError where it is none of this spec."""
     if mapping is None:
         return None
-    reasons = check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), mapping)
+    reasons = check_mapping(space, mapping)
     if reasons:
         raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
     evaluate_mapping(spec, mapping)

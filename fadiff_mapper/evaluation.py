@@ -1,0 +1,30 @@
+"""The exact evaluation of a mapping, as the numbers that `timeloop-model` prints."""
+
+from __future__ import annotations
+
+from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.exact import evaluate_one
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.legality import rejection, violations
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.tables import energy_sources
+from fadiff_mapper.stats import Stats, stats_of
+
+
+def evaluate(spec: Spec) -> Stats:
+    """What `timeloop-model` computes for the mapping in the input: every count, cycles and energy.
+
+    Raises FadiffError where the input has no mapping, and InvalidMapping(level, reason) where Timeloop would
+    reject it.
+    """
+    if spec.mapping is None:
+        raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
+    return evaluate_mapping(spec, spec.mapping)
+
+
+def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
+    """The same for any mapping of the spec's problem onto its architecture."""
+    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    if not found.legal[0]:
+        raise rejection(violations(found.checks, 0))
+    return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
