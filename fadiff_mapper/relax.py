@@ -20,9 +20,7 @@ import torch
 from fadiff_mapper.choices import Choices
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.nest import Active, Nest
-
-ALPHA = 2.0
-"""Sharpness of the logits, per (octave of a factor)^2."""
+from fadiff_mapper.straight_through import NO_NOISE, StraightThrough
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> 
 def gumbel(slots: Slots, batch: int, generator: torch.Generator) -> torch.Tensor:
     """Standard Gumbel noise for one draw, [K, D, B, N]."""
     _, dims, width = slots.divisor.shape
-    uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator, dtype=torch.float64)
-    return -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12)))
+    uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator)
+    return uniform.clamp_(1e-7, 1 - 1e-7).log_().neg_().log_().neg_()
 
 
 @dataclass(frozen=True)
@@ -97,23 +95,10 @@ def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor | None, temperat
     its most likely divisor. The noise is scaled with the temperature, so that the draw converges to the nearest
     divisor as the temperature goes to 0.
     """
-    batch = theta.shape[-1]
-    column, dim, problem = torch.arange(batch), torch.arange(theta.shape[1])[:, None], slots.problem_of(batch)
-    divisor = slots.divisor[problem].transpose(0, 1)                                               # [D, B, N]
-    log_divisor = torch.log2(divisor)
-    rest = slots.start[problem].T
-    hard, soft = [], []
-    for k in range(len(slots.level)):
-        allowed = slots.completable[problem, k, dim, rest]                                         # [D, B, N]
-        logit = -ALPHA * (theta[k][..., None] - log_divisor) ** 2 / temperature
-        logit = logit if noise is None else logit + noise[k]
-        share = torch.softmax(logit.masked_fill(~allowed, -torch.inf), dim=-1)
-        pick = share.argmax(dim=-1)
-        hard.append(divisor[dim, column, pick])
-        soft.append((share * divisor).sum(dim=-1))
-        rest = slots.left[problem, dim, rest, pick]
-    discrete, expected = torch.stack(hard), torch.stack(soft)
-    passed = discrete + (expected - expected.detach())  # exactly the discrete factors forward
+    problem = slots.problem_of(theta.shape[-1])
+    passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
+        theta, NO_NOISE if noise is None else noise.numpy(), temperature, problem.numpy(), slots.divisor.numpy(),
+        slots.completable.numpy(), slots.left.numpy(), slots.start.numpy())
     free = slots.residual[problem].permute(1, 2, 0) > 0
     others = torch.where(free, torch.ones_like(passed), passed).prod(dim=0)
     factor = torch.where(free, slots.bound[problem].T / others, passed)

@@ -20,8 +20,9 @@ from fadiff_mapper.inputs import load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.nest import Nest, unpack
 from fadiff_mapper.penalty import capacity, parallelism, spatial, validity
-from fadiff_mapper.relax import ALPHA, Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relax import Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
 from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.straight_through import ALPHA
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
 BATCH = 3
