@@ -50,11 +50,13 @@ def _reach(space: MapSpace, said: Sequence[Claim], dimension: str, levels: range
 
 def _completable(space: MapSpace, said: Sequence[Claim], level: int, dimension: str) -> tuple[int, ...]:
     """The spatial factors of a level that the dimension's other loops can complete to its bound; (1,) if none."""
-    bound = space.problem.bounds[dimension]
+    bound, own = space.problem.bounds[dimension], _choices(space, said, level, "spatial", dimension)
+    if own == (1,):
+        return own
     others = [_choices(space, said, i, kind, dimension) for i in range(len(space.levels))
               for kind in ("spatial", "temporal") if (i, kind) != (level, "spatial")]
     rest = factorizations(bound, others)
-    return tuple(f for f in _choices(space, said, level, "spatial", dimension) if bound // f in rest) or (1,)
+    return tuple(factor for factor in own if bound // factor in rest) or (1,)
 
 
 # Factors of one dimension.
@@ -193,7 +195,7 @@ def _parallelism_conflicts(space: MapSpace, said: Sequence[Claim]) -> Iterator[s
     def too_few(some: Sequence[Claim]) -> bool:
         return _most_parallel(space, some) < least
 
-    for culprits in cores(said, too_few):
+    for culprits in cores(said, too_few) if least > 0 else ():
         place = source(space.constraints.levels[0].sources, "min_parallelism")
         reasons = f" under {_named(space, culprits)}" if culprits else " for these fan-outs and dimensions"
         yield (f"parallelism of {least:g}{place} is out of reach: at most {_most_parallel(space, culprits):g}"
