@@ -7,7 +7,8 @@ constraints. Columns:
 
 accuracy   mean of 1 - |smooth - exact| / exact over all access counts (level, data space, action) that are not 0
 equal      share of those counts that agree to the word
-cycles, energy   relative error: mean, and worst; tau is Kendall's rank correlation with the exact values
+cycles, energy   relative error: mean, and worst; tau is Kendall's rank correlation with the exact values. Cycles are
+           rounded up to whole ones before, as Timeloop's are
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def distance(layer: Layer, nest: Nest) -> Distance:
     there = wanted > 0
     off = np.abs(found[there] - wanted[there])
     return Distance(nest.batch, float(np.mean(1 - off / wanted[there])), float(np.mean(off < 1)),
-                    errors(exact.cycles, smooth.cost.cycles.numpy()), errors(exact.energy, smooth.cost.energy.numpy()))
+                    errors(exact.cycles, np.ceil(np.round(smooth.cost.cycles.numpy(), 6))),
+                    errors(exact.energy, smooth.cost.energy.numpy()))
 
 
 def errors(exact: np.ndarray, smooth: np.ndarray) -> tuple[float, float, float]:

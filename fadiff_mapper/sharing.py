@@ -2,7 +2,8 @@
 
 Receivers whose windows coincide are sent them together. Receivers side by side lie one step of a spatial loop apart:
 where a tile moves by that step, and the call before was as long, all but the last of them find their words at a
-neighbour. Where the mapping fills rows of the array in part, those who find theirs in the next row are not followed.
+neighbour. Not followed: those who find them in the next row where the mapping fills rows in part, and at a neighbour
+of the next turn of an outer spatial loop.
 """
 
 from __future__ import annotations
@@ -59,24 +60,25 @@ def _sent(raw: Delivery, slid: Slides | None, nest: Nest, projection: Projection
     share = {rank: distinct_windows(spatial, tile.below[level], rank) for rank in ranks if multicast and len(rank) == 2}
     groups = product([scatter, *share.values()])
     words, links = wanted * groups, xp.zeros_like(wanted)
-    for dim, found in _found(slid, nest, arch, tile, level, ranks) if slid and level in slid.levels else ():
+    for dim, torn, found in _found(slid, nest, arch, tile, level, ranks) if slid and level in slid.levels else ():
         side_by_side = spatial[dim, xp.arange(nest.batch)]
         last = product([scatter / side_by_side, *(xp.where(_is_any(dim, rank), xp.ones_like(part), part)
                                                   for rank, part in share.items())])
-        words, links = words - found * (groups - last), links + found * (fan - fan / side_by_side)
+        words = words - found * (groups - last - torn * groups / fan)
+        links = links + found * (fan - fan / side_by_side - torn)
     return Sent(words, (wanted * fan - links) / words, groups, links)
 
 
 def _found(slid: Slides, nest: Nest, arch: Architecture, tile: Tiles, level: int,
-           ranks: Sequence[Rank]) -> Iterator[tuple[Array, Array]]:
-    """(dimension of a spatial loop [B], words that its receivers find at a neighbour, except for the last [B])."""
+           ranks: Sequence[Rank]) -> Iterator[tuple[Array, Array, Array]]:
+    """(dimension of a spatial loop, pairs that lie in two rows, words that receivers find at a neighbour), [B] each."""
     xp, n = array_namespace(nest.temporal), slid.levels.index(level)
-    for there, dim in neighbours(nest, arch, level):
+    for there, dim, torn in neighbours(nest, arch, level):
         step = xp.astype(tile.below[level][dim, xp.arange(nest.batch)], xp.int64)
         apart = xp.stack([step * total([c * (dim == d) for d, c in rank]) for rank in ranks])[:, None]
         move = slid.move[:, n]
         meets = xp.all(move == apart, axis=0) | xp.all(move == -apart, axis=0)
-        yield dim, xp.sum(slid.again[n] * (meets & slid.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
+        yield dim, torn, xp.sum(slid.again[n] * (meets & slid.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
 
 
 def _is_any(dim: Array, rank: Rank) -> Array:
@@ -85,18 +87,28 @@ def _is_any(dim: Array, rank: Rank) -> Array:
     return xp.any(xp.stack([dim == d for d, _ in rank]), axis=0)
 
 
-def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array]]:
-    """The spatial loops whose steps lie between receivers side by side: (whether there is one [B], its dimension [B]).
+def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array, Array]]:
+    """The spatial loops whose steps lie between receivers side by side: (whether there is one, its dimension, how many
+    pairs of its receivers are torn apart by the end of a row), [B] each.
 
     Along a row that is the innermost loop; from row to row the innermost one on Y where those on X fill the row.
     """
     xp, order = array_namespace(nest.temporal), nest.spatial_order[level]
-    row = xp.arange(nest.batch)
-    looping, on_y = nest.spatial[level][order, row] > 1, nest.on_y[level][order, row]
-    width = xp.prod(xp.where(nest.on_y[level], xp.ones_like(nest.spatial[level]), nest.spatial[level]), axis=0)
-    full = (width > 1) & (width >= arch.fanout(level)[0])
-    for loops in (looping, looping & on_y & full):
-        yield xp.any(loops, axis=0), order[xp.argmax(xp.astype(loops, xp.int64), axis=0), row]
+    row, spatial = xp.arange(nest.batch), xp.astype(nest.spatial[level], xp.int64)
+    looping, on_y = spatial[order, row] > 1, nest.on_y[level][order, row]
+    on_x, (wide, high) = xp.prod(xp.where(nest.on_y[level], xp.ones_like(spatial), spatial), axis=0), arch.fanout(level)
+    width, receivers = xp.where(on_x > wide, on_x, wide * xp.ones_like(on_x)), xp.prod(spatial, axis=0)
+    ends = width * xp.arange(1, max(high, 2))[:, None]
+    there, dim = _innermost(order, looping)
+    torn = xp.sum((ends < receivers) & (width > 1) & (ends % spatial[dim, row] > 0), axis=0)
+    yield there, dim, torn
+    yield *_innermost(order, looping & on_y & (on_x > 1) & (on_x >= wide)), xp.zeros_like(torn)
+
+
+def _innermost(order: Array, loops: Array) -> tuple[Array, Array]:
+    """Whether there is a loop among the marked ones [D, B], and the dimension of the innermost one."""
+    xp = array_namespace(order)
+    return xp.any(loops, axis=0), order[xp.argmax(xp.astype(loops, xp.int64), axis=0), xp.arange(order.shape[1])]
 
 
 def distinct_windows(spatial: Array, below: Array, rank: Rank) -> Array:
