@@ -82,9 +82,7 @@ MODELS: dict[str, Callable[[Layer, Nest], Numbers]] = {
 
 
 def _numbers(counts: Counts, cycles: np.ndarray, energy: np.ndarray, access_energy: np.ndarray) -> Numbers:
-    """Cycles are rounded up to whole ones, as Timeloop's are; to a millionth before, which is the noise of a sum."""
-    whole: np.ndarray = np.ceil(np.round(cycles, 6))
-    return Numbers(np.stack([counts.reads, counts.fills, counts.updates]), whole, energy, access_energy.sum(axis=1))
+    return Numbers(np.stack([counts.reads, counts.fills, counts.updates]), cycles, energy, access_energy.sum(axis=1))
 
 
 def measured(task: Task, answers: Sequence[Answer]) -> Numbers:
