@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
 
@@ -20,7 +21,6 @@ from fadiff_mapper.sharing import shared
 from fadiff_mapper.slides import slides
 from fadiff_mapper.smooth import evaluate_smooth
 from fadiff_mapper.windows import exact_demand
-from validation.random_mappings import random_mapping
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 INPUTS = 1

@@ -64,7 +64,7 @@ def test_keeping_halos_costs_no_more_than_computing_them_again() -> None:
 
 def test_maps_that_do_not_fit_go_layer_by_layer() -> None:
     assert stack_cost(2, 112, "cache HV", 112, 112) == stack_cost(2, 112, LAYER_BY_LAYER, 112, 112)
-    assert stack_cost(2, 112, "cache HV", 56, 56).mode == "cache H"
+    assert stack_cost(2, 112, "cache HV", 56, 56).mode == "cache HV", "of a band of rows, only the last two stay"
 
 
 def test_loops_of_a_tile_by_hand() -> None:
