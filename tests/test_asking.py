@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from fadiff_validation import tools
 from fadiff_validation.asking import Answered, ask_all
 from fadiff_validation.questions import Question, random_questions
 from fadiff_validation.store import Store
@@ -171,3 +172,24 @@ def test_the_engine_that_has_the_image_is_taken(engines: tuple[str, ...], has_im
     else:
         with pytest.raises(FadiffError, match=r"no image image \(.*podman: no daemon"):
             container("image")
+
+
+@pytest.mark.parametrize("script, reason", [
+    ("sleep 60", "no answer within 0.2 s"), ("echo '[7]'", "no answer"), ("exit 0", "no answer")])
+def test_an_engine_that_hangs_or_talks_nonsense_has_no_image(script: str, reason: str, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(tools, "START_TIMEOUT", 0.2)
+    monkeypatch.setattr(tools, "ENGINES", ("docker",))
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "docker").chmod(0o755)
+    with pytest.raises(FadiffError, match=f"docker: {reason}"):
+        container("image")
+
+
+def test_podman_keeps_the_users_number_unless_it_runs_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert "--userns" in command("/usr/bin/podman", "image", tmp_path)
+    assert "--userns" not in command("/usr/bin/docker", "image", tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert "--userns" not in command("/usr/bin/podman", "image", tmp_path)
