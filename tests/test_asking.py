@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import threading
 import time
@@ -19,7 +20,7 @@ from fadiff_validation.tools import Backend, Tool, command, container, native
 
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.timeloop.answer import STATS, XML
-from fadiff_mapper.timeloop.run import cleared, run_text
+from fadiff_mapper.timeloop.run import Answer, cleared, run_text
 
 RECORDED = Path(__file__).parent / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \
@@ -172,6 +173,13 @@ def test_the_engine_that_has_the_image_is_taken(engines: tuple[str, ...], has_im
     else:
         with pytest.raises(FadiffError, match=r"no image image \(.*podman: no daemon"):
             container("image")
+
+
+def test_an_answer_that_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
+    store = Store(tmp_path / "gone" / "answers.jsonl")
+    shutil.rmtree(tmp_path / "gone")
+    with pytest.raises(FadiffError, match=r"answers\.jsonl: answers cannot be kept: No such file"):
+        store.add("key", Answer(None, "rejected"))
 
 
 @pytest.mark.parametrize("script, reason", [
