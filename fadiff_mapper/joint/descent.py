@@ -32,11 +32,11 @@ class Descent:
 
     steps: int = 60
     restarts: int = 16
-    rate: float = 0.15
+    rate: float = 0.04
     sigma_rate: float = 0.2
     last: float = 0.05
-    hot: float = 0.5
-    cold: float = 0.05
+    hot: float = 0.3
+    cold: float = 0.1
     light: float = 0.5
     heavy: float = 4.0
     columns: int = 2048
