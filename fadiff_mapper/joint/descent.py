@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from fadiff_mapper.adam import adam_step, one_torch_thread
-from fadiff_mapper.choices import Choices
 from fadiff_mapper.joint.prices import Point, metric_price, summed
-from fadiff_mapper.joint.relaxed import Batch, RelaxedNetwork
+from fadiff_mapper.joint.relaxed import RelaxedNetwork
 from fadiff_mapper.joint.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.joint.starts import Start, ease, starts
 from fadiff_mapper.nest import Nest
@@ -37,6 +36,7 @@ class Descent:
     last: float = 0.05
     hot: float = 0.3
     cold: float = 0.1
+    quiet: float = 0.6
     light: float = 0.5
     heavy: float = 4.0
     columns: int = 2048
@@ -65,7 +65,8 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
     eases = [ease(batch, network.home) for batch in network.batches]
     logits = start.logits.requires_grad_(True)
     shares = _shares(network, metric)
-    moves = [*(adam_step(theta, options.rate) for theta in moved), adam_step(logits, options.sigma_rate)]
+    move_factors = [adam_step(theta, options.rate) for theta in moved]
+    move_sigma = adam_step(logits, options.sigma_rate)
 
     def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[Factors]]:
         thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
@@ -80,11 +81,12 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
             if stopped():
                 break
             ratio = step / max(options.steps - 1, 1)
-            value, _ = loss(True, options.hot * (options.cold / options.hot) ** ratio,
+            value, _ = loss(ratio < options.quiet, options.hot * (options.cold / options.hot) ** ratio,
                             options.light * (options.heavy / options.light) ** ratio)
             value.sum().backward()  # type: ignore[no-untyped-call]
-            for move in moves if len(logits) else moves[:-1]:
+            for move in move_factors:
                 move((1 - ratio) * (1 - options.last) + options.last)
+            move_sigma()
         with torch.no_grad():
             value, factors = loss(False, options.cold, options.heavy)
     order = value.argsort(stable=True)

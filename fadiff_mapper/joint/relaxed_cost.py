@@ -97,8 +97,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
 
 def _sites(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[Factors],
            thetas: Sequence[torch.Tensor], choices: Sequence[Choices], model: str) -> _Sites:
-    parts = [_batch(network, batch, into, out_of, *one, model)
-             for batch, *one in zip(network.batches, factors, thetas, choices, strict=True)]
+    parts = [_batch(network, batch, into, out_of, drawn, theta, decided, model)
+             for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
     order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
 
     def together(name: str) -> torch.Tensor:
@@ -129,7 +129,7 @@ def _batch(network: RelaxedNetwork, batch: Batch, into: torch.Tensor, out_of: to
                           for space in batch.family.spaces], dtype=torch.float64)[:, :, None]
 
     def by_site(values: torch.Tensor) -> torch.Tensor:
-        return values.unflatten(-1, (len(batch.sites), -1)).movedim(-2, 0)
+        return values.reshape(*values.shape[:-1], len(batch.sites), -1).movedim(-2, 0)
 
     sent = (found.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
             + found.counts.updates[-1]) * found.use.instances[-1]

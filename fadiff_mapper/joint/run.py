@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
 from fadiff_mapper.joint.candidates import Candidate, homes, neighbours
@@ -181,55 +181,74 @@ def _better(workload: Workload, results: Sequence[Result], options: NetworkOptio
     return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
 
 
+@dataclass
+class _Known:
+    """What is known of one distinct segment.
+
+    waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
+    """
+
+    segment: Segment
+    waiting: list[Candidate] = field(default_factory=list)
+    tried: list[FusedGroup] = field(default_factory=list)
+    exact: list[Evaluated] = field(default_factory=list)
+
+
 def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
     """The groups of the plan."""
     every = segments(run.workload, run.options.longest)
-    distinct = {segment.key: segment for segment in reversed(every)}
-    found = _candidates(run, every, distinct)
-    exact: dict[Any, list[Evaluated]] = {key: [] for key in distinct}
+    known = {segment.key: _Known(segment) for segment in reversed(every)}
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    waiting = {key: list(own[:run.options.kept]) for key, own in found.items()}
-    while not run.clock.over() and (picked := _hopeful(run, every, waiting, exact)):
-        _add(run, picked, light, exact)
-        run.note("groups", _plan(run, every, exact))
-    plan = _plan(run, every, exact)
+    for proposed in (_decoded, _enumerated):
+        for key, own in proposed(run, every, known).items():
+            here = known[key]
+            here.waiting = [one for one in ranked([*here.waiting, *own], here.segment, run.bases, run.total,
+                                                  run.options.metric) if one.group not in here.tried]
+        while not run.clock.over() and (picked := _hopeful(run, every, known)):
+            _add(run, picked, light, known)
+            run.note("groups", _plan(run, every, known))
+    plan = _plan(run, every, known)
     if plan and not run.clock.over():
-        used = {segment.key: segment for segment in every if segment.nodes in {way.nodes for way in plan}}
-        _refine(run, used, waiting, exact)
-        plan = _plan(run, every, exact)
+        used = {way.nodes for way in plan}
+        _refine(run, {segment.key: known[segment.key] for segment in every if segment.nodes in used}, known)
+        plan = _plan(run, every, known)
         run.note("refined groups", plan)
     return tuple(plan)
 
 
-def _candidates(run: _Run, every: Sequence[Segment], distinct: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
-    """For every distinct segment the candidates that promise a gain, the best estimate first: those that the descent
-    means, and all of few layers."""
-    found: dict[Any, list[Candidate]] = {key: [] for key in distinct}
-    if run.relaxed:
-        network, ended = run.relaxed
-        run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-        found |= decoded_groups(run.hardware, every, network, ended, run.bases)
-    short = {key: segment for key, segment in distinct.items() if len(segment.nodes) <= ENUMERATED}
-    if run.options.enumeration:
-        for key, own in enumerated(run.hardware, short, run.bases, run.clock.over).items():
-            found[key] += own
-    return {key: ranked(own, distinct[key], run.bases, run.total, run.options.metric) for key, own in found.items()}
+def _decoded(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
+    """What the descent proposes for segments of any length."""
+    if not run.relaxed:
+        return {}
+    network, ended = run.relaxed
+    run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
+    return decoded_groups(run.hardware, every, network, ended, run.bases)
 
 
-def _hopeful(run: _Run, every: Sequence[Segment], waiting: dict[Any, list[Candidate]],
-             exact: Mapping[Any, list[Evaluated]]) -> list[tuple[Any, Candidate]]:
-    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated. They are taken
-    out of those that wait."""
-    ways: list[Way[Any]] = [Way(segment.nodes, one.point, one) for segment in every for one in exact[segment.key]]
-    ways += [Way(segment.nodes, waiting[segment.key][0].estimate, segment.key) for segment in every
-             if waiting[segment.key]]
-    keys = dict.fromkeys(way.plan for way in _best_plan(run, ways) if not isinstance(way.plan, Evaluated))
-    return [(key, waiting[key].pop(0)) for key in keys]
+def _enumerated(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
+    """All candidates of short segments."""
+    short = {key: here.segment for key, here in known.items() if len(here.segment.nodes) <= ENUMERATED}
+    return enumerated(run.hardware, short, run.bases, run.clock.over) if run.options.enumeration else {}
 
 
-def _plan(run: _Run, every: Sequence[Segment], exact: Mapping[Any, list[Evaluated]]) -> list[Way[Evaluated]]:
+def _hopeful(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Candidate]:
+    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated."""
+    ways = _evaluated_ways(every, known)
+    for segment in every:
+        here = known[segment.key]
+        if here.waiting and len(here.tried) < run.options.kept:
+            ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
+    plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
+    return [one for one in plans.values() if isinstance(one, Candidate)]
+
+
+def _evaluated_ways(every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Way[Any]]:
+    return [Way(segment.nodes, one.point, one) for segment in every for one in known[segment.key].exact]
+
+
+def _plan(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Way[Evaluated]]:
     """The best partition with the groups known so far."""
-    return _best_plan(run, [Way(segment.nodes, one.point, one) for segment in every for one in exact[segment.key]])
+    return _best_plan(run, _evaluated_ways(every, known))
 
 
 def _best_plan(run: _Run, ways: list[Way[Any]]) -> list[Way[Any]]:
@@ -241,20 +260,19 @@ def _best_plan(run: _Run, ways: list[Way[Any]]) -> list[Way[Any]]:
         ways = [way for way in ways if way is not plan[-1]]
 
 
-def _refine(run: _Run, used: Mapping[Any, Segment], waiting: Mapping[Any, list[Candidate]],
-            exact: dict[Any, list[Evaluated]]) -> None:
+def _refine(run: _Run, used: Mapping[Any, _Known], known: Mapping[Any, _Known]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    _add(run, [(key, one) for key in used for one in waiting[key]], light, exact)
+    _add(run, [one for here in used.values() for one in here.waiting[:run.options.kept - len(here.tried)]], light,
+         known)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):
-        now = {key: _price(run, _best(run, exact[key])) for key in climbing}
+        now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        _add(run, [(key, one) for key in climbing for one in _near(run, used[key], _best(run, exact[key]))], light,
-             exact)
+        _add(run, [one for key in climbing for one in _near(run, used[key])], light, known)
     heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
-    best = {key: _best(run, exact[key]) for key in used}
-    _add(run, [(key, Candidate(used[key], one.group, one.point)) for key, one in best.items()], heavy, exact)
+    best = [(here.segment, _best(run, here.exact)) for here in used.values()]
+    _add(run, [Candidate(segment, one.group, one.point) for segment, one in best], heavy, known)
 
 
 def _price(run: _Run, one: Evaluated) -> float:
@@ -265,21 +283,24 @@ def _best(run: _Run, known: list[Evaluated]) -> Evaluated:
     return min(known, key=lambda one: _price(run, one))
 
 
-def _near(run: _Run, segment: Segment, one: Evaluated) -> list[Candidate]:
-    """The neighbours of a group with the best estimates."""
-    own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
-    near = neighbours(run.hardware, Candidate(segment, one.group, one.point), own)
+def _near(run: _Run, here: _Known) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
+    best = _best(run, here.exact)
+    near = neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own)
     return sorted(near, key=lambda other: metric_price(other.estimate, run.total, run.options.metric))[:NEAR]
 
 
-def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
-         exact: dict[Any, list[Evaluated]]) -> None:
+def _add(run: _Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[Any, _Known]) -> None:
     """Evaluates candidates and adds those that can run."""
     if run.clock.over() or not todo:
         return
-    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over)
-    for (key, _), one in zip(todo, outcome, strict=True):
-        exact[key] += [one] if one is not None else []
+    for candidate, one in zip(todo, evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over),
+                              strict=True):
+        here = known[candidate.segment.key]
+        here.waiting = [other for other in here.waiting if other is not candidate]
+        here.tried.append(candidate.group)
+        here.exact += [one] if one is not None else []
 
 
 NEAR = 2

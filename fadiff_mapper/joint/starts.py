@@ -23,7 +23,7 @@ INNER = 0.3
 NOISE = 0.2
 """Octaves by which factors of the best mapping are moved at random."""
 
-UNTOUCHED = 0.4
+UNTOUCHED = 0.7
 """How often a loop has no more steps than it takes."""
 
 ENDING = 0.3
@@ -43,7 +43,7 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> Start:
     """The beginnings of all restarts."""
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     kind = np.arange(restarts)
-    shared = (0 < kind) & (kind <= 3 * restarts // 4)
+    shared = (kind > 0) & (kind <= 3 * restarts // 4)
     octaves = _shared_octaves(network, restarts, rng)
     thetas, choices = [], []
     for batch in network.batches:
