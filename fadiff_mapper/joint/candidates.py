@@ -57,16 +57,21 @@ def homes(hardware: Hardware) -> list[str]:
 
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase]) -> Iterator[Candidate]:
     """All ways to run a segment that could fit, each with the best that can stay on the chip beside it."""
+    for loops in loop_nests(segment):
+        if prod(-(-segment.problems[-1].bounds[loop.dim] // loop.tile) for loop in loops) <= MOST_STEPS:
+            yield from ways_to_run(hardware, segment, loops, bases)
+
+
+def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...],
+                bases: Sequence[LayerBase]) -> Iterator[Candidate]:
+    """The ways to run a segment in given loops that could fit: in every home, halo retained or recomputed."""
     for home in homes(hardware):
-        for loops in loop_nests(segment):
-            if prod(-(-segment.problems[-1].bounds[loop.dim] // loop.tile) for loop in loops) > MOST_STEPS:
-                continue
-            for links in _halos(segment, loops, home):
-                bare = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems), links, loops,
-                                  segment.repeat)
-                found = _with_operands(hardware, segment, bare, bases, home)
-                if found is not None:
-                    yield found
+        for links in _halos(segment, loops, home):
+            bare = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems), links, loops,
+                              segment.repeat)
+            found = _with_operands(hardware, segment, bare, bases, home)
+            if found is not None:
+                yield found
 
 
 def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase]) -> Iterator[Candidate]:
@@ -87,7 +92,7 @@ def loop_nests(segment: Segment) -> Iterator[tuple[TileLoop, ...]]:
     """No loop, one, or two in either order; a loop that sums stands inside."""
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
-    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not _cuts_whole(segment, dim)
+    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
     yield ()
     for dim in dims:
@@ -98,7 +103,7 @@ def loop_nests(segment: Segment) -> Iterator[tuple[TileLoop, ...]]:
                 _tiles(last.bounds[one], TILES_IN_PAIRS), _tiles(last.bounds[two], TILES_IN_PAIRS)))
 
 
-def _cuts_whole(segment: Segment, dim: str | None) -> bool:
+def cuts_whole(segment: Segment, dim: str | None) -> bool:
     """Whether a loop over a dimension of the last layer would cut what somebody in the segment needs whole."""
     for link, whole in zip(reversed(segment.links), reversed(segment.whole), strict=True):
         dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)

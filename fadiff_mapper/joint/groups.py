@@ -30,19 +30,25 @@ class Evaluated:
         return Point(self.cost.energy_pj, self.cost.cycles)
 
 
-def ranked(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
-           metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
-    """For every distinct segment its candidates that promise a gain, the best estimate first."""
+def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
+               stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """For every distinct segment all its candidates."""
     found: dict[Hashable, list[Candidate]] = {}
     for key, segment in distinct.items():
         if stopped():
             break
-        own = [bases[name] for name in segment.nodes]
-        limit = metric_price(alone(segment, own), total, metric)
-        scored = [(metric_price(one.estimate, total, metric), steps_of(one.group), place, one)
-                  for place, one in enumerate(candidates(hardware, segment, own))]
-        found[key] = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
+        found[key] = list(candidates(hardware, segment, [bases[name] for name in segment.nodes]))
     return found
+
+
+def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: Point,
+           metric: str) -> list[Candidate]:
+    """Different candidates of one segment that promise a gain, the best estimate first."""
+    limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
+    scored = [(metric_price(one.estimate, total, metric), steps_of(one.group), place, one)
+              for place, one in enumerate(found)]
+    ordered = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
+    return [one for place, one in enumerate(ordered) if all(one.group != other.group for other in ordered[:place])]
 
 
 def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:
