@@ -30,6 +30,9 @@ TILES_ALONE, TILES_IN_PAIRS = 8, 3
 MOST_STEPS = 256
 """Steps of a group: smaller tiles reload every weight too often."""
 
+MOST_WAYS = 512
+"""Combinations of operands that stay; where there are more, they stay along all loops or not at all."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -164,6 +167,8 @@ def _with_operands(hardware: Hardware, segment: Segment, bare: FusedGroup, bases
     if _sums(bare, kinds[-1]) > bases[-1].sums_room:
         return None
     largest = [tuple(map(max, zip(*(kind.shape for kind in own), strict=True))) for own in kinds]
+    if prod(map(len, ways.values())) > MOST_WAYS:
+        ways = {place: [choices[0], choices[-1]] if len(choices) > 1 else choices for place, choices in ways.items()}
     picks = sorted(product(*ways.values()), key=lambda combination: (sum(choice.reads for choice in combination),
                                                                     sum(choice.words for choice in combination)))
     best = next((combination for combination in picks
