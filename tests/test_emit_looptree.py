@@ -86,8 +86,8 @@ def summed_up() -> FusedGroup:
 def test_sums_that_are_spilled_are_in_the_branch_of_their_layer() -> None:
     spilled = replace(group(MATMUL, [("C", 2), ("N", 4)], "N"), spilled=True)
     compare(spilled)
-    kept = replace(spilled, loops=spilled.loops[::-1])
-    assert any("sums leave the chip in every step along C" in phrase for phrase in beyond_looptree(kept, hardware(), True))
+    kept = beyond_looptree(replace(spilled, loops=spilled.loops[::-1]), hardware(), True)
+    assert any("sums leave the chip in every step along C" in phrase for phrase in kept)
 
 
 def fetched_again() -> FusedGroup:

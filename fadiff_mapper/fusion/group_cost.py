@@ -3,8 +3,8 @@
 Every step of every layer is Timeloop's cost of the layer's tile, with what fusion changes in its access counts: an
 intermediate is not kept outside its level (eqs. 13 and 15 of the paper), it is copied there from the level where it
 was summed up (eq. 14), operands that stay are fetched only where they are new, and sums that go on in a later step
-stay where they are or, where they are spilled, come back from outside. Steps run one after the other, so cycles and energies add up. A group of one layer without loops
-is exactly Timeloop's result.
+stay where they are or, where they are spilled, come back from outside. Steps run one after the other, so cycles and
+energies add up. A group of one layer without loops is exactly Timeloop's result.
 """
 
 from __future__ import annotations

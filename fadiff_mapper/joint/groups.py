@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
 from fadiff_mapper.joint.candidates import Candidate, candidates
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
-from fadiff_mapper.joint.tiles import steps_of, with_mappings
+from fadiff_mapper.joint.tiles import with_mappings
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 
@@ -39,9 +40,7 @@ def ranked(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapp
             break
         own = [bases[name] for name in segment.nodes]
         limit = metric_price(alone(segment, own), total, metric)
-        scored = [(metric_price(one.estimate, total, metric), steps_of(one.group), place, one)
-                  for place, one in enumerate(candidates(hardware, segment, own))]
-        found[key] = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
+        found[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric), limit)
     return found
 
 

@@ -6,7 +6,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from fadiff_mapper.fusion import Hardware
@@ -241,8 +243,8 @@ def _best(run: _Run, known: list[Evaluated]) -> Evaluated:
 def _near(run: _Run, segment: Segment, one: Evaluated) -> list[Candidate]:
     """The neighbours of a group with the best estimates."""
     own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
-    near = neighbours(run.hardware, Candidate(segment, one.group, one.point), own)
-    return sorted(near, key=lambda other: metric_price(other.estimate, run.total, run.options.metric))[:NEAR]
+    price = partial(metric_price, total=run.total, metric=run.options.metric)
+    return neighbours(run.hardware, Candidate(segment, one.group, one.point), own, price)[:NEAR]
 
 
 def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
@@ -253,7 +255,21 @@ def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
     outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over)
     for (key, _), one in zip(todo, outcome, strict=True):
         exact[key] += [one] if one is not None else []
+    short = [pair for pair, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds and _short(
+        run, pair, one, exact)]
+    _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), exact)
 
+
+def _short(run: _Run, pair: tuple[Any, Candidate], one: Evaluated | None, exact: dict[Any, list[Evaluated]]) -> bool:
+    """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
+    metric, (key, candidate) = run.options.metric, pair
+    promised = metric_price(candidate.estimate, run.total, metric)
+    known = [_price(run, other) for other in exact[key]]
+    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < min(known, default=inf)
+
+
+SHORT = 0.04
+"""The part by which a group may fall short of its estimate before its mappings are searched for longer."""
 
 NEAR = 2
 """Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""
