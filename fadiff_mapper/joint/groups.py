@@ -8,6 +8,7 @@ from functools import partial
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
 from fadiff_mapper.joint.candidates import Candidate, candidates
+from fadiff_mapper.joint.checkpoint import Saved, batch_key
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
@@ -51,14 +52,23 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:
 
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: Point,
-              options: SearchOptions, stopped: Callable[[], bool]) -> list[Evaluated | None]:
-    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run."""
+              options: SearchOptions, stopped: Callable[[], bool], saved: Saved) -> list[Evaluated | None]:
+    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run.
+
+    Mappings that `saved` knows are not searched again.
+    """
     weights = []
     for one in chosen:
         energy, cycles = one.estimate.energy_pj / total.energy_pj, one.estimate.cycles / total.cycles
         weights.append((round(2 * energy / (energy + cycles), 1), 2 - round(2 * energy / (energy + cycles), 1)))
-    mapped = with_mappings(hardware, [one.group for one in chosen],
-                           [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
-                           stopped)
+    groups = [one.group for one in chosen]
+    batch = batch_key(groups, weights, options)
+    mapped = saved.mapped(batch, groups)
+    if mapped is None:
+        mapped = with_mappings(hardware, groups,
+                               [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
+                               stopped)
+        if not stopped():
+            saved.keep_mapped(batch, mapped)
     return [None if group is None or group_violations(hardware, group)
             else Evaluated(group, group_cost(hardware, group)) for group in mapped]

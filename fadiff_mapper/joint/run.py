@@ -56,7 +56,7 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     model           the relaxed model of fusion: "refined", or "paper" for equations (13) to (15) and (24) as printed
     longest, kept   layers of a group at most; candidates of each group of the plan that are evaluated exactly
     energy          as in `inputs.load`
-    checkpoint_file  where the layers' mappings are written as they are found, and read from if it is there
+    checkpoint_file  where mappings of layers and groups are written as they are found, and read from if it is there
     on_progress, stopped   are told of every improvement; asked whether to come to an end
 
     The plan is never worse than the layers one by one. Raises SpecError or FadiffError for bad input, for a layer
@@ -68,7 +68,7 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     clock = _Clock(time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     results = _layers(workload, specs, options, clock, saved, on_progress)
-    run = _Run(workload, options, results, clock, on_progress)
+    run = _Run(workload, options, results, clock, saved, on_progress)
     run.note("layers")
     groups = _groups(run) if fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -98,6 +98,7 @@ class _Run:
     options: NetworkOptions
     results: tuple[Result, ...]
     clock: _Clock
+    saved: checkpoint.Saved
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -252,7 +253,8 @@ def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
     """Evaluates candidates and adds those that can run."""
     if run.clock.over() or not todo:
         return
-    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over)
+    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over,
+                        run.saved)
     for (key, _), one in zip(todo, outcome, strict=True):
         exact[key] += [one] if one is not None else []
     short = [pair for pair, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds and _short(
