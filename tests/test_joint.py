@@ -130,8 +130,8 @@ def started(folder: Path, name: str) -> subprocess.Popen[str]:
     """The command on the pair, in a process of its own."""
     (folder / "pair.yaml").write_text(PAIR)
     return subprocess.Popen([sys.executable, "-m", "fadiff_mapper", "network", str(folder / "pair.yaml"), ARCH, "-o",
-                             str(folder / name), "--jobs", "1", "--energy", "bundled"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True)
+                             str(folder / name), "--jobs", "1", "--energy", "bundled"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def until(process: subprocess.Popen[str], file: Path, part: str) -> None:

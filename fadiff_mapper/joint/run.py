@@ -25,7 +25,7 @@ from fadiff_mapper.joint.prices import Point, metric_price, metric_value, summed
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.joint.sigma import Edge, descend
-from fadiff_mapper.joint.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
@@ -139,6 +139,7 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
         return tuple(results)
+    results = searched_again(results, replace(AGAIN, seed=options.seed, threads=options.threads), clock.over)
     ways = variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
     return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
 
@@ -167,7 +168,7 @@ def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
     return tuple(plan)
 
 
-BATCH = 24
+BATCH = 12
 """Candidates that are mapped side by side."""
 
 
