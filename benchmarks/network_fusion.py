@@ -4,10 +4,11 @@
 
 EDP in pJ * cycles is the sum of energies times the sum of cycles. "reference" is the part of the unfused EDP that
 AccelForge 1.0.467 saves on an equivalent design, or what a plan made by hand saves; nan where there is none. "90 %"
-are the CPU seconds of all threads after which the plan had nine tenths of its gain. With --gradient every network is also mapped as DOSA
-does it: layer by layer, by gradient descent alone, without fusion; "vs gradient" is how much lower the plan's EDP is.
-A name is a network of the package, some of its layers one after the other (`network:layer,layer`), or one without an
-operator (`network-operator`). Every line has a process of its own, so MB is its peak memory.
+are the CPU seconds of all threads after which the plan had nine tenths of its gain. With --gradient every network is
+also mapped as DOSA does it: layer by layer, by gradient descent alone, without fusion; "vs gradient" is how much lower
+the plan's EDP is. A name is a network of the package, some of its layers one after the other
+(`network:layer,layer`), or one without an operator (`network-operator`). Every line has a process of its own, so MB is
+its peak memory.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def line(name: str, design: str, gradient: bool) -> tuple[str, float]:
     workload, file = chain(name), bundled.find(f"arch/gemmini_{design}")
     start = time.process_time()
     better: list[tuple[float, float]] = []
-    result = map_network(workload, file, on_progress=lambda _, value: better.append((time.process_time() - start, value)))
+
+    def note(stage: str, value: float) -> None:
+        better.append((time.process_time() - start, value))
+
+    result = map_network(workload, file, on_progress=note)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     share = 1 - result.stats.edp / gradient_alone(workload, file) if gradient else nan
     soon = next(seconds for seconds, value in better if 1 - value / result.unfused_stats.edp >= 0.9 * result.gain)
