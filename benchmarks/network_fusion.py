@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 
 from fadiff_mapper import Workload, bundled, load_network, map_layers, map_network
 from fadiff_mapper.joint.design import specs_of
+from fadiff_mapper.workload import Node
 
 NETWORKS = ("resnet18", "vgg16", "vgg19", "mobilenet_v1", "gpt3_6b7_block")
 ATTENTION = "gpt3_6b7_block:q_proj,k_proj,v_proj,qk,softmax,av,out_proj"
@@ -101,7 +102,7 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
     inside = {node.name for node in kept}
     graph, shapes, inputs = ["  graph:"], ["  shapes:"], {}
     for number, node in enumerate(kept):
-        reads = [by_name[without].inputs[0] if name == without else name for name in node.inputs]
+        reads = [source(by_name, name, inside) for name in node.inputs]
         inputs |= {name: list(by_name[name].shape or ()) for name in reads if name not in inside}
         if node.layer is None:
             graph.append(f"  - {{name: {node.name}, op: {node.op}, from: [{', '.join(reads)}]}}")
@@ -113,6 +114,16 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
         second = f", weights_from: {reads[1]}" if len(reads) > 1 else ""
         graph.append(f"  - {{name: {node.name}, shape: s{number}, from: [{reads[0]}]{second}}}")
     return "\n".join(["workload:", "  version: 1", "  name: chain", f"  inputs: {inputs}", *shapes, *graph]) + "\n"
+
+
+def source(by_name: dict[str, Node], name: str, inside: set[str]) -> str:
+    """The nearest kept node before a tensor, along first inputs; the tensor itself where there is none."""
+    before = name
+    while before not in inside:
+        if not by_name[before].inputs:
+            return name
+        before = by_name[before].inputs[0]
+    return before
 
 
 if __name__ == "__main__":

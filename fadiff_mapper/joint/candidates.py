@@ -419,7 +419,8 @@ def _closer(sheet: _Sheet, way: Way, prices: np.ndarray, price: Price,
         tile = {dim: extent[rows] if isinstance(extent, np.ndarray) else extent
                 for dim, extent in largest_tile(problem, layer.cuts).items()}
         passing = [name for name, choice in part.items() if choice.stay is None]
-        again = refetched(problem, tile, passing, room, layer.base.sums_room, layer.base.lanes)
+        again = refetched(problem, tile, passing, part.keys() - set(passing), room, layer.base.sums_room,
+                          layer.base.lanes)
         times.append(again.times)
         fits &= again.fits
     point = _total(sheet, way, times, rows)

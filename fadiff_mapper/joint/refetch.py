@@ -28,16 +28,21 @@ class Again:
     fits: np.ndarray
 
 
-def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str], room: np.ndarray, sums_room: float,
-              lanes: Mapping[str, int]) -> Again:
+def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str], staying: Collection[str],
+              room: np.ndarray, sums_room: float, lanes: Mapping[str, int]) -> Again:
     """For tiles of these extents with `room` words for the operands that are `passing`, the others being there.
+
+    No loop outside may move an operand that is `staying`, so along its dimensions the others come in whole.
 
     sums_room   outputs that can be summed up at once; lanes: dimension -> units that work side by side on it
     """
     operands = [space for space in problem.dataspaces if not space.read_write]
+    whole = {dim for space in operands if space.name in staying for dim in space.dimensions}
+    least = {dim: extent if dim in whole else 1 for dim, extent in tile.items()}
+    enough = sum((prod_of(space.tile_extents(least)) for space in operands if space.name in passing), 0.0) <= room
     size = {space.name: np.asarray(prod_of(space.tile_extents(dict(tile)))) for space in operands}
     if len(operands) != 2 or not passing:
-        return Again({name: np.ones_like(room) for name in passing}, room >= 0)
+        return Again({name: np.ones_like(room) for name in passing}, enough & (room >= 0))
     left, right = operands
     both = left.dimensions & right.dimensions & problem.output.dimensions
     groups = prod_of([tile[dim] for dim in both])
@@ -63,7 +68,7 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
                            for one, often in zip(sides, times, strict=True)))
     best, row = moved.argmin(axis=0), np.arange(len(room))
     return Again({one.name: often[best, row] for one, often in zip(sides, times, strict=True) if one.passing},
-                 np.isfinite(moved[best, row]) & (room >= 0))
+                 np.isfinite(moved[best, row]) & enough & (room >= 0))
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,9 @@ def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
             break
         _add(run, picked[start:start + BATCH], light, exact)
         run.note("groups", _plan(run, every, exact))
+    for further in range(1, run.options.kept):
+        _add(run, [(key, found[key][further]) for key, _ in picked if not exact[key] and len(found[key]) > further],
+             light, exact)
     plan = _plan(run, every, exact)
     if plan and not run.clock.over():
         used = {segment.key: segment for segment in every if segment.nodes in {way.nodes for way in plan}}
