@@ -76,7 +76,7 @@ def copies(result: NetworkResult) -> float:
     """pJ that the plan's groups take to read finished sums for the copies to where they stay."""
     return sum(group.group.repeat * per_word(result.layer_of(name).spec)[SUMS][0]
                * layer.problem.tensor_size(layer.problem.output)
-               for group in result.groups for name, layer in list(zip(group.nodes, group.group.layers, strict=True))[:-1])
+               for group in result.groups for name, layer in zip(group.nodes[:-1], group.group.layers, strict=False))
 
 
 def per_word(spec: Spec) -> dict[str, tuple[float, float, float]]:
