@@ -128,7 +128,11 @@ def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
     segment, group = candidate.segment, candidate.group
     nest = Nest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
                 tuple(link.stay.across for link in group.links), group.spilled)
-    sheet = _sheet(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T))
+    return _best_of(_sheet(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T)), price)
+
+
+def _best_of(sheet: _Sheet, price: Price) -> list[Candidate]:
+    """The best sizes and operands of a sheet; none where nothing fits."""
     tried = [_closer(sheet, way, _lower_prices(sheet, way, price), price, inf) for way in _ways(sheet)]
     return [min((one for one in tried if one), key=lambda one: one[0])[1]] if any(tried) else []
 
@@ -141,21 +145,34 @@ def _near(bound: int, tile: int) -> set[int]:
 
 def nests(hardware: Hardware, segment: Segment) -> Iterator[Nest]:
     """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
-    last = segment.problems[-1]
+    for dims in _orders(segment):
+        yield from _nests_of(hardware, segment, dims)
+
+
+def _nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[Nest]:
+    """One order of loops: in every home, halo retained or recomputed, sums that go on staying or spilled."""
+    adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
     for home in homes(hardware):
-        for dims in _orders(segment):
-            adding = [dim for dim in dims if dim not in last.output.dimensions]
-            for retained in _halos(segment, dims):
-                if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
-                    yield Nest(home, dims, retained, False)
-                if adding:
-                    yield Nest(home, dims, retained, True)
+        for retained in _halos(segment, dims):
+            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
+                yield Nest(home, dims, retained, False)
+            if adding:
+                yield Nest(home, dims, retained, True)
+
+
+def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...], bases: Sequence[LayerBase],
+                price: Price) -> list[Candidate]:
+    """The ways to run a segment in given loops that could fit, each with the best that can stay on the chip."""
+    sizes = [np.array([float(loop.tile)]) for loop in loops]
+    sheets = [_sheet(hardware, segment, bases, nest, sizes)
+              for nest in _nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
+    return [one for sheet in sheets for one in _best_of(sheet, price)]
 
 
 def _orders(segment: Segment) -> Iterator[tuple[str, ...]]:
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
-    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not _cuts_whole(segment, dim)
+    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
     moving = [dim for dim in dims if dim in last.output.dimensions]
     adding = [dim for dim in dims if dim not in last.output.dimensions]
@@ -195,7 +212,7 @@ def _alike(segment: Segment, one: str, two: str) -> bool:
     return True
 
 
-def _cuts_whole(segment: Segment, dim: str | None) -> bool:
+def cuts_whole(segment: Segment, dim: str | None) -> bool:
     """Whether a loop over a dimension of the last layer would cut what somebody in the segment needs whole."""
     for link, whole in zip(reversed(segment.links), reversed(segment.whole), strict=True):
         dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)

@@ -12,7 +12,7 @@ from fadiff_mapper.joint.checkpoint import Saved, batch_key
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
-from fadiff_mapper.joint.tiles import with_mappings
+from fadiff_mapper.joint.tiles import steps_of, with_mappings
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 
@@ -32,17 +32,27 @@ class Evaluated:
         return Point(self.cost.energy_pj, self.cost.cycles)
 
 
-def ranked(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
-           metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
-    """For every distinct segment its candidates that promise a gain, the best estimate first."""
+def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
+               metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """For every distinct segment its candidates that promise a gain."""
     found: dict[Hashable, list[Candidate]] = {}
     for key, segment in distinct.items():
         if stopped():
             break
         own = [bases[name] for name in segment.nodes]
-        limit = metric_price(alone(segment, own), total, metric)
-        found[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric), limit)
+        found[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
+                                metric_price(alone(segment, own), total, metric))
     return found
+
+
+def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: Point,
+           metric: str) -> list[Candidate]:
+    """Different candidates of one segment that promise a gain, the best estimate first."""
+    limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
+    scored = [(round(float(metric_price(one.estimate, total, metric)), 9), steps_of(one.group), place, one)
+              for place, one in enumerate(found)]
+    ordered = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
+    return [one for place, one in enumerate(ordered) if all(one.group != other.group for other in ordered[:place])]
 
 
 def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:

@@ -14,9 +14,10 @@ METRICS = ("edp", "energy", "delay")
 @dataclass(frozen=True)
 class NetworkOptions:
     """metric      of the whole network: "edp", "energy" or "delay"
-    model       the relaxed model of fusion that ranks links: "refined", or "paper" for its terms as printed
+    model       the relaxed model: "refined", or "paper" for the paper's equations as printed
     longest     layers of a group at most
     kept        candidates of a segment that are evaluated exactly
+    gradient, enumeration   whether groups are proposed by the descent, and whether short ones are enumerated
     """
 
     metric: str = "edp"
@@ -24,8 +25,10 @@ class NetworkOptions:
     seed: int = 0
     time_limit: float | None = None
     model: str = "refined"
-    longest: int = 3
+    longest: int = 8
     kept: int = 4
+    gradient: bool = True
+    enumeration: bool = True
     threads: int = 2
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,30 +1,32 @@
-"""Mapping a network: every layer by itself, then groups, then where groups begin and end, then their refinement."""
+"""Mapping a network: every layer by itself, all of them and their links at once on the relaxed model, then groups,
+where groups begin and end, and their refinement, exactly."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from math import inf
 from typing import Any
 
-from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
-from fadiff_mapper.joint.candidates import Candidate, homes, neighbours
+from fadiff_mapper.joint.candidates import Candidate, Price, homes, neighbours
+from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
+from fadiff_mapper.joint.descent import Descended, descend
 from fadiff_mapper.joint.design import Design, specs_of
 from fadiff_mapper.joint.estimate import LayerBase, layer_base
-from fadiff_mapper.joint.groups import LIGHT, Evaluated, alone, evaluated, ranked
+from fadiff_mapper.joint.groups import LIGHT, Evaluated, enumerated, evaluated, ranked
 from fadiff_mapper.joint.options import NetworkOptions, check
 from fadiff_mapper.joint.outcome import network_result
 from fadiff_mapper.joint.partition import Way, partition
 from fadiff_mapper.joint.prices import Point, metric_price, metric_value, summed
+from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
-from fadiff_mapper.joint.sigma import Edge, descend
 from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.result import Result
@@ -34,6 +36,9 @@ from fadiff_mapper.workload import Workload
 LAYERS_SHARE = 0.6
 """The part of a time limit after which the search of the layers ends."""
 
+ENUMERATED = 3
+"""Layers of the segments whose candidates are all estimated; longer ones come from the descent alone."""
+
 HEAVY = replace(LIGHT, chains=48, rounds=60)
 """For the tiles of groups that are in the plan."""
 
@@ -42,8 +47,9 @@ OnProgress = Callable[[str, float], None]
 
 
 def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", fuse: bool = True, seed: int = 0,
-                time_limit: float | None = None, model: str = "refined", longest: int = 3, kept: int = 4,
-                threads: int | None = None, energy: str = "bundled",
+                time_limit: float | None = None, model: str = "refined", longest: int = 8, kept: int = 4,
+                gradient: bool = True, enumeration: bool = True, threads: int | None = None,
+                energy: str = "bundled",
                 checkpoint_file: str | os.PathLike[str] | None = None, on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """Decide which layers of a network to fuse, how to tile the groups, and how to map every layer.
@@ -53,8 +59,10 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     fuse            False maps every layer by itself: energy and cycles are then the sums over the layers
     seed            the same seed gives the same plan unless time runs out
     time_limit      seconds; what is there by then is returned
-    model           the relaxed model of fusion: "refined", or "paper" for equations (13) to (15) and (24) as printed
+    model           the relaxed model: "refined", or "paper" for the paper's equations as printed
     longest, kept   layers of a group at most; candidates of each group of the plan that are evaluated exactly
+    gradient, enumeration   switch off the groups that the descent proposes, and those that are enumerated (of up to
+                            three layers)
     energy          as in `inputs.load`
     checkpoint_file  where mappings of layers and groups are written as they are found, and read from if it is there
     on_progress, stopped   are told of every improvement; asked whether to come to an end
@@ -62,13 +70,17 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     The plan is never worse than the layers one by one. Raises SpecError or FadiffError for bad input, for a layer
     without a legal mapping, and for a checkpoint of another network, design or version.
     """
-    options = NetworkOptions(metric, fuse, seed, time_limit, model, longest, kept, threads or os.cpu_count() or 1)
+    options = NetworkOptions(metric, fuse, seed, time_limit, model, longest, kept, gradient, enumeration,
+                             threads or os.cpu_count() or 1)
     check(options)
     specs = specs_of(workload, arch_spec, energy)
     clock = _Clock(time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     results = _layers(workload, specs, options, clock, saved, on_progress)
-    run = _Run(workload, options, results, clock, saved, on_progress)
+    relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
+    if relaxed:
+        results = _better(workload, results, options, *relaxed)
+    run = _Run(workload, options, results, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = _groups(run) if fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -97,6 +109,7 @@ class _Run:
     workload: Workload
     options: NetworkOptions
     results: tuple[Result, ...]
+    relaxed: tuple[RelaxedNetwork, Descended] | None
     clock: _Clock
     saved: checkpoint.Saved
     on_progress: OnProgress
@@ -106,11 +119,10 @@ class _Run:
     def __post_init__(self) -> None:
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
-        self.by_node = {name: result for entry, result in zip(self.workload.distinct(), self.results, strict=True)
-                        for name in entry.nodes}
+        self.by_node = _by_node(self.workload, self.results)
         self.bases = {name: layer_base(result) for name, result in self.by_node.items()}
-        self.repeats = {node.name: node.layer.repeat for node in self.workload.layers if node.layer}
-        self.alone = {name: Point(self.repeats[name] * base.whole.energy_pj, self.repeats[name] * base.whole.cycles)
+        repeats = _repeats(self.workload)
+        self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}
         self.total = summed(list(self.alone.values()))
 
@@ -144,47 +156,108 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
 
 
+def _by_node(workload: Workload, results: Sequence[Result]) -> dict[str, Result]:
+    return {name: result for entry, result in zip(workload.distinct(), results, strict=True) for name in entry.nodes}
+
+
+def _repeats(workload: Workload) -> dict[str, int]:
+    return {node.name: node.layer.repeat for node in workload.layers if node.layer}
+
+
+def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOptions,
+             clock: _Clock) -> tuple[RelaxedNetwork, Descended] | None:
+    """The relaxed network and where its descent ended, or None where nothing can be fused."""
+    spec = results[0].spec
+    hardware = Hardware(spec.arch, spec.tables)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)}
+    places = homes(hardware)
+    if not pairs or not places:
+        return None
+    network = relaxed_network([names for names, _ in chains(workload)], pairs, _by_node(workload, results),
+                              _repeats(workload), hardware.level(places[0]) or 0)
+    return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)
+
+
+def _better(workload: Workload, results: Sequence[Result], options: NetworkOptions, network: RelaxedNetwork,
+            ended: Descended) -> tuple[Result, ...]:
+    """The layers' mappings, or those that the descent ended with where the network is better with them."""
+    ways = decoded_layers(results, network, ended)
+    return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
+
+
+@dataclass
+class _Known:
+    """What is known of one distinct segment.
+
+    waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
+    """
+
+    segment: Segment
+    waiting: list[Candidate] = field(default_factory=list)
+    tried: list[FusedGroup] = field(default_factory=list)
+    exact: list[Evaluated] = field(default_factory=list)
+
+
 def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
     """The groups of the plan."""
     every = segments(run.workload, run.options.longest)
-    distinct = {segment.key: segment for segment in reversed(every)}
-    found = ranked(run.hardware, distinct, run.bases, run.total, run.options.metric, run.clock.over)
-    run.sigma.update(_sigma(run, every, found))
-    order = sorted((key for key in found if found[key]), key=lambda key: -_promise(run, distinct[key], found[key][0]))
-    exact: dict[Any, list[Evaluated]] = {key: [] for key in distinct}
-    picked = [(key, found[key][0]) for key in order if max(_sigmas(run, distinct[key])) > DECODED]
+    known = {segment.key: _Known(segment) for segment in reversed(every)}
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    for start in range(0, len(picked), BATCH):
-        if run.clock.over():
-            break
-        _add(run, picked[start:start + BATCH], light, exact)
-        run.note("groups", _plan(run, every, exact))
-    for further in range(1, run.options.kept):
-        _add(run, [(key, found[key][further]) for key, _ in picked if not exact[key] and len(found[key]) > further],
-             light, exact)
-    plan = _plan(run, every, exact)
+    for proposed in (_decoded, _enumerated):
+        for key, own in proposed(run, every, known).items():
+            here = known[key]
+            here.waiting = [one for one in ranked([*here.waiting, *own], here.segment, run.bases, run.total,
+                                                  run.options.metric) if one.group not in here.tried]
+        while not run.clock.over() and (picked := _hopeful(run, every, known)):
+            _add(run, picked, light, known)
+            run.note("groups", _plan(run, every, known))
+    plan = _plan(run, every, known)
     if plan and not run.clock.over():
-        used = {segment.key: segment for segment in every if segment.nodes in {way.nodes for way in plan}}
-        _refine(run, used, found, exact)
-        plan = _plan(run, every, exact)
+        used = {way.nodes for way in plan}
+        _refine(run, {segment.key: known[segment.key] for segment in every if segment.nodes in used}, known)
+        plan = _plan(run, every, known)
         run.note("refined groups", plan)
     return tuple(plan)
 
 
-BATCH = 12
-"""Candidates that are mapped side by side."""
+def _decoded(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
+    """What the descent proposes for segments of any length."""
+    if not run.relaxed:
+        return {}
+    network, ended = run.relaxed
+    run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
+    return decoded_groups(run.hardware, every, network, ended, run.bases, _price_of(run))
 
 
-def _promise(run: _Run, segment: Segment, candidate: Candidate) -> float:
-    """What the best estimate of a segment would save."""
-    own = alone(segment, [run.bases[name] for name in segment.nodes])
-    return (metric_price(own, run.total, run.options.metric)
-            - metric_price(candidate.estimate, run.total, run.options.metric))
+def _enumerated(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
+    """All candidates of short segments."""
+    short = {key: here.segment for key, here in known.items() if len(here.segment.nodes) <= ENUMERATED}
+    return enumerated(run.hardware, short, run.bases, run.total, run.options.metric,
+                      run.clock.over) if run.options.enumeration else {}
 
 
-def _plan(run: _Run, every: list[Segment], exact: Mapping[Any, list[Evaluated]]) -> list[Way[Evaluated]]:
-    """The best partition with the groups known so far that the network's order allows."""
-    ways = [Way(segment.nodes, one.point, one) for segment in every for one in exact[segment.key]]
+def _hopeful(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Candidate]:
+    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated."""
+    ways = _evaluated_ways(every, known)
+    for segment in every:
+        here = known[segment.key]
+        if here.waiting and len(here.tried) < run.options.kept:
+            ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
+    plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
+    return [one for one in plans.values() if isinstance(one, Candidate)]
+
+
+def _evaluated_ways(every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Way[Any]]:
+    return [Way(segment.nodes, one.point, one) for segment in every for one in known[segment.key].exact]
+
+
+def _plan(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Way[Evaluated]]:
+    """The best partition with the groups known so far."""
+    return _best_plan(run, _evaluated_ways(every, known))
+
+
+def _best_plan(run: _Run, ways: list[Way[Any]]) -> list[Way[Any]]:
+    """The best partition that the network's order allows."""
     while True:
         plan = partition([names for names, _ in chains(run.workload)], run.alone, ways, run.options.metric)
         if runs_in_order(run.workload, [way.nodes for way in plan]):
@@ -192,49 +265,23 @@ def _plan(run: _Run, every: list[Segment], exact: Mapping[Any, list[Evaluated]])
         ways = [way for way in ways if way is not plan[-1]]
 
 
-def _sigma(run: _Run, every: list[Segment], found: Mapping[Any, list[Candidate]]) -> dict[tuple[str, str], float]:
-    """The fusion variable of every link, see `sigma`."""
-    pairs = [segment for segment in every if len(segment.nodes) == 2]
-    names = list(run.bases)
-    places = homes(run.hardware)
-    if not places:
-        return {}
-    level = run.hardware.arch.levels[run.hardware.level(places[0]) or 0]
-    edges = [_edge(run, segment, found.get(segment.key, []), names) for segment in pairs]
-    values = descend([run.bases[name] for name in names], [run.repeats[name] for name in names], edges,
-                     float(level.usable or 2 ** 62), places[0], run.options.model, run.options.seed)
-    return {(segment.nodes[0], segment.nodes[1]): value for segment, value in zip(pairs, values, strict=True)}
-
-
-def _edge(run: _Run, segment: Segment, found: list[Candidate], names: list[str]) -> Edge:
-    first, after = segment.problems
-    before = alone(segment, [run.bases[name] for name in segment.nodes])
-    best = found[0].estimate if found else None
-    weights = sum(problem.tensor_size(space) for problem in (first, after) for space in problem.dataspaces
-                  if not space.read_write and space.name != segment.links[0].tensor)
-    return Edge(names.index(segment.nodes[0]), names.index(segment.nodes[1]), segment.links[0].tensor,
-                first.output.name, segment.repeat, float(weights + first.tensor_size(first.output)),
-                best and Point(best.energy_pj - before.energy_pj, best.cycles - before.cycles))
-
-
-def _sigmas(run: _Run, segment: Segment) -> list[float]:
-    return [run.sigma.get(pair, 1.0) for pair in pairwise(segment.nodes)]
-
-
-def _refine(run: _Run, used: Mapping[Any, Segment], found: Mapping[Any, list[Candidate]],
-            exact: dict[Any, list[Evaluated]]) -> None:
+def _refine(run: _Run, used: Mapping[Any, _Known], known: Mapping[Any, _Known]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    _add(run, [(key, one) for key in used for one in found[key][1:run.options.kept]], light, exact)
+    _add(run, [one for here in used.values() for one in here.waiting[:run.options.kept - len(here.tried)]], light,
+         known)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):
-        now = {key: _price(run, _best(run, exact[key])) for key in climbing}
+        now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        _add(run, [(key, one) for key in climbing for one in _near(run, used[key], _best(run, exact[key]))], light,
-             exact)
+        _add(run, [one for key in climbing for one in _near(run, used[key])], light, known)
     heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
-    best = {key: _best(run, exact[key]) for key in used}
-    _add(run, [(key, Candidate(used[key], one.group, one.point)) for key, one in best.items()], heavy, exact)
+    best = [(here.segment, _best(run, here.exact)) for here in used.values()]
+    _add(run, [Candidate(segment, one.group, one.point) for segment, one in best], heavy, known)
+
+
+def _price_of(run: _Run) -> Price:
+    return partial(metric_price, total=run.total, metric=run.options.metric)
 
 
 def _price(run: _Run, one: Evaluated) -> float:
@@ -245,33 +292,33 @@ def _best(run: _Run, known: list[Evaluated]) -> Evaluated:
     return min(known, key=lambda one: _price(run, one))
 
 
-def _near(run: _Run, segment: Segment, one: Evaluated) -> list[Candidate]:
-    """The neighbours of a group with the best estimates."""
-    own: list[LayerBase] = [run.bases[name] for name in segment.nodes]
-    price = partial(metric_price, total=run.total, metric=run.options.metric)
-    return neighbours(run.hardware, Candidate(segment, one.group, one.point), own, price)[:NEAR]
+def _near(run: _Run, here: _Known) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
+    best = _best(run, here.exact)
+    return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 
 
-def _add(run: _Run, todo: list[tuple[Any, Candidate]], effort: SearchOptions,
-         exact: dict[Any, list[Evaluated]]) -> None:
+def _add(run: _Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[Any, _Known]) -> None:
     """Evaluates candidates and adds those that can run."""
     if run.clock.over() or not todo:
         return
-    outcome = evaluated(run.hardware, [one for _, one in todo], run.by_node, run.total, effort, run.clock.over,
-                        run.saved)
-    for (key, _), one in zip(todo, outcome, strict=True):
-        exact[key] += [one] if one is not None else []
-    short = [pair for pair, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds and _short(
-        run, pair, one, exact)]
-    _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), exact)
+    outcome = evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over, run.saved)
+    for candidate, one in zip(todo, outcome, strict=True):
+        here = known[candidate.segment.key]
+        here.waiting = [other for other in here.waiting if other is not candidate]
+        here.tried += [candidate.group] if candidate.group not in here.tried else []
+        here.exact += [one] if one is not None else []
+    short = [candidate for candidate, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds
+             and _short(run, candidate, one, known[candidate.segment.key].exact)]
+    _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
 
 
-def _short(run: _Run, pair: tuple[Any, Candidate], one: Evaluated | None, exact: dict[Any, list[Evaluated]]) -> bool:
+def _short(run: _Run, candidate: Candidate, one: Evaluated | None, exact: Sequence[Evaluated]) -> bool:
     """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
-    metric, (key, candidate) = run.options.metric, pair
-    promised = metric_price(candidate.estimate, run.total, metric)
-    known = [_price(run, other) for other in exact[key]]
-    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < min(known, default=inf)
+    promised = metric_price(candidate.estimate, run.total, run.options.metric)
+    known = min((_price(run, other) for other in exact), default=inf)
+    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < known
 
 
 SHORT = 0.04
@@ -282,6 +329,3 @@ NEAR = 2
 
 CLIMBS, WORTH = 5, 1e-3
 """Steps of that descent, and the part of a group's price that a step must bring for another one."""
-
-DECODED = 0.5
-"""Segments are tried where some link's sigma exceeds this."""

@@ -229,3 +229,8 @@ def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelCon
 
     return replace(level, temporal=cut(level.temporal), spatial=cut(level.spatial))
 
+
+def steps_of(group: FusedGroup) -> int:
+    """How many steps the shared loops have."""
+    last = group.layers[-1].problem
+    return prod(-(-last.bounds[loop.dim] // loop.tile) for loop in group.loops)

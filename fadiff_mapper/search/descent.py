@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
-from torch.optim.adam import adam
 
+from fadiff_mapper.adam import adam_step, one_torch_thread
 from fadiff_mapper.choices import Choices
 from fadiff_mapper.family import random_choices
 from fadiff_mapper.nest import Nest, joined
@@ -37,8 +34,8 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
     theta = first_theta(slots, restarts, generator).requires_grad_(True)
     best = decode(draw(slots, theta, None, options.cold), choices)
     values = state.value(best, member, "start")
-    with _one_torch_thread():
-        step_by_adam = _adam(theta, options.learning_rate)
+    with one_torch_thread():
+        step_by_adam = adam_step(theta, options.learning_rate)
         for step in range(options.steps if options.gradient else 0):
             if state.out_of_time():
                 break
@@ -59,33 +56,6 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
             if (step + 1) % options.reorder_every == 0:
                 choices = _redecided(state, member, drawn, choices, rng)
     return best
-
-
-def _adam(theta: torch.Tensor, rate: float) -> Callable[[], None]:
-    """A function that moves theta once by its gradient, and forgets that.
-
-    `torch.optim.Adam` does the same, but to make one loads torch's compiler, which takes seconds.
-    """
-    mean, square, count = torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
-
-    def step() -> None:
-        assert theta.grad is not None
-        with torch.no_grad():
-            adam([theta], [theta.grad], [mean], [square], [], [count], foreach=False, amsgrad=False, beta1=0.9,
-                 beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False)
-        theta.grad = None
-    return step
-
-
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """The tensors of a descent are small: threads would cost more than they bring. The caller's setting returns."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def first_theta(slots: Slots, restarts: int, generator: torch.Generator) -> torch.Tensor:
