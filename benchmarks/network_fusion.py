@@ -68,7 +68,8 @@ def line(name: str, design: str, gradient: bool) -> tuple[str, float]:
     result = map_network(workload, file, on_progress=note)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     share = 1 - result.stats.edp / gradient_alone(workload, file) if gradient else nan
-    soon = next(seconds for seconds, value in better if 1 - value / result.unfused_stats.edp >= 0.9 * result.gain)
+    enough = result.unfused_stats.edp * (1 - 0.9 * result.gain) * (1 + 1e-12)
+    soon = next(seconds for seconds, value in better if value <= enough)
     return (f"{name:56} {design:6} {result.unfused_stats.edp:12.6g} {result.stats.edp:12.6g} {result.gain:7.2%} "
             f"{REFERENCES.get((name, design), nan):9.2%} {share:11.1%} {len(result.groups):6} {result.time_s:6.1f} "
             f"{spent:6.1f} {soon:6.1f} {memory:5}"), share
