@@ -76,8 +76,8 @@ def errors(exact: np.ndarray, smooth: np.ndarray) -> tuple[float, float, float]:
 
 
 def kendall(first: np.ndarray, second: np.ndarray) -> float:
-    """Kendall's tau-b of two rankings; values that agree to one part in 1e9 are ties."""
-    one, two = (np.sign(np.round(np.log(values)[:, None] - np.log(values)[None], 9)) for values in (first, second))
+    """Kendall's tau-b of two rankings; values that agree to one part in a million are ties."""
+    one, two = (np.sign(np.round(np.log(values)[:, None] - np.log(values)[None], 6)) for values in (first, second))
     return float((one * two).sum() / np.sqrt((one ** 2).sum() * (two ** 2).sum()))
 
 

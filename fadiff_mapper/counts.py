@@ -129,6 +129,10 @@ class Loops:
     bound: Array
     outside: Array
 
+    def start(self, level: int) -> int:
+        """The first slot outside the boundary below a level."""
+        return sum(at < level for at in self.level)
+
 
 def sorted_loops(nest: Nest, active: Active) -> Loops:
     """The loops in the order in which they run; at least one level is included, loops or not."""
@@ -182,7 +186,7 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     visits = loops.outside[first, xp.arange(nest.temporal.shape[2])]
     result = [xp.stack([loops.outside[0]] * len(projection.ranks))]
     for level in range(1, nest.temporal.shape[0]):
-        held, calls = reuse.held[level], loops.outside[sum(at < level for at in loops.level)]
+        held, calls = reuse.held[level], loops.outside[loops.start(level)]
         whole = tile.below_size[level] * (
             visits[level] if held.all() else xp.where(xp.asarray(held)[:, None], visits[level], calls))
         overlapping = [windowed and held[t] and active.counted[level - 1, t]
@@ -199,16 +203,24 @@ def held_words(loops: Loops, ranks: Ranks, tile: Tiles, level: int, first: Array
     `first` [B] is the slot of the loop that moves the tile, `visits` [B] how often the tile is sent.
     """
     xp = array_namespace(visits)
-    row, slots = xp.arange(first.shape[0]), len(loops.level)
+    bound = loops.bound[xp.where(first < len(loops.level), first, xp.zeros_like(first)), xp.arange(first.shape[0])]
+    return overlap(loops, ranks, tile, (level,), first[None])[0] * (visits - visits / bound)
+
+
+def overlap(loops: Loops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
+    """Words of the tiles below some boundaries that a step of the loops in the slots `first` [N, B] leaves in place;
+    0 where no loop moves the tile, [N, B]."""
+    xp = array_namespace(loops.bound)
+    row, slots = xp.arange(first.shape[1]), len(loops.level)
     some = first < slots
     slot = xp.where(some, first, xp.zeros_like(first))
     dim = loops.dim[slot, row]
     points = tile.across[xp.asarray(loops.level)[slot], dim, row]
-    overlap = []
+    below, lengths = tile.below[list(levels)], []
     for rank in ranks:
-        left = rank_extent(tile.below[level:level + 1], rank)[0] - points * total([c * (dim == d) for d, c in rank])
-        overlap.append(left * (left > 0))
-    return product(overlap) * (visits - visits / loops.bound[slot, row]) * some
+        left = rank_extent(below, rank) - points * total([c * (dim == d) for d, c in rank])
+        lengths.append(left * (left > 0))
+    return product(lengths) * some
 
 
 def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None,

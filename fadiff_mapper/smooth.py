@@ -1,9 +1,9 @@
 """The differentiable cost model: the shared equations without what has no smooth form.
 
-At integer factors it differs from the exact evaluation only where windows meet several moving loops (`windows.py`) or
-are handed on between neighbours (`spread.py`), in the rounding of counts and vector accesses, and in the energy of
-networks. `benchmarks/smooth_distance.py` measures how much that is. Cycles differ with the counts where a level is
-asked for more words than it can send.
+At integer factors it differs from the exact evaluation in the rounding of counts and vector accesses, in the energy of
+networks, and where windows are handed on or shared in ways that `sharing.py` does not follow.
+`benchmarks/smooth_distance.py` measures how much that is. Between integers nothing is promised: the search draws
+integers and follows the gradient there.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Usage, cost, usage
-from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
+from fadiff_mapper.counts import Counts, Rounding, Tiles
 from fadiff_mapper.exact import Layer
 from fadiff_mapper.nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.reuse import Reuse
+from fadiff_mapper.sharing import shared
+from fadiff_mapper.slides import Slides, slides
 
 
 def _same(values: Array) -> Array:
@@ -40,46 +42,32 @@ def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> S
 
     `active` names the loops that may exceed 1 at all (see `relax.drawable_parts`); the others cost no time.
     """
+    active = active or all_active(nest)
     tile = counting.tiles(nest, layer.projection, active)
     use = usage(nest, active)
-    wanted = counting.demand(nest, layer.projection, tile, active, layer.reuse)
+    found = all_slides(layer.projection, nest, tile, active, layer.reuse)
+    wanted = demand(nest, layer.projection, tile, active, layer.reuse, found)
     raw = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
-    raw = sent_once(raw, nest, layer.projection, tile, active or all_active(nest), layer.reuse)
+    raw = shared(raw, found, nest, layer.projection, layer.arch, tile, active, layer.reuse)
     tally = counting.bypassed(raw, nest.keep)
-    found = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
-    return SmoothEvaluation(tile, use, found, cost(found, use, layer.machine, use.computes, SMOOTH))
+    tallied = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
+    return SmoothEvaluation(tile, use, tallied, cost(tallied, use, layer.machine, use.computes, SMOOTH))
 
 
-def sent_once(raw: Delivery, nest: Nest, projection: Projection, tile: Tiles, active: Active,
-              reuse: Reuse | None) -> Delivery:
-    """The tally when receivers whose windows coincide in space, though their loops differ, are sent them together."""
-    xp = array_namespace(nest.temporal)
-    shares, one = [], xp.ones_like(nest.spatial[:, 0])
-    for t, ranks in enumerate(projection.ranks):
-        share = one
-        for rank in ranks:
-            if len(rank) == 2 and all(active.spatial[:, d].any() for d, _ in rank):
-                share = share * distinct_windows(nest.spatial, tile.below, rank)
-        if reuse is not None and share is not one:
-            share = xp.where(xp.asarray(reuse.multicast[:, t])[:, None], share, one)
-        shares.append(share)
-    if all(share is one for share in shares):
-        return raw
-    distinct = xp.stack(shares, axis=1)
-    return replace(raw, words=raw.words * distinct, multicast=raw.multicast / distinct, scatter=raw.scatter * distinct)
+def all_slides(projection: Projection, nest: Nest, tile: Tiles, active: Active, reuse: Reuse) -> dict[int, Slides]:
+    """How windows slide, by data space, where this matters."""
+    found = ((tensor, slides(nest, projection, tensor, tile, active, reuse))
+             for tensor, windowed in enumerate(projection.windowed) if windowed)
+    return {tensor: slid for tensor, slid in found if slid is not None}
 
 
-def distinct_windows(spatial: Array, below: Array, rank: tuple[tuple[int, int], ...]) -> Array:
-    """Share of the windows below each boundary that are not another one's, along a rank of two dimensions, [L, B].
-
-    `spatial` and `below` [L, D, B]: spatial loops, and the points that a step of each goes on, per dimension. Of p
-    steps of length a beside r of length b, a = kb with a whole k, (p - 1) max(r - k, 0) windows are met again;
-    where neither length is a multiple of the other, we take them for different.
-    """
-    xp = array_namespace(spatial)
-    (first, a), (second, b) = ((spatial[:, d], coefficient * below[:, d]) for d, coefficient in rank)
-    p, r = xp.where(a < b, second, first), xp.where(a < b, first, second)
-    long, short = xp.maximum(a, b), xp.minimum(a, b)
-    ratio = xp.round(long / short)
-    again = (p - 1) * (r - ratio) * ((r > ratio) & (ratio * short == long))
-    return 1 - again / (p * r)
+def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
+           found: dict[int, Slides]) -> Array:
+    """`counts.demand`, with what is known better of the windows that slide, [L, T, B]."""
+    xp, counted = array_namespace(nest.temporal), active.counted.copy()
+    for tensor, slid in found.items():  # asked for here, so not there
+        counted[[level - 1 for level in slid.levels], tensor] = False
+    rough = counting.demand(nest, projection, tile, replace(active, counted=counted), reuse)
+    known = {(level, tensor): slid.demand[n] for tensor, slid in found.items() for n, level in enumerate(slid.levels)}
+    return xp.stack([xp.stack([known.get((level, tensor), rough[level, tensor]) for tensor in range(rough.shape[1])])
+                     for level in range(rough.shape[0])]) if known else rough

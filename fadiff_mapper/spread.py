@@ -94,9 +94,9 @@ def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[in
 @compiled
 def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], walk: Walk, loops: int, plain: float,
               multicast: bool, with_hops: bool) -> float:
-    """Counts all calls of a walk into an empty tally; returns the words that go over links.
+    """Counts all calls of a walk (see `windows.walk_tiles`) into an empty tally; returns the words that go over links.
 
-    A call uses links only if that leaves fewer words to send.
+    `plain`: words of the calls that repeat none. A call uses links only if that leaves fewer words to send.
     """
     groups = find_groups(grid, count) if multicast else separate(grid, count)
     links, unlinked = 0.0, plain

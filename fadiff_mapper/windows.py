@@ -7,10 +7,11 @@ remembers where it was and its last step v. A call that moves it by m delivers
     the new words only   where v is unset (then v = m) or m = v
     the whole tile       where m differs from v (then v is unset)
 
-Where only one loop moves a window, the closed form in `counts.demand` says the same. Here is the general case. The
-calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). A tile can be in few
-states, so it is enough to know the state in which each S(l) leaves the tile and how often each S(l) is entered in
-each state. The functions here are compiled and work on one mapping; `exact_demand` runs them over a batch.
+The calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). So a step of a loop
+further out than the innermost one that moves the tile always follows a step of that one, which v remembers, and it is
+enough to compare its move with that one's. Where only one loop moves a window, the closed form in `counts.demand` says
+the same; `slides.py` says it for whole batches, differentiably. The functions here are compiled and work on one
+mapping; `exact_demand` runs them over a batch.
 """
 
 from __future__ import annotations
@@ -29,13 +30,6 @@ Ints: TypeAlias = np.ndarray
 
 # How a loop moves the tile: not at all, as the innermost loop that does, or otherwise.
 STILL, INNERMOST, OTHER = 0, 1, 2
-# A state is 3 * v + last. v is the move it remembers, in these terms.
-UNSET = 0
-# `last` says what the previous call delivered: nothing (or a shape that cannot come again), a whole tile, or the
-# new words of an innermost step. Two calls in a row that deliver the same shape can use links between neighbours.
-NOTHING, WHOLE, PART = 0, 1, 2
-STATES = 9
-START = 3 * UNSET + WHOLE
 
 
 class Batch(NamedTuple):
@@ -70,8 +64,7 @@ class Walk(NamedTuple):
                       at iteration 1, start again
     repeated [S]      result: words of calls that repeat the shape of the call before after a step of the loop (whose
                       move tells which neighbour held those words)
-    The rest is scratch: the sum of the steps [R]; how each loop moves the tile, and the words that are new then [S];
-    the state that S(l - 1) leaves behind, and how often it is entered, by the state before [S + 1, STATES].
+    The rest is scratch: the sum of the steps [R], and how each loop moves the tile [S].
     """
 
     extent: Floats
@@ -80,17 +73,13 @@ class Walk(NamedTuple):
     repeated: Floats
     travelled: Floats
     step: Ints
-    fresh: Floats
-    after: Ints
-    entered: Floats
 
 
 @compiled
 def walk_of(slots: int, ranks: int) -> Walk:
     """Room for walks through at most so many loops."""
     return Walk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
-                np.zeros(slots, np.int64), np.zeros(slots),
-                np.zeros((slots + 1, STATES), np.int64), np.zeros((slots + 1, STATES)))
+                np.zeros(slots, np.int64))
 
 
 @compiled
@@ -146,18 +135,6 @@ def new_words(extent: Floats, move: Floats) -> float:
 
 
 @compiled
-def call(state: int, step: int, fresh: float, size: float) -> tuple[int, float, bool]:
-    """One call after a step: the next state, the words delivered, and whether the call before delivered that shape."""
-    v, last = state // 3, state % 3
-    if step == STILL:
-        return 3 * v + NOTHING, 0.0, False
-    subtracts = v == UNSET or (v == INNERMOST and step == INNERMOST)
-    words = fresh if subtracts else size
-    shape = WHOLE if words == size else PART if step == INNERMOST else NOTHING
-    return 3 * (step if subtracts else UNSET) + shape, words, shape == last and last != NOTHING
-
-
-@compiled
 def walk_unheld(walk: Walk, count: int, size: float) -> float:
     """As `walk_tiles`, where nothing is held over: every iteration asks for the whole tile."""
     outside = 1.0
@@ -169,45 +146,42 @@ def walk_unheld(walk: Walk, count: int, size: float) -> float:
 
 @compiled
 def walk_tiles(walk: Walk, count: int, size: float) -> float:
-    """Words of a tile of `size` that one receiver is sent by calls that repeat no shape; fills in `repeated`."""
-    prepare_steps(walk, count)
-    for state in range(STATES):
-        walk.after[0, state] = state
-        walk.entered[count, state] = 0.0
-    for s in range(count):
-        for state in range(STATES):
-            walk.entered[s, state] = 0.0
-            stepped = call(walk.after[s, state], walk.step[s], walk.fresh[s], size)[0]
-            walk.after[s + 1, state] = walk.after[s, stepped]
-    walk.entered[count, START] = 1.0
-    plain = size
+    """Words of a tile of `size` that one receiver is sent by calls that repeat no shape; fills in `repeated`.
+
+    A call further out repeats the one before, of the innermost loop, if it brings as many words; a call of the
+    innermost loop repeats another one, and a call that repeated one. Where a loop still further in moves nothing, its
+    calls deliver nothing in between, and none repeats.
+    """
+    first = prepare_steps(walk, count)
+    fresh = new_words(walk.extent, walk.moves[first]) if first < count else size
+    plain, outside, broken = size, 1.0, 0.0 if fresh == size else 1.0
     for s in range(count - 1, -1, -1):
-        walk.repeated[s] = 0.0
-        for state in range(STATES):
-            times = walk.entered[s + 1, state] * (walk.bounds[s] - 1)
-            walk.entered[s, state] += walk.entered[s + 1, state]
-            if times > 0:
-                stepped, words, repeats = call(walk.after[s, state], walk.step[s], walk.fresh[s], size)
-                walk.entered[s, stepped] += times
-                walk.repeated[s] += times * words if repeats else 0.0
-                plain += 0.0 if repeats else times * words
+        times = (walk.bounds[s] - 1) * outside
+        outside *= walk.bounds[s]
+        words = 0.0 if walk.step[s] == STILL else fresh if walk.step[s] == INNERMOST else size
+        repeats = times if words == fresh else 0.0
+        if s == first:
+            repeats -= broken
+        broken += times - repeats
+        walk.repeated[s] = words * repeats if first == 0 else 0.0
+        plain += words * times - walk.repeated[s]
     return plain
 
 
 @compiled
-def prepare_steps(walk: Walk, count: int) -> None:
-    """Fills in how each loop moves the tile, and the words that are new then."""
-    first = -1
+def prepare_steps(walk: Walk, count: int) -> int:
+    """Fills in how each loop moves the tile; returns the innermost one that does, `count` where none does."""
+    first = count
     for s in range(count):
         walk.step[s] = STILL
         for move in walk.moves[s]:
             if move != 0:
                 walk.step[s] = OTHER
-        if walk.step[s] == OTHER and first < 0:
+        if walk.step[s] == OTHER and first == count:
             first = s
-        if first >= 0 and same(walk.moves[s], walk.moves[first]):
+        if first < count and same(walk.moves[s], walk.moves[first]):
             walk.step[s] = INNERMOST
-        walk.fresh[s] = new_words(walk.extent, walk.moves[s])
+    return first
 
 
 @compiled

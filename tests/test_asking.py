@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import threading
 import time
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from fadiff_validation import tools
 from fadiff_validation.asking import Answered, ask_all
 from fadiff_validation.questions import Question, random_questions
 from fadiff_validation.store import Store
@@ -18,7 +20,7 @@ from fadiff_validation.tools import Backend, Tool, command, container, native
 
 from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.timeloop.answer import STATS, XML
-from fadiff_mapper.timeloop.run import cleared, run_text
+from fadiff_mapper.timeloop.run import Answer, cleared, run_text
 
 RECORDED = Path(__file__).parent / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \
@@ -171,3 +173,31 @@ def test_the_engine_that_has_the_image_is_taken(engines: tuple[str, ...], has_im
     else:
         with pytest.raises(FadiffError, match=r"no image image \(.*podman: no daemon"):
             container("image")
+
+
+def test_an_answer_that_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
+    store = Store(tmp_path / "gone" / "answers.jsonl")
+    shutil.rmtree(tmp_path / "gone")
+    with pytest.raises(FadiffError, match=r"answers\.jsonl: answers cannot be kept: No such file"):
+        store.add("key", Answer(None, "rejected"))
+
+
+@pytest.mark.parametrize("script, reason", [
+    ("sleep 60", "no answer within 0.2 s"), ("echo '[7]'", "no answer"), ("exit 0", "no answer")])
+def test_an_engine_that_hangs_or_talks_nonsense_has_no_image(script: str, reason: str, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(tools, "START_TIMEOUT", 0.2)
+    monkeypatch.setattr(tools, "ENGINES", ("docker",))
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "docker").chmod(0o755)
+    with pytest.raises(FadiffError, match=f"docker: {reason}"):
+        container("image")
+
+
+def test_podman_keeps_the_users_number_unless_it_runs_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert "--userns" in command("/usr/bin/podman", "image", tmp_path)
+    assert "--userns" not in command("/usr/bin/docker", "image", tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert "--userns" not in command("/usr/bin/podman", "image", tmp_path)

@@ -189,6 +189,8 @@ def test_what_looptree_cannot_say_is_named() -> None:
     assert "layer 1 (first): Outputs is computed again in the steps along P" in reason(replace(fused, links=(again,)))
     assert "layer 2 (second): Weights is fetched again in the steps along P" in reason(
         replace(fused, layers=(first, replace(second, operands={}))))
+    assert "Outputs stays in line buffers" in reason(replace(fused, links=(replace(link, stay=replace(
+        link.stay, lines=True)),)))
     gaps = conv("first", C=2, M=4, P=14, R=2, stride=3)
     assert "words that nobody touches" in reason(group([gaps, CONV_1D[1]], [("P", 4)], "P"))
     assert reason(replace(fused, loops=(TileLoop("P", 4),), links=(replace(link, dims={

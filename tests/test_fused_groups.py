@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
@@ -14,7 +15,7 @@ from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.steps import intermediate_words, layer_steps
+from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
@@ -192,6 +193,34 @@ def test_padding_is_not_computed() -> None:
     assert group_violations(hardware(), fused) == []
     assert group_cost(hardware(), fused).layers[0].recomputed == 0
     assert [len(span.done) for span in layer_steps(fused)[0].spans[0]] == [5, 4, 3]
+
+
+@pytest.mark.parametrize("across", ["", "P", "Q", "PQ"])
+@pytest.mark.parametrize("tiles", [(2, 3), (4, 1), (8, 2), (1, 6)])
+def test_line_buffers_hold_the_tile_and_what_is_used_again(across: str, tiles: tuple[int, int]) -> None:
+    """All steps walked through: the words in use, and those between two uses along a loop along which they are kept."""
+    fused = group(CONV_2D, [("P", tiles[0]), ("Q", tiles[1])], across)
+    lines = Stay("Scratchpad", frozenset(across), lines=True)
+    fused = replace(fused, links=(replace(fused.links[0], stay=lines),),
+                    layers=(replace(fused.layers[0], operands={"Inputs": lines}), *fused.layers[1:]))
+    steps = layer_steps(fused)[0]
+    needed = [[span.needed for span in spans] for spans in steps.spans]
+    read = [[range(rows.start, rows.stop + 2) for rows in axis] for axis in needed]
+    assert intermediate_words(fused.layers[0], fused.links[0], fused, steps) == 2 * most_alive(needed, across)
+    if across == "PQ":   # every word is computed once: what a step reads is what it needs, and its halo
+        assert operand_words(fused.layers[0], "Inputs", fused, steps) <= 2 * most_alive(read, across)
+
+
+def most_alive(axes: list[list[range]], across: str) -> int:
+    """Over the steps of a loop over P and one over Q inside it, the most points in use or between two uses."""
+    used = {at: set(product(axes[0][at[0]], axes[1][at[1]])) for at in product(*(range(len(axis)) for axis in axes))}
+    order = sorted(used)
+
+    def kept(one: tuple[int, int], other: tuple[int, int]) -> bool:
+        return one < other and ("P" if one[0] != other[0] else "Q") in across
+
+    pairs = [(one, other, used[one] & used[other]) for one, other in product(order, order) if kept(one, other)]
+    return max(len(used[here].union(*(both for one, other, both in pairs if one <= here < other))) for here in order)
 
 
 # What cannot run is named.

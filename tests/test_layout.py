@@ -19,8 +19,8 @@ ORDER = (
     "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",
     "bound", "stats", "fusion",
-    "choices", "family", "first", "straight_through", "relax", "sample", "smooth", "paper_model", "sensitivity",
-    "penalty", "objective", "search",
+    "choices", "family", "first", "straight_through", "relax", "sample", "slides", "sharing", "smooth", "paper_model",
+    "sensitivity", "penalty", "objective", "search",
     "emit", "interrupt", "timeloop",
     "evaluation", "result", "mapper", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )

@@ -217,6 +217,8 @@ def test_what_is_recorded_can_be_replayed(tmp_path: Path, monkeypatch: pytest.Mo
     (["--design", "nowhere", "--backend", "recorded"], "no mapping was accepted of 0"),
     (["record", "--backend", "native", "-o", "x.gz"], "no timeloop-model on the PATH"),
     (["--backend", "recorded", "--recording", "/nonexistent"], "/nonexistent: cannot be read"),
+    (["--suite", "full"], "--suite chooses what a real tool is asked, and there is none"),
+    (["--backend", "recorded", "--seed", "1"], "--seed chooses what a real tool is asked"),
     (["mapping", "/nonexistent", "--backend", "native"], "no timeloop-model on the PATH")])
 def test_a_mistake_is_one_line(arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,6 +227,16 @@ def test_a_mistake_is_one_line(arguments: list[str], named: str, tmp_path: Path,
     assert cli.main(arguments) == 2
     error = capsys.readouterr().err
     assert named in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("arguments", "named"), [
+    (["--suite", "huge"], "argument --suite: invalid choice: 'huge'"), (["--mappings", "-3"], 'found "-3"'),
+    (["record"], "required: -o/--output"), (["frobnicate"], "invalid choice: 'frobnicate'"), (["--seed", "q"], '"q"')])
+def test_a_wrong_option_is_one_line(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and named in error and error.count("\n") == 1
 
 
 # Certificates. The real tool is played by our own evaluation, whose numbers the recordings have confirmed.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +39,22 @@ def ask_all(questions: Sequence[Question], backend: Backend, store: Store, jobs:
         return found
 
     pool = ThreadPoolExecutor(jobs)
+    with _settled():
+        try:
+            return list(pool.map(one, questions))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Spares the garbage collector what is there already: the trees of each answer would have it look through all
+    of it again and again, which took as long as reading the answers twice over."""
+    gc.freeze()
     try:
-        return list(pool.map(one, questions))
+        yield
     finally:
-        pool.shutdown(cancel_futures=True)
+        gc.unfreeze()
 
 
 def answered(question: Question, backend: Backend, store: Store, alone: threading.Lock) -> Answered:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from fadiff_mapper.cli.arguments import positive
 from fadiff_mapper.errors import FadiffError
@@ -19,6 +20,7 @@ from .ranking import RESAMPLES
 from .tools import IMAGE
 
 BACKENDS = ("auto", "native", "container", "recorded")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; errors are printed as lines, never as a traceback."""
@@ -41,8 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line, as all errors are said."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="fadiff-validate", description="Compare the models with the real timeloop-model, mapping by mapping.")
     found = parser.add_subparsers(required=True, metavar="COMMAND")
     run = found.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
@@ -63,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tool() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _tool() -> _Parser:
+    parser = _Parser(add_help=False)
     parser.add_argument("--backend", choices=BACKENDS, default="auto",
                         help="who answers (default: native where timeloop-model is on the PATH, else recorded)")
     parser.add_argument("--tool-version", default="", metavar="TEXT", help="how to name the tool's version")
@@ -74,14 +83,14 @@ def _tool() -> argparse.ArgumentParser:
     return parser
 
 
-def _suite() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--suite", choices=sorted(SUITES), default="quick",
-                        help="; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per "
-                                       "operator and design" for name, (count, best) in SUITES.items()))
+def _suite() -> _Parser:
+    parser = _Parser(add_help=False)
+    sizes = "; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per operator and design"
+                      for name, (count, best) in SUITES.items())
+    parser.add_argument("--suite", choices=sorted(SUITES), help=f"what a real tool is asked, {sizes} (default quick)")
     parser.add_argument("--mappings", type=_whole, metavar="N", help="random mappings of each kind instead")
     parser.add_argument("--best", type=_whole, metavar="N", help="mappings found by the mapper instead, up to 3")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=_whole, metavar="N", help="of the mappings (default 0)")
     parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")
     parser.add_argument("--operator", action="append", default=[], choices=sorted(operators()), metavar="NAME",
                         help=f"one of {', '.join(operators())}; repeatable")

@@ -96,7 +96,12 @@ def backend(options: argparse.Namespace) -> Backend:
 
 
 def replayed(options: argparse.Namespace) -> Recording:
-    """The recording, or the part of it that was asked for."""
+    """The recording, or the part of it that was asked for. Raises FadiffError for options that only a real tool can
+    follow."""
+    for name in ("suite", "mappings", "best", "seed"):
+        if getattr(options, name) is not None:
+            raise FadiffError(f"--{name} chooses what a real tool is asked, and there is none; accepted: --backend "
+                              "native or container, or recorded answers as they are")
     return recordings.read(options.recording or recordings.BUNDLED, options.design, options.operator)
 
 
@@ -112,14 +117,15 @@ def asked(options: argparse.Namespace) -> Recording:
 
 
 def _questions(options: argparse.Namespace) -> Iterator[Question]:
-    count, best = SUITES[options.suite]
+    count, best = SUITES[options.suite or "quick"]
+    seed = options.seed or 0
     count, best = (given if given is not None else default
                    for given, default in ((options.mappings, count), (options.best, best)))
     tasks = bundled_tasks(options.design, options.operator)
     with _progress("drawing mappings", len(tasks)) as advance:
         for task in tasks:
-            yield from random_questions(task, count, options.seed)
-            yield from best_questions(task, best, options.seed, options.jobs)
+            yield from random_questions(task, count, seed)
+            yield from best_questions(task, best, seed, options.jobs)
             advance()
 
 

@@ -112,7 +112,7 @@ def _priced(mode: str, found: FusedCost) -> StackCost:
 
 def tiled(problems: list[Problem], tile_x: int, tile_y: int, across: frozenset[str]) -> FusedGroup:
     """The group without mappings: weights are resident, maps stay in the scratchpad, rows of tiles outermost."""
-    kept, resident = Stay("Scratchpad", across), Stay("Scratchpad", frozenset("PQ"))
+    kept, resident = Stay("Scratchpad", across, lines=True), Stay("Scratchpad", frozenset("PQ"))
     return FusedGroup(
         tuple(FusedLayer(one, {}, {"Weights": resident} | ({} if index else {"Inputs": kept}))
               for index, one in enumerate(problems)),

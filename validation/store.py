@@ -44,7 +44,7 @@ class Store:
         return self._answers.get(key)
 
     def add(self, key: str, answer: Answer) -> None:
-        """Keep one answer, on disk before this returns."""
+        """Keep one answer, on disk before this returns. Raises FadiffError where it cannot be kept."""
         line: dict[str, Any] = {"key": key, "result": answer.result, "error": answer.error}
         with self._lock:
             self._answers[key] = answer
@@ -58,8 +58,14 @@ class Store:
             return  # the end of a run that was killed while it wrote
 
     def _append(self, line: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        """In one write, so that lines of several processes do not mix."""
         try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+            try:
+                written = os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise FadiffError(f"{self._path}: answers cannot be kept: {error.strerror}") from None
+        if written < len(line):  # forgotten when it is read again, as one that a kill cut off
+            raise FadiffError(f"{self._path}: answers cannot be kept: the disk is full")

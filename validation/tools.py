@@ -81,11 +81,13 @@ def container(image: str = IMAGE, version: str = "", flags: Sequence[str] = ()) 
 def command(engine: str, image: str, folder: Path, flags: Sequence[str] = ()) -> tuple[str, ...]:
     """`timeloop-model` in a container that sees its run's folder and nothing else.
 
-    Its time limit is kept inside, too: ending the engine's command need not end the container.
+    Its time limit is kept inside, too: ending the engine's command need not end the container. A podman that does not
+    run as root maps its user to another one outside unless it is told to keep it.
     """
     variables = (part for name, value in SHOW_ALL.items() for part in ("--env", f"{name}={value}"))
+    user = ("--userns", "keep-id") if Path(engine).name == "podman" and os.getuid() else ()
     return (engine, "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL",
-            "--security-opt", "no-new-privileges", "--user", f"{os.getuid()}:{os.getgid()}",
+            "--security-opt", "no-new-privileges", "--user", f"{os.getuid()}:{os.getgid()}", *user,
             "--volume", f"{folder.resolve()}:/run-folder", "--workdir", "/run-folder", *variables, *flags,
             "--entrypoint", "timeout", image, "--kill-after=5", f"{RUN_TIMEOUT:g}", PROGRAM)
 
@@ -94,12 +96,20 @@ def _with_image(engines: Sequence[str], image: str) -> tuple[str, str]:
     """The first engine that answers and has an image, and the image's digest. Raises FadiffError where none does."""
     reasons = []
     for engine in engines:
-        done = subprocess.run([engine, "image", "inspect", image], capture_output=True, text=True, check=False,
-                              timeout=60)
+        name = Path(engine).name
+        try:
+            done = subprocess.run([engine, "image", "inspect", image], capture_output=True, text=True, check=False,
+                                  stdin=subprocess.DEVNULL, timeout=START_TIMEOUT)
+        except OSError as error:
+            reasons.append(f"{name}: {error.strerror}")
+            continue
+        except subprocess.TimeoutExpired:
+            reasons.append(f"{name}: no answer within {START_TIMEOUT:g} s")
+            continue
         try:
             found = json.loads(done.stdout)[0]
             return engine, str((found.get("RepoDigests") or [found["Id"]])[0])
-        except (ValueError, LookupError):
-            reasons.append(f"{Path(engine).name}: {done.stderr.strip() or 'no answer'}")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            reasons.append(f"{name}: {done.stderr.strip() or 'no answer'}")
     raise FadiffError(f"there is no image {image} ({'; '.join(reasons)}); accepted: one that `docker pull` or `podman "
                       "build` has put there")

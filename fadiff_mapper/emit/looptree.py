@@ -44,7 +44,8 @@ def _architecture(hardware: Hardware, levels: list[StorageLevel]) -> dict[str, A
     arithmetic = hardware.arch.arithmetic
     nodes = [_component(level.name, level.kind, {"datawidth": level.word_bits, "width": level.word_bits
                                                  * level.block_size} | _depth(level)) for level in levels]
-    nodes.append(_component(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits}))
+    nodes.append(_component(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits,
+                                                               "width": arithmetic.word_bits}))
     return {"version": 0.4, "nodes": nodes}
 
 

@@ -81,6 +81,8 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
         if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
             continue                        # nothing of it is left when the next step begins
         stay = stays.get(space.name, Stay(""))
+        if stay.lines:
+            yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
         yield from _along(group, space, stay, problem, steps)
         if space.name in group.layers[index].operands:
             yield from _one_parent(group, hardware, index, space.name, stay)

@@ -36,11 +36,14 @@ class Stay:
     """A tensor that lies in `level` and survives from one step to the next.
 
     `across`: the shared loops (by the last layer's dimension) along which words that are still needed are kept; along
-    the others they are fetched or computed again.
+    the others they are fetched or computed again. `lines`: of what was used before, room is taken for what a later step
+    uses again only, as by line buffers and in DeFiNES; else for all that the loops inside a kept one walk through, as
+    in LoopTree.
     """
 
     level: str
     across: frozenset[str] = frozenset()
+    lines: bool = False
 
 
 @dataclass(frozen=True)

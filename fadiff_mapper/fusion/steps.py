@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Link, Shape, Stay, TileLoop
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
@@ -191,16 +192,28 @@ def space_of(problem: Problem, name: str) -> DataSpace:
 
 def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerSteps) -> int:
     """Words of an operand that are there at once while it stays."""
+    space, stay = space_of(layer.problem, name), layer.operands[name]
+    if stay.lines:
+        whole, axes = space.tile_extents(layer.problem.bounds), []
+        for cut, spans in zip(steps.cut, steps.spans, strict=True):
+            index, rank = moved_rank(space, cut) if cut is not None and cut in space.dimensions else (None, ())
+            axes.append(_axis([axis_window(rank, layer.problem, cut or "", span.done) for span in spans],
+                              1 if index is None else whole[index]))
+        return _lines(axes, stay, group) * math.prod(whole) // math.prod(axis.whole for axis in axes)
     largest = [max(len(span.done) for span in spans) for spans in steps.spans]
-    extents = _lasting(layer.problem, layer.operands[name], group, steps, largest)
-    return math.prod(space_of(layer.problem, name).tile_extents(extents))
+    return math.prod(space.tile_extents(_lasting(layer.problem, stay, group, steps, largest)))
 
 
 def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
     """Words of a layer's output that are there at once for the next layer, `link` leading to it."""
+    output, bounds = layer.problem.output, layer.problem.bounds
+    if link.stay.lines:
+        axes = [_axis([span.needed for span in spans], 1 if cut is None else bounds[cut])
+                for cut, spans in zip(steps.cut, steps.spans, strict=True)]
+        return _lines(axes, link.stay, group) * math.prod(output.tile_extents(bounds)) // math.prod(
+            axis.whole for axis in axes)
     largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
-    extents = _lasting(layer.problem, link.stay, group, steps, largest)
-    return math.prod(layer.problem.output.tile_extents(extents))
+    return math.prod(output.tile_extents(_lasting(layer.problem, link.stay, group, steps, largest)))
 
 
 def _lasting(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps, largest: list[int]) -> dict[str, int]:
@@ -213,3 +226,32 @@ def _lasting(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,
         if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:place]):
             extents[cut] = largest[place]
     return extents
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """What the steps of one loop use of a tensor's axis: the most in one step, the most that the next step uses, too,
+    and all of it. All are 1 where the loop does not move the tensor."""
+
+    tile: int
+    shared: int
+    whole: int
+
+
+def _axis(used: Sequence[range], whole: int) -> _Axis:
+    if whole == 1:
+        return _Axis(1, 1, 1)
+    return _Axis(max(map(len, used)), max((max(0, one.stop - other.start) for one, other in pairwise(used)), default=0),
+                 whole)
+
+
+def _lines(axes: Sequence[_Axis], stay: Stay, group: FusedGroup) -> int:
+    """Words of the tile, and beside it, for each loop along which words are kept, those that its next step uses, too,
+    over all that the loops inside it walk through."""
+    held = math.prod(axis.tile for axis in axes)
+    for place, loop in enumerate(group.loops):
+        if loop.dim in stay.across:
+            inside = axes[place + 1:]
+            held += (math.prod(axis.tile for axis in axes[:place]) * axes[place].shared
+                     * (math.prod(axis.whole for axis in inside) - math.prod(axis.tile for axis in inside)))
+    return held

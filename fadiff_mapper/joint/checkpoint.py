@@ -116,7 +116,7 @@ def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float
 
 def _plain(group: FusedGroup) -> dict[str, Any]:
     def stay(one: Stay) -> list[Any]:
-        return [one.level, sorted(one.across)]
+        return [one.level, sorted(one.across), one.lines]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
                         {name: stay(one) for name, one in layer.operands.items()}] for layer in group.layers],

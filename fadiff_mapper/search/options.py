@@ -40,9 +40,9 @@ class SearchOptions:
     light: float = 1.0
     heavy: float = 8.0
     chains: int = 64
-    rounds: int = 120
-    further: int = 480
-    tries: int = 3
+    rounds: int = 60
+    further: int = 120
+    tries: int = 12
     lively: float = 0.3
     calm: float = 0.01
     agreeing: int = 12

@@ -15,7 +15,7 @@ from fadiff_mapper.search.state import State, best_rows
 SAME = 1e-9
 """Values that differ by less are those of equally good mappings."""
 
-LOOK_EVERY = 10
+LOOK_EVERY = 5
 """Rounds between two looks at whether the chains of a member agree."""
 
 

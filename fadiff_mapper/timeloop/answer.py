@@ -73,7 +73,10 @@ def _whole(path: Path, ending: str) -> str:
 
 
 def _number(text: str) -> float:
-    return int(text) if re.fullmatch(r"-?\d+", text.strip()) else float(text)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _printed(pattern: str, text: str) -> float:
@@ -91,7 +94,9 @@ def _value(node: Element, path: str) -> float:
 
 
 def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
-    return [_number(item.text or "") for item in node.findall(f"{tag}/PerDataSpace/item")][:count]
+    column = node.find(tag)
+    items = column.find("PerDataSpace") if column is not None else None
+    return [_number(item.text or "") for item in items.findall("item")[:count]] if items is not None else []
 
 
 def _name(unit: Element) -> str:

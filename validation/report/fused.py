@@ -27,10 +27,10 @@ def curve_table(fused: Fused) -> Table:
     """How near every curve is to DeFiNES's."""
     return Table(
         "Fused stacks beside DeFiNES", f"DeFiNES ({fused.defines_version}) over tile sizes, each tile with its best "
-        "mapping. Rho is Spearman's over the tile sizes of a curve; the second one leaves out tiles where our plan, "
-        "which keeps whole rows of tiles where halos are kept in both directions, does not fit and keeps less. Mean "
-        "difference over the tiles that fit. Latency: the array waits while words are loaded, as in DeFiNES; with "
-        "loads overlapped, as Timeloop counts, tiles beyond some size take equally long.",
+        "mapping. Rho is Spearman's over the tile sizes of a curve; the second one leaves out tiles that do not fit "
+        "with all halos kept, so that we run the stack layer by layer. Mean difference over the tiles that fit. "
+        "Latency: the array waits while words are loaded, as in DeFiNES; with loads overlapped, as Timeloop counts, "
+        "tiles beyond some size take equally long.",
         ("stack", "tiles", "that fit", "energy: rho", "where all fits", "difference", "latency: rho", "where all fits",
          "difference", "overlapped: rho"), tuple(_curve(curve) for curve in fused.curves))
 

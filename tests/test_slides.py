@@ -1,0 +1,71 @@
+"""Sliding windows in closed form beside the walk and the count of receivers that the exact evaluation makes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fadiff_validation.random_mappings import random_mapping
+from hypothesis import given, settings
+from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
+
+from fadiff_mapper import bundled
+from fadiff_mapper.counts import delivery, demand, tiles
+from fadiff_mapper.exact import evaluate_nest, prepare
+from fadiff_mapper.inputs import load
+from fadiff_mapper.nest import active_parts, all_active, pack, project
+from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.sharing import shared
+from fadiff_mapper.slides import slides
+from fadiff_mapper.smooth import evaluate_smooth
+from fadiff_mapper.windows import exact_demand
+
+WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+INPUTS = 1
+
+
+@given(cases(WINDOWS, loops=9) | forgetful_cases(WINDOWS))
+@settings(max_examples=300, deadline=None)
+def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
+    everywhere = replace(active_parts(nest), counted=all_active(nest).counted)
+    walked = exact_demand(nest, projection, tile, demand(nest, projection, tile, everywhere, reuse), everywhere, reuse)
+    found = slides(nest, projection, INPUTS, tile, all_active(nest), reuse)
+    levels = [level for level in range(1, len(nest.temporal)) if reuse.held[level, INPUTS]]
+    assert (list(found.levels) if found else []) == levels
+    if found:
+        np.testing.assert_array_equal(found.demand[:, 0], walked[levels, INPUTS, 0])
+
+
+@given(cases(WINDOWS))
+@settings(max_examples=150, deadline=None)
+def test_no_word_is_lost_between_neighbours(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile, active = tiles(nest, projection), all_active(nest)
+    reuse = reuse_of(case.mapping, case.problem.dataspace_names())
+    raw = delivery(nest, projection, demand(nest, projection, tile, active, reuse), active, reuse)
+    found = slides(nest, projection, INPUTS, tile, active, reuse)
+    sent = shared(raw, {INPUTS: found} if found else {}, nest, projection, case.arch, tile, active, reuse)
+    arrived = (sent.words * sent.multicast)[0] + sent.links
+    np.testing.assert_allclose(arrived, (raw.words * raw.multicast)[0], rtol=1e-12)
+    assert (sent.words > 0).all()
+
+
+@pytest.mark.parametrize("design", ["eyeriss_like", "gemmini_small", "simba_like"])
+@pytest.mark.parametrize(("shape", "size"), [
+    ("conv", {"C": 16, "M": 16, "P": 28, "Q": 28, "R": 3, "S": 3}),
+    ("depthwise", {"G": 32, "P": 14, "Q": 14, "R": 31, "S": 31})])
+def test_any_mapping_counts_nearly_the_same(design: str, shape: str, size: dict[str, int]) -> None:
+    """Random mappings, constraints aside: windows slide over several levels and are handed on between units."""
+    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    problem = replace(spec.problem, bounds=dict.fromkeys(spec.problem.dimensions, 1) | size)
+    layer, rng = prepare(spec.arch, problem, spec.tables), random.Random(f"{design}/{shape}")
+    nest = pack([random_mapping(spec.arch, problem, rng) for _ in range(150)], problem)
+    exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, nest)
+    equal = [np.abs(getattr(exact.counts, name) - getattr(smooth.counts, name)) < 1
+             for name in ("reads", "fills", "updates")]
+    assert exact.raw.links.any()
+    assert np.mean(np.all(equal, axis=(0, 1, 2))[exact.legal]) > 0.97
