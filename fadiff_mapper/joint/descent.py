@@ -25,17 +25,21 @@ from fadiff_mapper.relax import Factors, decode, draw, gumbel
 
 @dataclass(frozen=True)
 class Descent:
-    """How far to go: `restarts` side by side for `steps` of Adam, whose rates are those of log2 of the factors and of
-    the logits of sigma. The temperature of the draw falls from `hot` to `cold`, the weight of the penalties rises from
-    `light` to `heavy`. A network of many layers has fewer restarts, so that no batch exceeds `columns`."""
+    """How far to go: `restarts` side by side for `steps` of Adam.
+
+    `rate` is that of log2 of the factors and falls to the part `last` of itself, `sigma_rate` that of the logits of
+    sigma. The temperature of the draw falls from `hot` to `cold`; after the part `quiet` of the steps there is no noise
+    any more, so that sigma can settle. The weight of the penalties rises from `light` to `heavy`. A network of many
+    layers has fewer restarts, so that no batch exceeds `columns`.
+    """
 
     steps: int = 60
     restarts: int = 16
-    rate: float = 0.04
+    rate: float = 0.08
     sigma_rate: float = 0.2
     last: float = 0.05
-    hot: float = 0.3
-    cold: float = 0.1
+    hot: float = 0.1
+    cold: float = 0.05
     quiet: float = 0.6
     light: float = 0.5
     heavy: float = 4.0

@@ -83,7 +83,7 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
     if len(ties):
         points = _tied(sites.tile, ties.producer, ties.mine), _tied(sites.tile, ties.consumer, ties.theirs)
         wanted = _window(ties, points[1])
-        misaligned = sigma * _misaligned(ties, points[0], wanted, points[1], model)
+        misaligned = sigma * aligned(ties, points[0], points[1], model)
         words = _per_tie(wanted, ties)
         if model == "refined":
             misaligned = misaligned + sigma * _again(network, sites, wanted, points[1])
@@ -120,7 +120,7 @@ def _batch(network: RelaxedNetwork, batch: Batch, into: torch.Tensor, out_of: to
     found = LAYER_MODELS[model](layer, nest, active)
     own = penalty(layer, batch.slots, theta, nest, found, batch.family.spaces[0].constraints.min_parallelism)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
-    links = _LinksOf(into[members].flatten(), out_of[members].flatten(), _operands(network, batch)[columns].T,
+    links = LinksOf(into[members].flatten(), out_of[members].flatten(), _operands(network, batch)[columns].T,
                      _written(network, batch)[columns], network.home,
                      int(network.sums[batch.sites[0]]), layer.projection.read_write.index(True))
     counts = fused_counts(found, nest, links)
@@ -154,8 +154,8 @@ def _written(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class _LinksOf:
-    """The links of the columns of a batch.
+class LinksOf:
+    """The links of every column of a batch of one family.
 
     into, out_of [B]   sigma of the links; operand [T, B] says which data space comes through the first; written [B]
     home, sums         levels of intermediates and of sums; output: the data space
@@ -170,7 +170,7 @@ class _LinksOf:
     output: int
 
 
-def fused_counts(found: SmoothEvaluation, nest: Nest, links: _LinksOf) -> Counts:
+def fused_counts(found: SmoothEvaluation, nest: Nest, links: LinksOf) -> Counts:
     """The access counts of one instance with the links' sigma in them, eqs. (13) to (15)."""
     counts, instances, home, output = found.counts, found.use.instances, links.home, links.output
     reads, fills, updates = (values.clone() for values in (counts.reads, counts.fills, counts.updates))
@@ -207,13 +207,13 @@ def _per_tie(values: torch.Tensor, ties: Ties) -> torch.Tensor:
     return torch.where(torch.from_numpy(ties.used)[..., None], values, torch.ones_like(values)).prod(dim=1)
 
 
-def _misaligned(ties: Ties, made: torch.Tensor, wanted: torch.Tensor, points: torch.Tensor,
-                model: str) -> torch.Tensor:
+def aligned(ties: Ties, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
     """Eq. (26), [E, R]: squared octaves between what the producer makes at a time and what the consumer's tile reads.
 
-    Refined, the producer may also make what is new in each step, and of channels fewer.
+    made, points [E, J, R]: the producers' and the consumers' tiles. Refined, the producer may also make what is new in
+    each step, and of channels fewer.
     """
-    least = wanted
+    wanted = least = _window(ties, points)
     if model == "refined":
         fresh = torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted)
         least = torch.where(torch.from_numpy(ties.loose)[..., None], torch.ones_like(wanted), fresh.clamp(min=1.0))

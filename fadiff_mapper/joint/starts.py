@@ -18,15 +18,16 @@ from fadiff_mapper.joint.relaxed import Batch, RelaxedNetwork
 from fadiff_mapper.nest import Nest, pack
 from fadiff_mapper.relax import Slots
 
-INNER = 0.3
-
 NOISE = 0.2
 """Octaves by which factors of the best mapping are moved at random."""
+
+INNER = 0.3
+"""How much less the factors inside the home's loops move: the best mapping has them right, links change the others."""
 
 UNTOUCHED = 0.7
 """How often a loop has no more steps than it takes."""
 
-ENDING = 0.3
+ENDING = 0.15
 """How often a stretch of layers with common loops ends at a link."""
 
 

@@ -1,0 +1,45 @@
+"""What the joint descent and the enumeration of short groups bring to a network's plan, each alone and both.
+
+    python benchmarks/fusion_ablation.py [NETWORK ...]
+
+On gemmini_large. Layers are mapped once; "s" is the processor time of the rest, "longest" the layers of the longest
+group in the plan.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fadiff_mapper import bundled, load_network, map_network
+
+WAYS: dict[str, dict[str, Any]] = {
+    "enumerated": {"gradient": False},
+    "descent": {"enumeration": False},
+    "both": {},
+    "descent on the paper's model": {"enumeration": False, "model": "paper"},
+    "both, the paper's model": {"model": "paper"},
+}
+
+
+def main() -> None:
+    design = bundled.find("arch/gemmini_large")
+    print(f"{'network':16} {'groups from':30} {'saved':>7} {'groups':>6} {'longest':>7} {'s':>6}")
+    for name in sys.argv[1:] or ["mobilenet_v1", "resnet18"]:
+        network = load_network(f"bundled:networks/{name}")
+        with TemporaryDirectory() as folder:
+            saved = Path(folder) / "layers.json"
+            map_network(network, design, fuse=False, checkpoint_file=saved)
+            for label, options in WAYS.items():
+                start = time.process_time()
+                result = map_network(network, design, checkpoint_file=saved, **options)
+                longest = max((len(group.nodes) for group in result.groups), default=0)
+                print(f"{name:16} {label:30} {result.gain:7.2%} {len(result.groups):6} {longest:7} "
+                      f"{time.process_time() - start:6.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
