@@ -11,7 +11,7 @@ import numpy as np
 from fadiff_mapper import counts as counting
 from fadiff_mapper.cost import Cost, Machine, Usage, cost, machine, outermost_accesses, usage
 from fadiff_mapper.counts import Counts, Delivery, Rounding, Tiles
-from fadiff_mapper.legality import Limit, excess, legal, limits
+from fadiff_mapper.legality import Limit, Room, excess, legal, limits
 from fadiff_mapper.nest import Nest, Projection, active_parts, pack, project
 from fadiff_mapper.network import NetworkUse, network_use
 from fadiff_mapper.reuse import Reuse, full_reuse, reuse_of
@@ -98,8 +98,8 @@ class Evaluation:
         return energy
 
 
-def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: np.ndarray | None = None) -> Evaluation:
-    """Evaluate one batch. `details` also counts hops where no network costs energy; `room` as in `legality.limits`."""
+def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: Room | None = None) -> Evaluation:
+    """Evaluate one batch. `details` also counts hops where no network costs energy."""
     from fadiff_mapper.spread import spread  # here, so that numba is loaded only where something is evaluated
     from fadiff_mapper.windows import exact_demand
 
@@ -152,14 +152,13 @@ def scores_of(found: Evaluation) -> Scores:
                   excess(found.checks))
 
 
-def score(layer: Layer, nest: Nest, *, threads: int = 1, room: np.ndarray | None = None) -> Scores:
-    """Cycles, energy and legality of a batch of any size, in chunks, on several threads; `room` as in
-    `legality.limits`."""
+def score(layer: Layer, nest: Nest, *, threads: int = 1, room: Room | None = None) -> Scores:
+    """Cycles, energy and legality of a batch of any size, in chunks, on several threads."""
     size = min(CHUNK, max(WORTH_A_THREAD, -(-nest.batch // threads)))
     parts = [slice(start, start + size) for start in range(0, nest.batch, size)]
 
     def one(part: slice) -> Scores:
-        return scores_of(evaluate_nest(layer, nest.take(part), room=None if room is None else room[:, part]))
+        return scores_of(evaluate_nest(layer, nest.take(part), room=room and room.take(part)))
 
     if threads > 1 and len(parts) > 1:
         with ThreadPoolExecutor(threads) as pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,11 +57,24 @@ def _number(value: float) -> str:
     return f"{value:.17g}"
 
 
-def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: np.ndarray | None = None) -> list[Limit]:
-    """Every check in the order in which Timeloop makes them; the first one broken is what it reports.
+@dataclass(frozen=True)
+class Room:
+    """What a batch may fill where something else lies already.
 
-    `room` [level, batch]: words that may be filled where that is less than the architecture has.
+    words [L, B]: of every level, all that may be filled. counted [L, T, B]: the data spaces that need it; the others
+    have their place.
     """
+
+    words: np.ndarray
+    counted: np.ndarray
+
+    def take(self, rows: Any) -> Room:
+        """Some columns, by a slice or an index array."""
+        return Room(self.words[..., rows], self.counted[..., rows])
+
+
+def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[Limit]:
+    """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> Limit:
         return Limit(constraint, level, amount, most, amount > most)
 
@@ -78,13 +92,16 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: np.nda
     return result
 
 
-def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: np.ndarray | None) -> list[Limit]:
+def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: Room | None) -> list[Limit]:
     level = arch.levels[index]
     if level.usable is None:
         return []
-    words = (tile.size[index] * nest.keep[index]).sum(axis=0)
+    kept = tile.size[index] * nest.keep[index]
+    words = kept.sum(axis=0)
     least = level.usable * level.min_utilization
-    filled = words if room is None else words + np.maximum(level.usable - room[index], 0)  # what others hold is there
+    filled = words
+    if room is not None:
+        filled = (kept * room.counted[index]).sum(axis=0) + np.maximum(level.usable - room.words[index], 0)
     return [Limit("capacity", level.name, filled, level.usable, filled > level.usable),
             *([Limit("utilization", level.name, words, least, words < least)] if least else [])]
 

@@ -83,6 +83,13 @@ def summed_up() -> FusedGroup:
     return replace(fused, layers=(first, second))
 
 
+def test_sums_that_are_spilled_are_in_the_branch_of_their_layer() -> None:
+    spilled = replace(group(MATMUL, [("C", 2), ("N", 4)], "N"), spilled=True)
+    compare(spilled)
+    kept = beyond_looptree(replace(spilled, loops=spilled.loops[::-1]), hardware(), True)
+    assert any("sums leave the chip in every step along C" in phrase for phrase in kept)
+
+
 def fetched_again() -> FusedGroup:
     """The last layer's weights come in two parts, in every step."""
     fused = group(CONV_1D, [("P", 4)], "P")

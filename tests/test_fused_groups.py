@@ -142,6 +142,27 @@ def test_channels_between_two_layers_are_summed_up_on_the_chip() -> None:
     assert intermediate_words(fused.layers[0], fused.links[0], fused, layer_steps(fused)[0]) == 4 * 2
 
 
+@pytest.mark.parametrize("loops", [[("C", 2), ("N", 4)], [("C", 3), ("N", 2)]], ids=str)
+def test_sums_that_are_spilled_go_out_and_come_back_as_looptree_says(loops: list) -> None:
+    fused = replace(group(MATMUL, loops, loops[-1][0]), spilled=True)
+    assert group_violations(hardware(), fused) == []
+    compare_with_looptree(fused, evaluate_fused(as_looptree(fused, len(loops))).to_dict())
+
+
+def test_sums_that_are_spilled_cost_what_timeloops_outer_loop_over_them_costs() -> None:
+    problem = conv("layer", N=16, M=32, C=96)
+    outer = mapping(tuple(problem.bounds.values()), {"DRAM": {"C": 3, "N": 2}})
+    *inside, outermost = outer.levels
+    outer = replace(outer, levels=(*inside, replace(outermost, order=tuple(sorted(outermost.order, key="C".__eq__)))))
+    stats = evaluate_mapping(replace(gemmini(), problem=problem), outer)
+    steps = replace(group([problem], [("C", 32), ("N", 8)], "N"), spilled=True)
+    cost = group_cost(hardware(), steps)
+    whole = group_cost(hardware(), single(FusedLayer(problem, {tuple(problem.bounds.values()): outer})))
+    assert cost.layers[0].traffic == whole.layers[0].traffic
+    assert cost.energy_pj == pytest.approx(stats.energy_pj, rel=1e-5)  # leakage: each step waits for its own slowest
+    assert stats.cycles <= cost.cycles <= 1.01 * stats.cycles
+
+
 def test_a_copy_is_read_where_it_was_summed_and_written_where_it_stays() -> None:
     fused, apart = group(CONV_1D, [("P", 12)], "P"), group(CONV_1D[:1], [], "")
     copied = 3 * 14

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+import time
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import FadiffError, NetworkResult, Workload, bundled, load, load_network, map_network
+from fadiff_mapper import (
+    FadiffError,
+    NetworkResult,
+    Workload,
+    bundled,
+    load,
+    load_network,
+    map_network,
+)
 from fadiff_mapper.cli import main
+from fadiff_mapper.emit import to_looptree
 from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import group_violations
 from fadiff_mapper.joint.partition import Way, partition
@@ -77,6 +91,14 @@ def test_what_is_written_is_read_back_with_the_same_numbers(tmp_path: Path) -> N
     assert found == {round(tile.stats.energy_pj, 3) for group in result.groups for tile in group.tiles}
 
 
+def test_a_group_is_an_input_of_looptree() -> None:
+    result = fused()
+    own = to_looptree(result.groups[0].group, result.hardware, alike=False)
+    assert result.to_looptree(1) == result.to_looptree(result.groups[0]) == own
+    with pytest.raises(FadiffError, match="group: found 2; accepted: 1 to 1"):
+        result.to_looptree(2)
+
+
 def test_the_same_seed_gives_the_same_plan_and_a_spec_the_same_as_its_files() -> None:
     again = map_network(pair(), load(ARCH, str(bundled.find("problems/conv"))), threads=2)
     assert again.stats == fused().stats
@@ -93,6 +115,64 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
     file.write_text("{")
     with pytest.raises(FadiffError, match="not a checkpoint that can be read"):
         map_network(pair(), ARCH, checkpoint_file=file)
+
+
+def test_a_checkpoint_of_the_same_layers_in_another_graph_is_refused(tmp_path: Path) -> None:
+    net, file = tmp_path / "net.yaml", tmp_path / "saved.json"
+    net.write_text(PAIR)
+    map_network(load_network(net), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    net.write_text(PAIR.replace("{name: pw, shape: pw, from: [dw]}", "{name: other, shape: pw, from: [dw]}"))
+    with pytest.raises(FadiffError, match="the checkpoint has links_of"):
+        map_network(load_network(net), ARCH, checkpoint_file=file)
+
+
+def started(folder: Path, name: str) -> subprocess.Popen[str]:
+    """The command on the pair, in a process of its own."""
+    (folder / "pair.yaml").write_text(PAIR)
+    return subprocess.Popen([sys.executable, "-m", "fadiff_mapper", "network", str(folder / "pair.yaml"), ARCH, "-o",
+                             str(folder / name), "--jobs", "1", "--energy", "bundled"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until(process: subprocess.Popen[str], file: Path, part: str) -> None:
+    """Waits until a part of the checkpoint has something in it."""
+    deadline = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < deadline:
+        if file.exists() and json.loads(file.read_text())[part]:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"{part} of {file}: {process.communicate()}")
+
+
+def test_a_run_that_is_killed_goes_on_and_finds_what_it_would_have_found(tmp_path: Path) -> None:
+    with started(tmp_path, "whole") as whole:
+        assert whole.wait() == 0
+    file = tmp_path / "killed" / "fadiff.checkpoint.json"
+    with started(tmp_path, "killed") as process:
+        until(process, file, "groups")
+        process.kill()
+    assert process.returncode == -signal.SIGKILL and not (tmp_path / "killed/plan.yaml").exists()
+    known = json.loads(file.read_text())
+    with started(tmp_path, "killed") as process:
+        assert process.wait() == 0
+    assert known["groups"].items() <= json.loads(file.read_text())["groups"].items()
+    plans = [(tmp_path / name / "plan.yaml").read_text() for name in ("whole", "killed")]
+    assert plans[0] == plans[1] and "number: 1" in plans[0]
+
+
+def test_ctrl_c_writes_the_best_plan_so_far(tmp_path: Path) -> None:
+    with started(tmp_path, "out") as process:
+        until(process, tmp_path / "out/fadiff.checkpoint.json", "layers")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "interrupted: the best plan so far" in (tmp_path / "out/plan.yaml").read_text()
+
+
+def test_a_time_limit_ends_the_run_with_what_is_there() -> None:
+    result = map_network(load_network("bundled:networks/mobilenet_v1"), ARCH, time_limit=3, threads=2)
+    assert result.status == "out of time after 3 s: the best plan so far" and result.time_s < 20
+    assert result.stats.edp <= result.unfused_stats.edp
 
 
 @pytest.mark.parametrize(("options", "sentence"), [

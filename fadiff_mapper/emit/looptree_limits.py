@@ -14,6 +14,7 @@ from fadiff_mapper.emit.looptree_mapping import (
     Branch,
     Cut,
     Kept,
+    adds,
     branches_by_shape,
     depth,
     stored_levels,
@@ -35,7 +36,15 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
         for phrases in (_names(group, index), _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
             found += [f"{name}: {phrase}" for phrase in phrases]
-    return found
+    return found + list(_spilled(group))
+
+
+def _spilled(group: FusedGroup) -> Iterator[str]:
+    """Sums that go out in every step: LoopTree keeps those of two steps between which no loop moves them."""
+    extents = group.layers[-1].problem.bounds
+    running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
+    if group.spilled and running and adds(group, running[-1]):
+        yield f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them"
 
 
 def _names(group: FusedGroup, index: int) -> Iterator[str]:

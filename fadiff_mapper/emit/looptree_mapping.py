@@ -83,7 +83,7 @@ def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
             if not (index and space == group.links[index - 1].tensor):
                 found.append((depth(loops, stay), home, tensor_name(group, index, space)))
     sums = [place for place, loop in enumerate(loops) if adds(group, loop)]
-    if sums:
+    if sums and not group.spilled:
         output = group.layers[-1].problem.output.name
         held = fused_mapping(hardware, group, len(group.layers) - 1, _any_mapping(group))
         found += [(sums[0], target, tensor_name(group, len(group.layers) - 1, output))
@@ -123,7 +123,7 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
     mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
     above = {space: targets.index(hardware.arch.level_names().index(stay.level))
              for space, stay in trunk_stays(group, index).items()}
-    if index == len(group.layers) - 1 and any(adds(group, loop) for loop in group.loops):
+    if index == len(group.layers) - 1 and not group.spilled and any(adds(group, loop) for loop in group.loops):
         above[layer.problem.output.name] = len(targets)
     left = dict(zip(layer.problem.dimensions, shape, strict=True))
     nodes: list[Kept | Cut] = []

@@ -56,6 +56,7 @@ def _group(number: int, outcome: GroupOutcome) -> dict[str, Any]:
     return {
         "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
+        "sums": "leave the chip and come back" if group.spilled else "stay",
         "layers": [_layer(name, layer) for name, layer in zip(outcome.nodes, group.layers, strict=True)],
         "intermediates": [_link(link) for link in group.links], "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),

@@ -2,9 +2,9 @@
 
 Every step of every layer is Timeloop's cost of the layer's tile, with what fusion changes in its access counts: an
 intermediate is not kept outside its level (eqs. 13 and 15 of the paper), it is copied there from the level where it
-was summed up (eq. 14), operands that stay are fetched only where they are new, and sums that go on in the next step
-stay where they are. Steps run one after the other, so cycles and energies add up. A group of one layer without loops
-is exactly Timeloop's result.
+was summed up (eq. 14), operands that stay are fetched only where they are new, and sums that go on in a later step
+stay where they are or, where they are spilled, come back from outside. Steps run one after the other, so cycles and
+energies add up. A group of one layer without loops is exactly Timeloop's result.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepCl
         counts = _fetched_only(counts, step, name, hardware.level(stay.level), fresh)
     if index < len(group.links):
         counts = _copied(counts, step, hardware.level(group.links[index].stay.level))
-    if not (kind.first_sum and kind.last_sum):
-        counts = _summed_on(counts, step, kind)
-    return counts
+    if group.spilled:
+        return counts if kind.first_sum else _come_back(counts, step)
+    return counts if kind.first_sum and kind.last_sum else _summed_on(counts, step, kind)
 
 
 def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills: float = 0.0,
@@ -184,6 +184,16 @@ def _summed_on(counts: Counts, step: Step, kind: StepClass) -> Counts:
     if not kind.last_sum:
         for level in levels[1:]:
             counts = _changed(counts, level, tensor, updates=-float(counts.updates[level, tensor, 0]))
+    return counts
+
+
+def _come_back(counts: Counts, step: Step) -> Counts:
+    """Sums to which earlier steps added: the first touch of a word, too, is read, and filled in from outside."""
+    name = step.layer.problem.output.name
+    tensor, levels = tensor_index(step, name), kept_levels(step, name)
+    for level in levels:
+        words = float(counts.partition[level, tensor, 0])
+        counts = _changed(counts, level, tensor, reads=words, fills=words if level != levels[-1] else 0.0)
     return counts
 
 

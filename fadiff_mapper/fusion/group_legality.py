@@ -5,7 +5,8 @@ link           the output of a layer is not what the next one reads
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
-reduction      sums of an output are not finished where the next layer, or the next step, needs them
+reduction      sums of an output are not finished where the next layer, or the next step, needs them; sums that are
+               spilled may come back in any step
 capacity       what is there at once does not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
 
@@ -81,7 +82,7 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
         if sums and (loop.dim not in linked or not read):
             yield _broken("shared loops", "",
                           f"the loop over {loop.dim} cuts a kernel or the channels of no intermediate")
-        if adding and not sums:
+        if adding and not sums and not group.spilled:
             yield _broken("reduction", "", f"the loop over {loop.dim} stands inside one that adds to the same outputs")
         adding = adding or sums
 
@@ -151,7 +152,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: St
     if index < len(group.links):
         home = group.links[index].stay.level
         yield from _finished(step, hardware.level(home) or 0, home)
-    if not (kind.first_sum and kind.last_sum):
+    if not (group.spilled or (kind.first_sum and kind.last_sum)):
         levels = kept_levels(step, problem.output.name)
         for level in levels[1:]:
             yield from _finished(step, level, hardware.arch.levels[level].name)
@@ -210,7 +211,8 @@ def _tile_words(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
     for kind in step_classes(group, group.layers[index], steps):
         step = evaluate_step(hardware, group, index, kind)
         output, names = step.layer.problem.output.name, step.layer.problem.dataspace_names()
-        goes_on = not (kind.first_sum and kind.last_sum) and kept_levels(step, output)[0] == place
+        goes_on = (not (group.spilled or (kind.first_sum and kind.last_sum))
+                   and kept_levels(step, output)[0] == place)
         size = {name: float(step.found.tile.size[place, k, 0]) for k, name in enumerate(names)
                 if step.found.nest.keep[place, k, 0] and name not in stays}
         if goes_on:

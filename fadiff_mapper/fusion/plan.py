@@ -85,6 +85,8 @@ class FusedGroup:
 
     `repeat`: how often the group runs, such as once per attention head. `double_buffered`: levels in which the tile
     that comes and goes has room twice, so that the next one can arrive; what stays from step to step is there once.
+    `spilled`: whether sums of the last layer to which later steps add go to the outermost level in between and come
+    back; else they stay where they are summed up.
     A group of one layer without loops is that layer as Timeloop runs it.
     """
 
@@ -93,6 +95,7 @@ class FusedGroup:
     loops: tuple[TileLoop, ...] = ()
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()
+    spilled: bool = False
 
 
 @dataclass(frozen=True)

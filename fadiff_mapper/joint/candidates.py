@@ -1,37 +1,49 @@
-"""Ways to run a segment as a fused group: shared tile loops, halo retained or recomputed, what stays on the chip."""
+"""Ways to run a segment as a fused group: shared tile loops, halo retained or recomputed, what stays on the chip.
+
+Every order of loops is estimated for a whole grid of tile sizes at once. The estimate with every operand brought in
+once per step is a lower one; orders whose lower estimate cannot compete are not looked at closer.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations, product
-from math import inf, prod
+from itertools import combinations, permutations, product
+from math import inf
+from typing import Any
 
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop, layer_steps, step_classes
-from fadiff_mapper.fusion.steps import (
-    LayerSteps,
-    StepClass,
-    axis_window,
-    intermediate_words,
-    moved_rank,
-    operand_words,
-    space_of,
-)
+import numpy as np
+
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
+from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
+from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts
 from fadiff_mapper.joint.estimate import LayerBase, estimated
-from fadiff_mapper.joint.prices import Point, summed
+from fadiff_mapper.joint.prices import Point
+from fadiff_mapper.joint.refetch import prod_of, refetched
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.spec.problem import DataSpace
 
-TILES_ALONE, TILES_IN_PAIRS = 8, 3
-"""Tile sizes that are tried of a loop that stands alone, and of each of two."""
+SIZES = {1: 40, 2: 20, 3: 10}
+"""Tile sizes that are tried of each loop of a nest, by the number of its loops."""
 
-MOST_STEPS = 256
-"""Steps of a group: smaller tiles reload every weight too often."""
+MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
+"""Steps of a group, and of one of its loops."""
 
-MOST_WAYS = 512
-"""Combinations of operands that stay; where there are more, they stay along all loops or not at all."""
+MOST_WAYS = 48
+"""Combinations of operands that stay, of one nest, that are looked at."""
+
+KEPT = 8
+"""Candidates of a segment, each with another nest or other operands that stay."""
+
+FINER = 16
+"""Steps in which a tile size of the grid is varied, as parts of it."""
+
+CLOSER = 64
+"""Tile sizes of one nest and one combination that are looked at closer."""
+
+Price = Callable[[Point], Any]
+"""The share of a part in the network's metric; of a `Point` of arrays an array."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +56,14 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """One way to treat an operand from outside: kept or not, the words that stay, and what it costs."""
+class Nest:
+    """Loops without their sizes, outermost first; where intermediates lie, along which loops each is kept, and
+    whether sums that go on leave the chip in between."""
 
-    stay: Stay | None
-    words: float
-    reads: float
+    home: str
+    dims: tuple[str, ...]
+    retained: tuple[frozenset[str], ...]
+    spilled: bool
 
 
 def homes(hardware: Hardware) -> list[str]:
@@ -58,52 +72,144 @@ def homes(hardware: Hardware) -> list[str]:
             if level.instances == 1 and not level.is_dummy and level.usable != 0]
 
 
-def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase]) -> Iterator[Candidate]:
-    """All ways to run a segment that could fit, each with the best that can stay on the chip beside it."""
-    for loops in loop_nests(segment):
-        if prod(-(-segment.problems[-1].bounds[loop.dim] // loop.tile) for loop in loops) <= MOST_STEPS:
-            yield from ways_to_run(hardware, segment, loops, bases)
+def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: Price,
+               limit: float) -> list[Candidate]:
+    """The most promising ways to run a segment below a price, the best estimate first."""
+    rough: list[tuple[float, int, _Sheet, Way, np.ndarray]] = []
+    for nest in nests(hardware, segment):
+        sheet = _sheet(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
+        for way in _ways(sheet):
+            prices = _lower_prices(sheet, way, price)
+            prices[prices >= limit] = inf
+            if np.isfinite(prices).any():
+                rough.append((float(prices.min()), len(rough), sheet, way, prices))
+    best: list[tuple[float, int, Candidate]] = []
+    for least, place, sheet, way, prices in sorted(rough, key=lambda item: item[:2]):
+        bar = best[-1][0] if len(best) == KEPT else limit
+        if least >= bar:
+            break
+        found = _closer(sheet, way, prices, price, bar)
+        if found is not None:
+            best = sorted([*best, (found[0], place, found[1])], key=lambda item: item[:2])[:KEPT]
+    finer = sorted((_finer(hardware, one, bases, price) for _, _, one in best),
+                   key=lambda one: (round(float(price(one.estimate)), 9), len(one.group.loops)))
+    return [one for place, one in enumerate(finer) if all(one.group != other.group for other in finer[:place])]
 
 
-def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...],
-                bases: Sequence[LayerBase]) -> Iterator[Candidate]:
-    """The ways to run a segment in given loops that could fit: in every home, halo retained or recomputed."""
-    for home in homes(hardware):
-        for links in _halos(segment, loops, home):
-            bare = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems), links, loops,
-                              segment.repeat)
-            found = _with_operands(hardware, segment, bare, bases, home)
-            if found is not None:
-                yield found
+def _finer(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> Candidate:
+    """The best of the tile sizes between those of the grid."""
+    bounds, loops = candidate.segment.problems[-1].bounds, candidate.group.loops
+    axes = [sorted({loop.tile, *(_rounded(loop.tile * part / FINER, bases[-1].lanes.get(loop.dim, 1))
+                                 for part in range(FINER * 5 // 8, FINER * 3 // 2))}) for loop in loops]
+    axes = [[size for size in axis if size < bounds[loop.dim]] for axis, loop in zip(axes, loops, strict=True)]
+    return min((candidate, *_sized(hardware, candidate, bases, price, list(product(*axes)))),
+               key=lambda one: float(price(one.estimate)))
 
 
-def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase]) -> Iterator[Candidate]:
-    """The same loops with a few steps more or less, sizes that divide nothing among them."""
+def _rounded(size: float, lanes: int) -> int:
+    """A whole number near a size that fills the lanes, if it is larger than these."""
+    return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
+
+
+def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+    """The same loops with a few steps more or less, sizes that divide nothing among them; the best estimate first."""
+    now = [loop.tile for loop in candidate.group.loops]
+    found = [one for place, loop in enumerate(candidate.group.loops)
+             for size in sorted(_near(candidate.segment.problems[-1].bounds[loop.dim], loop.tile))
+             for one in _sized(hardware, candidate, bases, price, [(*now[:place], size, *now[place + 1:])])]
+    return sorted(found, key=lambda one: float(price(one.estimate)))
+
+
+def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price,
+           sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
+    """The same loops in the best of these sizes; none where nothing fits."""
+    if not sizes or not sizes[0]:
+        return []
     segment, group = candidate.segment, candidate.group
-    for place, loop in enumerate(group.loops):
-        bound = segment.problems[-1].bounds[loop.dim]
-        steps = -(-bound // loop.tile)
-        sizes = {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1) if 1 < count <= bound}
-        for size in sorted(sizes - {loop.tile}):
-            loops = (*group.loops[:place], TileLoop(loop.dim, size), *group.loops[place + 1:])
-            found = _with_operands(hardware, segment, replace(group, loops=loops), bases, group.links[0].stay.level)
-            if found is not None:
-                yield found
+    nest = Nest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
+                tuple(link.stay.across for link in group.links), group.spilled)
+    return _best_of(_sheet(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T)), price)
 
 
-def loop_nests(segment: Segment) -> Iterator[tuple[TileLoop, ...]]:
-    """No loop, one, or two in either order; a loop that sums stands inside."""
+def _best_of(sheet: _Sheet, price: Price) -> list[Candidate]:
+    """The best sizes and operands of a sheet; none where nothing fits."""
+    tried = [_closer(sheet, way, _lower_prices(sheet, way, price), price, inf) for way in _ways(sheet)]
+    return [min((one for one in tried if one), key=lambda one: one[0])[1]] if any(tried) else []
+
+
+def _near(bound: int, tile: int) -> set[int]:
+    steps = -(-bound // tile)
+    return {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1, steps * 4 // 3)
+            if 1 <= count <= bound} - {tile}
+
+
+def nests(hardware: Hardware, segment: Segment) -> Iterator[Nest]:
+    """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
+    for dims in _orders(segment):
+        yield from _nests_of(hardware, segment, dims)
+
+
+def _nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[Nest]:
+    """One order of loops: in every home, halo retained or recomputed, sums that go on staying or spilled."""
+    adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
+    for home in homes(hardware):
+        for retained in _halos(segment, dims):
+            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
+                yield Nest(home, dims, retained, False)
+            if adding:
+                yield Nest(home, dims, retained, True)
+
+
+def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...], bases: Sequence[LayerBase],
+                price: Price) -> list[Candidate]:
+    """The ways to run a segment in given loops that could fit, each with the best that can stay on the chip."""
+    sizes = [np.array([float(loop.tile)]) for loop in loops]
+    sheets = [_sheet(hardware, segment, bases, nest, sizes)
+              for nest in _nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
+    return [one for sheet in sheets for one in _best_of(sheet, price)]
+
+
+def _orders(segment: Segment) -> Iterator[tuple[str, ...]]:
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
     dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
+    moving = [dim for dim in dims if dim in last.output.dimensions]
+    adding = [dim for dim in dims if dim not in last.output.dimensions]
     yield ()
-    for dim in dims:
-        yield from ((TileLoop(dim, tile),) for tile in _tiles(last.bounds[dim], TILES_ALONE))
-    for one, two in permutations(dims, 2):
-        if one in last.output.dimensions:
-            yield from ((TileLoop(one, a), TileLoop(two, b)) for a, b in product(
-                _tiles(last.bounds[one], TILES_IN_PAIRS), _tiles(last.bounds[two], TILES_IN_PAIRS)))
+    for count in (1, 2):
+        yield from (order for order in permutations(dims, count) if _first_of_equals(segment, order))
+    inner = [dim for dim in moving if dim in linked]
+    for pair in combinations(inner, 2):
+        yield from (order for dim in adding for order in ((*pair, dim), (dim, *pair)))
+
+
+def _first_of_equals(segment: Segment, order: tuple[str, ...]) -> bool:
+    """Whether no loop could change places with one over an equal dimension before it, rows with columns: one order
+    of the two is enough, and one of them alone."""
+    bounds = segment.problems[-1].bounds
+    alike = [(one, two) for one, two in combinations(bounds, 2) if _alike(segment, one, two)]
+    return all(one in order and order.index(one) < order.index(two) for one, two in alike if two in order)
+
+
+def _alike(segment: Segment, one: str, two: str) -> bool:
+    """Whether two dimensions of the last layer are interchangeable in all layers."""
+    for place in reversed(range(len(segment.problems))):
+        problem = segment.problems[place]
+        if problem.bounds[one] != problem.bounds[two] or problem.bounds[one] == 1:
+            return False
+        windows = [[(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
+                     sorted(term.coefficient for term in rank))
+                    for space in problem.dataspaces for rank in space.ranks
+                    if any(term.dimension == dim for term in rank)] for dim in (one, two)]
+        if windows[0] != windows[1]:
+            return False
+        if place:
+            back = {theirs: own for own, theirs in segment.links[place - 1].dims.items()}
+            if one not in back or two not in back:
+                return False
+            one, two = back[one], back[two]
+    return True
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
@@ -115,145 +221,239 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     return False
 
 
-def _tiles(bound: int, most: int) -> list[int]:
-    """Some divisors of a bound below it, evenly spread over the small and the large ones."""
-    sizes = [size for size in divisors(bound) if size < bound <= MOST_STEPS * size]
-    if len(sizes) <= most:
-        return sizes
-    return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
-
-
-def _halos(segment: Segment, loops: tuple[TileLoop, ...], home: str) -> Iterator[tuple[Link, ...]]:
-    """The links with their halo retained along all loops; recomputed along those that cut it; along the outer one."""
-    names = [loop.dim for loop in loops]
+def _halos(segment: Segment, dims: tuple[str, ...]) -> Iterator[tuple[frozenset[str], ...]]:
+    """For each link the loops along which it is kept: all or some of those whose steps share words of it."""
+    shared = [{dim for dim in dims if _shares(segment, place, dim)} for place in range(len(segment.links))]
     seen = set()
-    for recomputed in (frozenset[str](), frozenset(names), frozenset(names[:1])):
-        links = []
-        for place, link in enumerate(segment.links):
-            again = frozenset(dim for dim in recomputed if _has_halo(segment, place, dim))
-            links.append(replace(link, stay=Stay(home, frozenset(names) - again)))
-        key = tuple(link.stay.across for link in links)
-        if key not in seen:
-            seen.add(key)
-            yield tuple(links)
+    for again in (set[str](), *({dim} for dim in dims), set(dims)):
+        halos = {dim for dim in again for place in range(len(segment.links)) if _has_halo(segment, place, dim)}
+        retained = tuple(frozenset(own - (again & halos)) for own in shared)
+        if retained not in seen:
+            seen.add(retained)
+            yield retained
+
+
+def _shares(segment: Segment, place: int, dim: str) -> bool:
+    """Whether two steps along a dimension of the last layer share words of the intermediate of a link."""
+    return _cut_of(segment, place, dim) is None or _has_halo(segment, place, dim)
+
+
+def _cut_of(segment: Segment, place: int, dim: str) -> str | None:
+    """The dimension of a link's reader that a loop over one of the last layer moves."""
+    cut: str | None = dim
+    for link in reversed(segment.links[place:]):
+        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
+    return cut
 
 
 def _has_halo(segment: Segment, place: int, dim: str) -> bool:
-    """Whether neighbouring tiles along a dimension of the last layer share words of the intermediate of a link."""
+    """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
     cut: str | None = dim
     for link, after in zip(reversed(segment.links[place:]), reversed(segment.problems[place + 1:]), strict=True):
         space = space_of(after, link.tensor)
         if cut is None or cut not in space.dimensions:
             return False
-        if len(moved_rank(space, cut)[1]) > 1 and len(axis_window(moved_rank(space, cut)[1], after, cut, range(1))) > 1:
+        rank = moved_rank(space, cut)[1]
+        if len(rank) > 1 and len(axis_window(rank, after, cut, range(1))) > 1:
             return True
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
     return False
 
 
-def _with_operands(hardware: Hardware, segment: Segment, bare: FusedGroup, bases: Sequence[LayerBase],
-                   home: str) -> Candidate | None:
-    """The best that can stay beside the intermediates, or None where these alone do not fit."""
-    level = hardware.arch.levels[hardware.level(home) or 0]
-    all_steps = layer_steps(bare)
-    room = inf if level.usable is None else float(level.usable)
-    room -= sum(intermediate_words(layer, link, bare, steps)
-                for layer, link, steps in zip(bare.layers, bare.links, all_steps, strict=False))
-    if room < 0:
-        return None
-    kinds = [step_classes(bare, layer, steps) for layer, steps in zip(bare.layers, all_steps, strict=True)]
-    ways = {(index, name): choices for index, steps in enumerate(all_steps)
-            for name, choices in _ways(segment, bare, index, steps, kinds[index], home).items()}
-    if _sums(bare, kinds[-1]) > bases[-1].sums_room:
-        return None
-    largest = [tuple(map(max, zip(*(kind.shape for kind in own), strict=True))) for own in kinds]
-    if prod(map(len, ways.values())) > MOST_WAYS:
-        ways = {place: [choices[0], choices[-1]] if len(choices) > 1 else choices for place, choices in ways.items()}
-    picks = sorted(product(*ways.values()), key=lambda combination: (sum(choice.reads for choice in combination),
-                                                                    sum(choice.words for choice in combination)))
-    best = next((combination for combination in picks
-                 if _words_held(bare, largest, dict(zip(ways, combination, strict=True)), bases) <= room), None)
-    if best is None:
-        return None
-    picked = dict(zip(ways, best, strict=True))
-    layers = tuple(replace(layer, operands={name: choice.stay for (place, name), choice in picked.items()
-                                            if place == index and choice.stay})
-                   for index, layer in enumerate(bare.layers))
-    group = replace(bare, layers=layers)
-    total = summed([_layer_estimate(group, index, kinds[index], base, home,
-                                    sum(choice.reads for (place, _), choice in picked.items() if place == index))
-                    for index, base in enumerate(bases)])
-    return Candidate(segment, group, Point(segment.repeat * total.energy_pj, segment.repeat * total.cycles))
+def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...]) -> list[np.ndarray]:
+    """Every combination of tile sizes for some loops, one array for each."""
+    last, most = segment.problems[-1], SIZES.get(len(dims), 1)
+    axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
+    grid = [axis.reshape(-1).astype(np.float64) for axis in np.meshgrid(*axes, indexing="ij")] if dims else []
+    steps = prod_of([np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)])
+    return [axis[steps <= MOST_STEPS] for axis in grid]
 
 
-def _sums(group: FusedGroup, kinds: Counter[StepClass]) -> float:
-    """Words of the last layer's outputs to which later steps go on adding."""
-    problem = group.layers[-1].problem
-    return max((prod(problem.output.tile_extents(dict(zip(problem.dimensions, kind.shape, strict=True))))
-                for kind in kinds if not (kind.first_sum and kind.last_sum)), default=0.0)
+def _sizes(bound: int, lanes: int) -> list[int]:
+    """Tile sizes below a bound: its divisors, those of a few even steps, and numbers of many divisors that fill the
+    lanes."""
+    smooth = {lanes * factor << shift for factor in (1, 3, 5, 7) for shift in range(bound.bit_length())}
+    even = {-(-bound // steps) for steps in range(2, 9)} if lanes == 1 else set()
+    found = {*divisors(bound), *smooth, *even}
+    return sorted(size for size in found if size < bound <= MOST_ALONG * size)
 
 
-def _words_held(group: FusedGroup, largest: Sequence[tuple[int, ...]],
-                picked: dict[tuple[int, str], _Choice], bases: Sequence[LayerBase]) -> float:
-    """What the operands take at least: those that stay, and of the others the smallest tile.
+def _spread(sizes: list[int], most: int) -> list[int]:
+    """Some of the sizes, evenly over the small and the large ones."""
+    if len(sizes) <= most:
+        return sizes
+    return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
 
-    Loops outside the home move no operand that stays, so along its dimensions the other tiles are whole too. An
-    intermediate is finished inside: its tile is whole along what it sums over, or, where all sums fit, along the rest.
+
+@dataclass(frozen=True)
+class _Choice:
+    """One way to treat an operand from outside: where it stays (None: it passes), its words there, words fetched."""
+
+    stay: Stay | None
+    words: np.ndarray
+    reads: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What a layer of a nest takes whatever stays: operations, slowed down by idle lanes, and other energy and words.
+
+    choices: operand -> the ways to treat it.
     """
-    passing = 0.0
-    for index, (layer, shape) in enumerate(zip(group.layers, largest, strict=True)):
-        mine = {name: choice for (place, name), choice in picked.items() if place == index}
-        problem, output = layer.problem, layer.problem.output
-        tile = dict(zip(problem.dimensions, shape, strict=True))
-        whole = {dim for space in problem.dataspaces if space.name in mine and mine[space.name].stay
-                 for dim in space.dimensions}
-        finishing = [set[str]()]
-        if index < len(group.links):
-            finishing = [set(problem.dimensions) - output.dimensions]
-            if prod(output.tile_extents(tile)) <= bases[index].sums_room:
-                finishing.append(set(output.dimensions))
-        passing = max(passing, min(
-            sum(prod(space.tile_extents({dim: extent if dim in whole | inside else 1 for dim, extent in tile.items()}))
-                for space in problem.dataspaces if space.name in mine and not mine[space.name].stay)
-            for inside in finishing))
-    return passing + sum(choice.words for choice in picked.values())
+
+    base: LayerBase
+    cuts: list[Cut]
+    computed: np.ndarray
+    slowed: np.ndarray
+    reads: np.ndarray
+    writes: np.ndarray
+    extra: np.ndarray
+    choices: dict[str, list[_Choice]]
 
 
-def _ways(segment: Segment, group: FusedGroup, index: int, steps: LayerSteps, kinds: Counter[StepClass],
-          home: str) -> dict[str, list[_Choice]]:
-    """Each operand from outside: fetched in every step, kept along the inner loop, or kept along all loops."""
-    layer = group.layers[index]
+@dataclass(frozen=True)
+class _Sheet:
+    """A nest with a grid of tile sizes; room: words left beside the intermediates."""
+
+    nest: Nest
+    segment: Segment
+    sizes: list[np.ndarray]
+    room: np.ndarray
+    layers: list[_Layer]
+
+
+Way = tuple[dict[str, _Choice], ...]
+"""For every layer the choice for each operand."""
+
+
+def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nest: Nest,
+           sizes: list[np.ndarray]) -> _Sheet:
+    level = hardware.arch.levels[hardware.level(nest.home) or 0]
+    cuts = layer_cuts(segment, nest.dims, sizes, nest.retained)
+    batch = len(sizes[0]) if sizes else 1
+    room = np.full(batch, inf if level.usable is None else float(level.usable))
+    for index, retained in enumerate(nest.retained):
+        problem = segment.problems[index]
+        room = room - held(problem.output, problem, cuts[index], retained, handed=True)
+    if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
+        room[_output_tile(segment, cuts[-1]) > bases[-1].sums_room] = -inf
+    return _Sheet(nest, segment, sizes, room, [_layer(segment, nest, index, cuts[index], base, batch)
+                                               for index, base in enumerate(bases)])
+
+
+def _output_tile(segment: Segment, cuts: list[Cut]) -> np.ndarray:
+    problem = segment.problems[-1]
+    return np.asarray(prod_of(problem.output.tile_extents(largest_tile(problem, cuts))))
+
+
+def _layer(segment: Segment, nest: Nest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
+    problem, last = segment.problems[index], index == len(segment.links)
+    every = np.ones(batch)
+    made = float(problem.tensor_size(problem.output))
+    rounds = prod_of([cut.steps for cut in cuts if cut.dim not in problem.output.dimensions]) if (
+        last and nest.spilled) else 1.0
+    handed = last or segment.links[index].written
+    again = sum((np.maximum(fetched(space, problem, cuts, ()) - base.home_reads.get(nest.home, {}).get(space.name, 0.0),
+                            0.0) for space in problem.dataspaces if not space.read_write), np.zeros(batch))
     linked = segment.links[index - 1].tensor if index else None
-    outside = [space for space in layer.problem.dataspaces if not space.read_write and space.name != linked]
-    found = {space.name: [_Choice(None, 0.0, _words(layer.problem, space, kinds))] for space in outside}
-    names = [loop.dim for loop in group.loops]
-    for across in dict.fromkeys((frozenset(names[1:]), frozenset(names))):
-        open_ones = [space.name for space in outside
-                     if found[space.name][-1].reads > layer.problem.tensor_size(space)]
-        kept = replace(layer, operands=dict.fromkeys(open_ones, Stay(home, across)))
-        fresh = step_classes(group, kept, steps) if open_ones else Counter()
-        for place, name in enumerate(open_ones):
-            reads = float(sum(count * kind.fresh[place] for kind, count in fresh.items()))
-            if reads < found[name][-1].reads:
-                found[name].append(_Choice(kept.operands[name], float(operand_words(kept, name, group, steps)), reads))
+    times = computed(problem, cuts) * every
+    return _Layer(
+        base, cuts, times, times / _busy_lanes(cuts, base) * every, made * (rounds - 1) * every,
+        (made * rounds if handed else 0.0) * every,
+        (again + (0.0 if last else made)) * base.prices.level_read.get(nest.home, 0.0),
+        {space.name: _choices(space, segment, nest, index, cuts, every) for space in problem.dataspaces
+         if not space.read_write and space.name != linked})
+
+
+def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
+    """The part of the lanes that a tile keeps busy: those of the largest divisor of its extent."""
+    return prod_of([np.array([max(size for size in divisors(int(extent)) if size <= base.lanes[cut.dim])
+                              / base.lanes[cut.dim] for extent in cut.largest])
+                    for cut in cuts if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1])
+
+
+def _choices(space: DataSpace, segment: Segment, nest: Nest, index: int, cuts: list[Cut],
+             every: np.ndarray) -> list[_Choice]:
+    """An operand from outside: fetched in every step, or kept along the innermost loops whose steps share words."""
+    problem = segment.problems[index]
+    found = [_Choice(None, 0.0 * every, fetched(space, problem, cuts, ()) * every)]
+    sharing = [cut.loop for cut in cuts if cut.dim is None or cut.dim not in space.dimensions
+               or len(moved_rank(space, cut.dim)[1]) > 1]
+    for start in reversed(range(len(sharing))):
+        across = frozenset(sharing[start:])
+        reads = fetched(space, problem, cuts, across) * every
+        if (reads < found[-1].reads * (1 - 1e-9)).any():
+            found.append(_Choice(Stay(nest.home, across), held(space, problem, cuts, across) * every, reads))
     return found
 
 
-def _words(problem: Problem, space: DataSpace, kinds: Counter[StepClass]) -> float:
-    """Words of a data space's tiles over all steps."""
-    return float(sum(count * prod(space.tile_extents(dict(zip(problem.dimensions, kind.shape, strict=True))))
-                     for kind, count in kinds.items()))
+def _ways(sheet: _Sheet) -> list[Way]:
+    """Combinations of what stays; where there are too many, operands stay along all loops or not at all."""
+    options = [[(name, one) for one in choices] for layer in sheet.layers for name, choices in layer.choices.items()]
+    if prod_of([len(choices) for choices in options]) > MOST_WAYS:
+        options = [[choices[0], choices[-1]] if len(choices) > 1 else choices for choices in options]
+    counts = [len(layer.choices) for layer in sheet.layers]
+    starts = [sum(counts[:place]) for place in range(len(counts))]
+    return [tuple(dict(picked[start:start + count]) for start, count in zip(starts, counts, strict=True))
+            for picked in product(*options)]
 
 
-def _layer_estimate(group: FusedGroup, index: int, kinds: Counter[StepClass], base: LayerBase, home: str,
-                    reads: float) -> Point:
-    problem = group.layers[index].problem
-    done = sum(count * prod(kind.shape) for kind, count in kinds.items())
-    last = index == len(group.links)
-    made = float(problem.tensor_size(problem.output))
-    again = 0.0  # every step reads the whole tile of every operand from its home at least once
-    for space in problem.dataspaces:
-        if not space.read_write:
-            again += max(0.0, _words(problem, space, kinds) - base.home_reads.get(home, {}).get(space.name, 0.0))
-    return estimated(base, done / problem.computes, reads, made if last or group.links[index].written else 0.0,
-                     (again + (0.0 if last else made)) * base.prices.level_read.get(home, 0.0))
+def _left(sheet: _Sheet, way: Way) -> np.ndarray:
+    """Words left for what comes and goes."""
+    left: np.ndarray = sheet.room - sum((choice.words for part in way for choice in part.values()),
+                                        np.zeros_like(sheet.room))
+    return left
+
+
+def _total(sheet: _Sheet, way: Way, times: Sequence[dict[str, np.ndarray]] = (), rows: Any = slice(None)) -> Point:
+    """Energy and cycles of the group; `times`: how often what passes is brought in per step, once without."""
+    energy: Any = 0.0
+    cycles: Any = 0.0
+    for index, (layer, part) in enumerate(zip(sheet.layers, way, strict=True)):
+        reads = layer.reads[rows] + sum(choice.reads[rows] * (times[index].get(name, 1.0) if times else 1.0)
+                                        for name, choice in part.items())
+        one = estimated(layer.base, layer.computed[rows], reads, layer.writes[rows], layer.extra[rows],
+                        layer.slowed[rows])
+        energy, cycles = energy + one.energy_pj, cycles + one.cycles
+    return Point(sheet.segment.repeat * energy, sheet.segment.repeat * cycles)
+
+
+def _lower_prices(sheet: _Sheet, way: Way, price: Price) -> np.ndarray:
+    """A lower price for every choice of tile sizes; infinite where what stays does not fit."""
+    return np.where(_left(sheet, way) > 0, price(_total(sheet, way)), inf)
+
+
+def _closer(sheet: _Sheet, way: Way, prices: np.ndarray, price: Price,
+            bar: float) -> tuple[float, Candidate] | None:
+    """The best tile sizes with what passes brought in as often as it must be, if below the bar."""
+    segment = sheet.segment
+    rows = np.argsort(prices, kind="stable")[:CLOSER]
+    rows = rows[prices[rows] < bar]
+    if not len(rows):
+        return None
+    room, times, fits = _left(sheet, way)[rows], [], np.ones(len(rows), dtype=bool)
+    for problem, layer, part in zip(segment.problems, sheet.layers, way, strict=True):
+        tile = {dim: extent[rows] if isinstance(extent, np.ndarray) else extent
+                for dim, extent in largest_tile(problem, layer.cuts).items()}
+        passing = [name for name, choice in part.items() if choice.stay is None]
+        again = refetched(problem, tile, passing, part.keys() - set(passing), room, layer.base.sums_room,
+                          layer.base.lanes)
+        times.append(again.times)
+        fits &= again.fits
+    point = _total(sheet, way, times, rows)
+    exact = np.where(fits, price(point), inf)
+    best = int(exact.argmin())
+    if not exact[best] < bar:
+        return None
+    sizes = [int(size[rows[best]]) for size in sheet.sizes]
+    return float(exact[best]), Candidate(segment, _group(segment, sheet.nest, way, sizes), Point(
+        float(np.asarray(point.energy_pj)[best]), float(np.asarray(point.cycles)[best])))
+
+
+def _group(segment: Segment, nest: Nest, way: Way, sizes: Sequence[int]) -> FusedGroup:
+    layers = tuple(FusedLayer(problem, {}, {name: choice.stay for name, choice in part.items() if choice.stay})
+                   for problem, part in zip(segment.problems, way, strict=True))
+    links = tuple(replace(link, stay=Stay(nest.home, retained))
+                  for link, retained in zip(segment.links, nest.retained, strict=True))
+    return FusedGroup(layers, links, tuple(TileLoop(dim, size) for dim, size in zip(nest.dims, sizes, strict=True)),
+                      segment.repeat, spilled=nest.spilled)

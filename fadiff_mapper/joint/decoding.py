@@ -17,7 +17,7 @@ import numpy as np
 from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.exact import score
 from fadiff_mapper.fusion import Hardware, TileLoop
-from fadiff_mapper.joint.candidates import MOST_STEPS, Candidate, cuts_whole, ways_to_run
+from fadiff_mapper.joint.candidates import MOST_STEPS, Candidate, Price, cuts_whole, ways_to_run
 from fadiff_mapper.joint.descent import Descended
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.relaxed import RelaxedNetwork
@@ -35,14 +35,14 @@ HALVINGS = 4
 
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: Descended,
-                   bases: Mapping[str, LayerBase]) -> dict[Hashable, list[Candidate]]:
+                   bases: Mapping[str, LayerBase], price: Price) -> dict[Hashable, list[Candidate]]:
     """For every segment that is fused in some restarts, the groups that these mean."""
     found: dict[Hashable, dict[tuple[TileLoop, ...], list[Candidate]]] = {}
     for segment in segments:
         known = found.setdefault(segment.key, {})
         for loops in _loops(segment, network, ended):
             if loops not in known:
-                known[loops] = _that_fit(hardware, segment, loops, [bases[name] for name in segment.nodes])
+                known[loops] = _that_fit(hardware, segment, loops, [bases[name] for name in segment.nodes], price)
     return {key: [one for group in known.values() for one in group] for key, known in found.items()}
 
 
@@ -67,13 +67,13 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
 
 
 def _that_fit(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...],
-              bases: Sequence[LayerBase]) -> list[Candidate]:
+              bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
     """The ways to run a segment in given loops, or in more steps of them where it does not fit."""
     bounds = segment.problems[-1].bounds
     for _ in range(HALVINGS + 1):
         if prod(-(-bounds[loop.dim] // loop.tile) for loop in loops) > MOST_STEPS:
             return []
-        found = list(ways_to_run(hardware, segment, loops, bases))
+        found = ways_to_run(hardware, segment, loops, bases, price)
         if found:
             return found
         loops = _halved(segment, loops)

@@ -7,7 +7,10 @@ This ranks candidates; every plan that is returned is evaluated exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
+from typing import Any
+
+import numpy as np
 
 from fadiff_mapper.exact import prepare
 from fadiff_mapper.inputs import Spec
@@ -20,10 +23,11 @@ class LayerBase:
     """A layer by itself, as its best mapping runs it.
 
     inside        energy in pJ of everything but the outermost level's accesses
-    compute       cycles of the arithmetic alone
+    compute       cycles of the arithmetic and of all levels but the outermost one
     outer_reads, outer_writes   words per data space that the outermost level gives and takes
     home_reads    level -> data space -> words that the level gives inwards
     sums_room     words of output that fit where sums are kept, all instances together
+    lanes         dimension -> units that work side by side on it
     """
 
     inside: float
@@ -32,6 +36,7 @@ class LayerBase:
     outer_writes: dict[str, float]
     home_reads: dict[str, dict[str, float]]
     sums_room: float
+    lanes: dict[str, int]
     prices: Prices
     whole: Point
 
@@ -54,11 +59,13 @@ def layer_base(result: Result) -> LayerBase:
                     for name, space in spaces.items()}
              for kind, kinds in (("reads", ("reads",)), ("writes", ("fills", "updates")))}
     accesses = sum(space["energy_pj_total"] for space in outer["dataspaces"].values())
+    inside = max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1]))
     return LayerBase(
-        result.stats.energy_pj - accesses, float(result.stats.arithmetic["cycles"]), moved["reads"], moved["writes"],
+        result.stats.energy_pj - accesses, float(inside), moved["reads"], moved["writes"],
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
-        _sums_room(result.spec), _prices(result), Point(result.stats.energy_pj, float(result.stats.cycles)))
+        _sums_room(result.spec), _lanes(result), _prices(result),
+        Point(result.stats.energy_pj, float(result.stats.cycles)))
 
 
 def sum_level(spec: Spec) -> int:
@@ -74,6 +81,11 @@ def _sums_room(spec: Spec) -> float:
     return inf if level.usable is None else float(level.usable * level.instances)
 
 
+def _lanes(result: Result) -> dict[str, int]:
+    return {dim: prod(level.spatial[dim] for level in result.mapping.levels)
+            for dim in result.spec.problem.dimensions}
+
+
 def _prices(result: Result) -> Prices:
     spec = result.spec
     machine = prepare(spec.arch, spec.problem, spec.tables).machine
@@ -84,7 +96,8 @@ def _prices(result: Result) -> Prices:
                   dict(zip(spec.arch.level_names(), map(float, read), strict=True)))
 
 
-def estimated(base: LayerBase, ratio: float, reads: float, writes: float, more_home_energy: float) -> Point:
-    """A layer that computes `ratio` times its operations and moves these words from and to the outermost level."""
-    energy = base.inside * ratio + reads * base.prices.read + writes * base.prices.write + more_home_energy
-    return Point(energy, max(base.compute * ratio, (reads + writes) / base.prices.words_per_cycle))
+def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any, slowed: Any) -> Point:
+    """A layer that computes `computed` times its operations in `slowed` times their cycles, and moves these words from
+    and to the outermost level; numbers, or arrays of them."""
+    energy = base.inside * computed + reads * base.prices.read + writes * base.prices.write + more_home_energy
+    return Point(energy, np.maximum(base.compute * slowed, (reads + writes) / base.prices.words_per_cycle))

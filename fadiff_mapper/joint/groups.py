@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
 from fadiff_mapper.joint.candidates import Candidate, candidates
+from fadiff_mapper.joint.checkpoint import Saved, batch_key
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
@@ -30,14 +32,16 @@ class Evaluated:
         return Point(self.cost.energy_pj, self.cost.cycles)
 
 
-def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
-               stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
-    """For every distinct segment all its candidates."""
+def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
+               metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """For every distinct segment its candidates that promise a gain."""
     found: dict[Hashable, list[Candidate]] = {}
     for key, segment in distinct.items():
         if stopped():
             break
-        found[key] = list(candidates(hardware, segment, [bases[name] for name in segment.nodes]))
+        own = [bases[name] for name in segment.nodes]
+        found[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
+                                metric_price(alone(segment, own), total, metric))
     return found
 
 
@@ -45,7 +49,7 @@ def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, Lay
            metric: str) -> list[Candidate]:
     """Different candidates of one segment that promise a gain, the best estimate first."""
     limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
-    scored = [(metric_price(one.estimate, total, metric), steps_of(one.group), place, one)
+    scored = [(round(float(metric_price(one.estimate, total, metric)), 9), steps_of(one.group), place, one)
               for place, one in enumerate(found)]
     ordered = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
     return [one for place, one in enumerate(ordered) if all(one.group != other.group for other in ordered[:place])]
@@ -58,14 +62,23 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:
 
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: Point,
-              options: SearchOptions, stopped: Callable[[], bool]) -> list[Evaluated | None]:
-    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run."""
+              options: SearchOptions, stopped: Callable[[], bool], saved: Saved) -> list[Evaluated | None]:
+    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run.
+
+    Mappings that `saved` knows are not searched again.
+    """
     weights = []
     for one in chosen:
         energy, cycles = one.estimate.energy_pj / total.energy_pj, one.estimate.cycles / total.cycles
         weights.append((round(2 * energy / (energy + cycles), 1), 2 - round(2 * energy / (energy + cycles), 1)))
-    mapped = with_mappings(hardware, [one.group for one in chosen],
-                           [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
-                           stopped)
+    groups = [one.group for one in chosen]
+    batch = batch_key(groups, weights, options)
+    mapped = saved.mapped(batch, groups)
+    if mapped is None:
+        mapped = with_mappings(hardware, groups,
+                               [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
+                               stopped)
+        if not stopped():
+            saved.keep_mapped(batch, mapped)
     return [None if group is None or group_violations(hardware, group)
             else Evaluated(group, group_cost(hardware, group)) for group in mapped]

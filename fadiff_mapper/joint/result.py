@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.errors import FadiffError
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.result import Result
@@ -105,6 +106,18 @@ class NetworkResult:
             if node in outcome.nodes:
                 return outcome
         raise KeyError(node)
+
+    def to_looptree(self, group: GroupOutcome | int) -> dict[str, Any]:
+        """A group, itself or its number in the plan from 1, as an input of LoopTree; see `emit.to_looptree`.
+
+        Raises FadiffError where there is no such group or LoopTree cannot express it.
+        """
+        from fadiff_mapper import emit
+        if isinstance(group, int):
+            if not 1 <= group <= len(self.groups):
+                raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
+            group = self.groups[group - 1]
+        return emit.to_looptree(group.group, self.hardware, alike=False)
 
     def write(self, folder: str | Path) -> None:
         """Write the plan and the files of every layer into a folder; see `emit.network_files`. Raises FadiffError."""

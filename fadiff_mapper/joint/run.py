@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
-from fadiff_mapper.joint.candidates import Candidate, homes, neighbours
+from fadiff_mapper.joint.candidates import Candidate, Price, homes, neighbours
 from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.joint.descent import Descended, descend
 from fadiff_mapper.joint.design import Design, specs_of
@@ -25,7 +27,7 @@ from fadiff_mapper.joint.prices import Point, metric_price, metric_value, summed
 from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
-from fadiff_mapper.joint.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
@@ -62,7 +64,7 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     gradient, enumeration   switch off the groups that the descent proposes, and those that are enumerated (of up to
                             three layers)
     energy          as in `inputs.load`
-    checkpoint_file  where the layers' mappings are written as they are found, and read from if it is there
+    checkpoint_file  where mappings of layers and groups are written as they are found, and read from if it is there
     on_progress, stopped   are told of every improvement; asked whether to come to an end
 
     The plan is never worse than the layers one by one. Raises SpecError or FadiffError for bad input, for a layer
@@ -78,7 +80,7 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
     if relaxed:
         results = _better(workload, results, options, *relaxed)
-    run = _Run(workload, options, results, relaxed, clock, on_progress)
+    run = _Run(workload, options, results, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = _groups(run) if fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -109,6 +111,7 @@ class _Run:
     results: tuple[Result, ...]
     relaxed: tuple[RelaxedNetwork, Descended] | None
     clock: _Clock
+    saved: checkpoint.Saved
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -148,6 +151,7 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
         return tuple(results)
+    results = searched_again(results, replace(AGAIN, seed=options.seed, threads=options.threads), clock.over)
     ways = variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
     return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
 
@@ -222,13 +226,14 @@ def _decoded(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -
         return {}
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, every, network, ended, run.bases)
+    return decoded_groups(run.hardware, every, network, ended, run.bases, _price_of(run))
 
 
 def _enumerated(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
     """All candidates of short segments."""
     short = {key: here.segment for key, here in known.items() if len(here.segment.nodes) <= ENUMERATED}
-    return enumerated(run.hardware, short, run.bases, run.clock.over) if run.options.enumeration else {}
+    return enumerated(run.hardware, short, run.bases, run.total, run.options.metric,
+                      run.clock.over) if run.options.enumeration else {}
 
 
 def _hopeful(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Candidate]:
@@ -275,6 +280,10 @@ def _refine(run: _Run, used: Mapping[Any, _Known], known: Mapping[Any, _Known]) 
     _add(run, [Candidate(segment, one.group, one.point) for segment, one in best], heavy, known)
 
 
+def _price_of(run: _Run) -> Price:
+    return partial(metric_price, total=run.total, metric=run.options.metric)
+
+
 def _price(run: _Run, one: Evaluated) -> float:
     return metric_price(one.point, run.total, run.options.metric)
 
@@ -287,21 +296,33 @@ def _near(run: _Run, here: _Known) -> list[Candidate]:
     """The neighbours of a segment's best group with the best estimates."""
     own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
     best = _best(run, here.exact)
-    near = neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own)
-    return sorted(near, key=lambda other: metric_price(other.estimate, run.total, run.options.metric))[:NEAR]
+    return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 
 
 def _add(run: _Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[Any, _Known]) -> None:
     """Evaluates candidates and adds those that can run."""
     if run.clock.over() or not todo:
         return
-    for candidate, one in zip(todo, evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over),
-                              strict=True):
+    outcome = evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over, run.saved)
+    for candidate, one in zip(todo, outcome, strict=True):
         here = known[candidate.segment.key]
         here.waiting = [other for other in here.waiting if other is not candidate]
-        here.tried.append(candidate.group)
+        here.tried += [candidate.group] if candidate.group not in here.tried else []
         here.exact += [one] if one is not None else []
+    short = [candidate for candidate, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds
+             and _short(run, candidate, one, known[candidate.segment.key].exact)]
+    _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
 
+
+def _short(run: _Run, candidate: Candidate, one: Evaluated | None, exact: Sequence[Evaluated]) -> bool:
+    """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
+    promised = metric_price(candidate.estimate, run.total, run.options.metric)
+    known = min((_price(run, other) for other in exact), default=inf)
+    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < known
+
+
+SHORT = 0.04
+"""The part by which a group may fall short of its estimate before its mappings are searched for longer."""
 
 NEAR = 2
 """Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""

@@ -7,7 +7,7 @@ here, as they do without fusion.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,11 +67,12 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
     """All segments of two to `longest` layers that can run as one step of the network."""
     nodes = {node.name: node for node in workload.nodes}
     graph = nx.DiGraph(workload.graph())
+    place = {name: index for index, name in enumerate(nx.topological_sort(graph))}
     found = []
     for names, links in chains(workload):
         for start in range(len(names)):
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
-                if not _in_one_go(graph, names[start:stop], links[start:stop - 1]):
+                if not _in_one_go(graph, place, names[start:stop], links[start:stop - 1]):
                     break
                 layers = [nodes[name].layer for name in names[start:stop]]
                 used = links[start:stop - 1]
@@ -84,13 +85,11 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
     """Whether a network can run with each of these groups in one go, the operators between their layers inside."""
-    graph = nx.DiGraph(workload.graph())
     between = {(link.producer, link.consumer): link.through for link in workload.links()}
-    for nodes in groups:
-        through = [name for pair in pairwise(nodes) for name in between[pair]]
-        for name in (*nodes[1:], *through):
-            graph = nx.contracted_nodes(graph, nodes[0], name, self_loops=False)
-    return bool(nx.is_directed_acyclic_graph(graph))
+    first = {name: nodes[0] for nodes in groups
+             for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
+    steps = ((first.get(before, before), first.get(after, after)) for before, after in workload.graph().edges())
+    return bool(nx.is_directed_acyclic_graph(nx.DiGraph((before, after) for before, after in steps if before != after)))
 
 
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
@@ -118,9 +117,21 @@ def _group_link(link: NetworkLink) -> Link:
                 written=bool(link.also_read_by))
 
 
-def _in_one_go(graph: nx.DiGraph[str], names: tuple[str, ...], links: tuple[NetworkLink, ...]) -> bool:
-    """Whether nothing outside the segment stands between two of its nodes: what they join must be there before."""
+def _in_one_go(graph: nx.DiGraph[str], place: Mapping[str, int], names: tuple[str, ...],
+               links: tuple[NetworkLink, ...]) -> bool:
+    """Whether nothing outside the segment stands between two of its nodes: what they join must be there before.
+
+    place: of every node in a topological order; what comes after the last node of the segment leads to none of it.
+    """
     inside = {*names, *(name for link in links for name in link.through)}
-    leaving = {after for name in inside for after in graph.successors(name) if after not in inside}
-    reached = leaving.union(*(nx.descendants(graph, name) for name in leaving))
-    return not reached & inside
+    last = max(place[name] for name in inside)
+    seen: set[str] = set()
+    todo = [after for name in inside for after in graph.successors(name) if after not in inside]
+    while todo:
+        name = todo.pop()
+        if name in inside:
+            return False
+        if name not in seen and place[name] < last:
+            seen.add(name)
+            todo += graph.successors(name)
+    return True

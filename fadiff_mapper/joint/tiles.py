@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 
+import numpy as np
+
 from fadiff_mapper.exact import prepare
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.estimate import sum_level
+from fadiff_mapper.legality import Room
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import unpack
 from fadiff_mapper.reuse import constrained_reuse, with_reuse
@@ -98,25 +101,46 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     rooms = _rooms(hardware, group)
     for index, (layer, steps, spec) in enumerate(zip(group.layers, all_steps, specs, strict=True)):
         kinds = step_classes(group, layer, steps)
-        goes_on = any(not (kind.first_sum and kind.last_sum) for kind in kinds)
+        goes_on = not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
         for shape in dict.fromkeys(kind.shape for kind in kinds):
             problem = resized(layer.problem, shape)
             layer_of = prepare(hardware.arch, problem, hardware.tables,
                                constrained_reuse(spec.constraints, problem.dataspace_names()))
             tasks = []
-            for whole, whole_sums in WAYS if index < len(group.links) else WAYS[1:]:
+            for whole, finished in WAYS if index < len(group.links) else LAST_WAYS:
                 held = held_spaces(hardware, group, index, spec, goes_on, whole)
-                room = tuple(free + sum(problem.tensor_size(space_of(problem, one.space)) for one in held
-                                        if one.level == place and one.whole) for place, free in enumerate(rooms))
-                space = build_mapspace(hardware.arch, problem, _constrained(spec, problem, held, whole_sums))
+                if index < len(group.links) and not _room_to_finish(hardware, spec, problem, held, finished, rooms):
+                    continue
+                room = Room(np.array(rooms), np.array([[not any((one.level, one.space) == (place, name) for one in held)
+                                                        for name in problem.dataspace_names()]
+                                                       for place in range(len(rooms))]))
+                space = build_mapspace(hardware.arch, problem, _constrained(spec, problem, held, finished))
                 tasks.append(Task(layer_of, space, room=room, weights=weights))
             tiles.append(_Tile(index, shape, spec, tuple(tasks)))
     return tiles
 
 
-WAYS = ((True, True), (True, False), (False, False))
-"""(whether intermediates are whole in their level at once, whether all sums of one are kept until they are finished,
-and not one part of them after the other)."""
+WAYS = ((True, "together"), (True, "inside"), (False, "inside"), (False, "in turn"))
+"""Whether intermediates are whole in their level at once, and how the sums of one are finished: all of them are kept
+until they are, each is finished inside its level, or one part after the other by the innermost loops outside."""
+
+LAST_WAYS = WAYS[1:3]
+"""For the last layer, which has no intermediate to finish."""
+
+
+def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[Held], finished: str,
+                    rooms: Sequence[float]) -> bool:
+    """Whether an intermediate could be finished this way: all its sums fit at once, or all that one sum needs does."""
+    home = next(one.level for one in held if one.space == problem.output.name)
+    summed = set(problem.dimensions) - problem.output.dimensions
+    if finished == "together":
+        level = hardware.arch.levels[sum_level(spec)]
+        return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
+    if finished == "inside":
+        passing = [space for space in problem.dataspaces if space.name not in {one.space for one in held}]
+        tile = {dim: extent if dim in summed else 1 for dim, extent in problem.bounds.items()}
+        return sum(prod(space.tile_extents(tile)) for space in passing) <= rooms[home]
+    return True
 
 
 def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
@@ -149,7 +173,7 @@ def _rooms(hardware: Hardware, group: FusedGroup) -> list[float]:
             for level, words in zip(levels, staying, strict=True)]
 
 
-def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], whole_sums: bool) -> Constraints:
+def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
     """The design's constraints with what the held data spaces ask for."""
     levels = [_without_split_bounds(level, problem) for level in spec.constraints.levels]
     output = problem.output
@@ -166,9 +190,12 @@ def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], whole_sums:
                                             bypass=levels[place].bypass | {one.space})
                 levels[place] = _fixed(levels[place], fixed if one.whole else set())
         if one.space == output.name and one.level + 1 < len(levels):
-            dims = fixed if whole_sums else set(problem.dimensions) - fixed
+            summed = set(problem.dimensions) - fixed
             for place in range(one.level if _inside(spec, output.name, one.level) else one.level + 1, len(levels)):
-                levels[place] = _fixed(levels[place], dims)
+                if finished == "in turn" and place > one.level:
+                    levels[place] = _innermost(levels[place], summed)
+                else:
+                    levels[place] = _fixed(levels[place], summed if finished == "inside" else fixed)
     return replace(spec.constraints, levels=tuple(levels))
 
 
@@ -183,6 +210,14 @@ def _fixed(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
     return replace(level, temporal=replace(
         loops, fixed=loops.fixed | dict.fromkeys(dims, 1),
         minimum={dim: least for dim, least in loops.minimum.items() if dim not in dims}))
+
+
+def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
+    """Loops over some dimensions stand inside the others; loops are 1 where the design's own order is another."""
+    loops = level.temporal
+    between = sorted(dims - {*loops.inner, *loops.outer})
+    misplaced = {dim for dim in loops.inner if dim not in dims} | {dim for dim in loops.outer if dim in dims}
+    return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
 
 
 def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelConstraints:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fadiff_mapper.exact import score
 from fadiff_mapper.family import Family
+from fadiff_mapper.legality import Room
 from fadiff_mapper.mapspace import available
 from fadiff_mapper.nest import Nest
 from fadiff_mapper.objective import ILLEGAL, exact_value
@@ -23,11 +24,11 @@ Watcher = Callable[[int, Nest, Progress], None]
 class Terms:
     """What the W members of a family are held to, each its own way, in the exact evaluation.
 
-    room [L, W]: words of every level that may be filled, where that is less than the architecture has.
+    room: what may be filled where something else lies already, one column for each member.
     weights [2, W]: exponents of energy and of delay in what is minimised, in place of the options' metrics.
     """
 
-    room: np.ndarray | None = None
+    room: Room | None = None
     weights: np.ndarray | None = None
 
 
@@ -58,7 +59,8 @@ class State:
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
         """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
-        room, weights = (None if given is None else given[:, member] for given in (self.terms.room, self.terms.weights))
+        room = self.terms.room and self.terms.room.take(member)
+        weights = None if self.terms.weights is None else self.terms.weights[:, member]
         scores = score(self.family.layer, nest, threads=self.options.threads, room=room)
         found: np.ndarray = np.maximum(exact_value(scores, self.options.metrics, weights), self._short(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))

@@ -12,6 +12,7 @@ import numpy as np
 
 from fadiff_mapper.exact import Layer
 from fadiff_mapper.family import family_of, kin
+from fadiff_mapper.legality import Room
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.nest import Nest
 from fadiff_mapper.search.exhaustive import exhaust
@@ -28,14 +29,14 @@ class Task:
     """One problem on one design.
 
     given      a nest to start from
-    room       words of every level that may be filled, where that is less than the architecture has
+    room       what may be filled where something else lies already, without an axis for the batch
     weights    exponents of energy and of delay in what is minimised, in place of the metrics
     """
 
     layer: Layer
     space: MapSpace
     given: Nest | None = None
-    room: tuple[float, ...] | None = None
+    room: Room | None = None
     weights: tuple[float, float] | None = None
 
 
@@ -89,14 +90,18 @@ def _family_key(task: Task) -> Hashable:
 def _identity(task: Task) -> Hashable:
     given = None if task.given is None else tuple(
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
-    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given, task.room,
+    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given,
+            task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 
 
 def _terms(tasks: Sequence[Task]) -> Terms:
     """Those of the members of one family; either all of them have room and weights of their own, or none."""
-    room, weights = ([getattr(task, what) for task in tasks] for what in ("room", "weights"))
-    return Terms(*(None if given[0] is None else np.array(given).T for given in (room, weights)))
+    rooms = [task.room for task in tasks if task.room is not None]
+    weights = [task.weights for task in tasks if task.weights is not None]
+    return Terms(Room(np.stack([room.words for room in rooms], axis=-1),
+                      np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
+                 np.array(weights).T if weights else None)
 
 
 class _Clock:

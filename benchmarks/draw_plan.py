@@ -1,0 +1,42 @@
+"""Writes the tile schedule of a fused group, as a network's report draws it, into an SVG file of its own.
+
+    python benchmarks/draw_plan.py FILE.svg [NAME] [--design large|small]
+
+The group is the first of the plan for a network or some of its layers, see `network_fusion`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from network_fusion import chain
+
+from fadiff_mapper import bundled, map_network
+from fadiff_mapper.emit.network_html import network_html
+
+
+def main() -> None:
+    given = argparse.ArgumentParser()
+    given.add_argument("file", type=Path)
+    given.add_argument("name", nargs="?", default="mobilenet_v1:dw1,pw1,dw2")
+    given.add_argument("--design", choices=("large", "small"), default="large")
+    options = given.parse_args()
+    result = map_network(chain(options.name), bundled.find(f"arch/gemmini_{options.design}"))
+    options.file.write_text(picture(network_html(result)))
+    print(f"{options.name} on {options.design}: {result.gain:.2%} saved by {len(result.groups)} group(s)")
+
+
+def picture(page: str) -> str:
+    """The schedule of the first group with the page's styles and background."""
+    found = re.search(r'<svg [^>]*aria-label="tile schedule of group 1"[^>]*>', page)
+    styles = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert found and styles, "the plan has no group"
+    body = page[found.end():page.index("</svg>", found.end())]
+    return (f"{found.group()}\n<style>{styles.group(1)}</style>\n"
+            f'<rect width="100%" height="100%" style="fill: var(--back)"/>{body}</svg>\n')
+
+
+if __name__ == "__main__":
+    main()

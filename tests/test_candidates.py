@@ -1,0 +1,132 @@
+"""Ways to run a segment: the estimate of many tile sizes at once is what their steps add up to, and all of it fits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fused_groups import CONV_2D, ONWARDS, conv, group
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fadiff_mapper import bundled, load_network, map_layers
+from fadiff_mapper.fusion import FusedGroup, Hardware, Link, Stay, layer_steps, step_classes
+from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
+from fadiff_mapper.joint.candidates import candidates, neighbours
+from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts
+from fadiff_mapper.joint.design import specs_of
+from fadiff_mapper.joint.estimate import LayerBase, layer_base
+from fadiff_mapper.joint.groups import alone
+from fadiff_mapper.joint.prices import Point, metric_price, summed
+from fadiff_mapper.joint.refetch import refetched
+from fadiff_mapper.joint.segments import Segment, segments
+
+MATMULS = """
+workload:
+  version: 1
+  name: two products
+  inputs: {input: [512, 256]}
+  shapes:
+  - {id: up, op: gemm, dims: {N: 512, M: 1024, C: 256, P: 1, Q: 1, R: 1, S: 1}, stride: [1, 1]}
+  - {id: down, op: gemm, dims: {N: 512, M: 256, C: 1024, P: 1, Q: 1, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: up, shape: up, from: [input]}
+  - {name: down, shape: down, from: [up]}
+"""
+
+
+def segment_of(fused: FusedGroup) -> Segment:
+    return Segment(("first", "second"), tuple(layer.problem for layer in fused.layers),
+                   tuple(Link("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 6]), st.sampled_from(["", "P", "Q", "PQ"]))
+def test_cuts_add_up_to_what_the_steps_do(p: int, q: int, across: str) -> None:
+    fused = group(CONV_2D, [("P", p), ("Q", q)], across)
+    cuts = layer_cuts(segment_of(fused), ("P", "Q"), [np.array([float(p)]), np.array([float(q)])], [set(across)])
+    for index, (layer, steps) in enumerate(zip(fused.layers, layer_steps(fused), strict=True)):
+        kinds = step_classes(fused, layer, steps)
+        macs = sum(count * np.prod(kind.shape) for kind, count in kinds.items())
+        assert computed(layer.problem, cuts[index]) == pytest.approx(macs / layer.problem.computes)
+        for place, (name, stay) in enumerate(layer.operands.items()):
+            space = space_of(layer.problem, name)
+            words = sum(count * kind.fresh[place] for kind, count in kinds.items())
+            if name == "Weights":
+                assert fetched(space, layer.problem, cuts[index], stay.across) == words
+                assert held(space, layer.problem, cuts[index], stay.across) == operand_words(layer, name, fused, steps)
+        if index < len(fused.links):
+            link = fused.links[index]
+            lying = held(layer.problem.output, layer.problem, cuts[index], link.stay.across, handed=True)
+            assert lying == intermediate_words(layer, link, fused, steps)
+
+
+@pytest.mark.parametrize(("room", "sums", "times"), [
+    (10_000, 64 * 64, (1, 1)),     # all sums fit: both operands stream by once
+    (100, 1024, (2, 2)),        # blocks of 32 x 32 sums
+    (64 * 32 + 32, 32, (1, 1)),    # one operand stays whole, the other comes in columns
+    (64 * 16 + 32, 32, (1, 2)),    # half of it
+    (10, 1024, None)], ids=str)
+def test_what_a_tile_brings_in_again(room: int, sums: int, times: tuple[int, int] | None) -> None:
+    problem = conv("product", N=64, M=64, C=32)
+    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]), float(sums), {})
+    assert again.fits[0] == (times is not None)
+    if times:
+        assert sorted((again.times["Weights"][0], again.times["Inputs"][0])) == sorted(times)
+
+
+def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
+    problem = conv("product", N=64, M=64, C=32)
+    for room, fits in ((31.0, False), (32.0, True)):
+        found = refetched(problem, problem.bounds, ["Inputs"], ["Weights"], np.array([room]), 4096.0, {})
+        assert found.fits[0] == fits
+
+
+@cache
+def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
+    """Two matrix products on the small design, whose intermediate fits nowhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "net.yaml"
+        file.write_text(MATMULS)
+        workload = load_network(file)
+    specs = specs_of(workload, bundled.find("arch/gemmini_small"))
+    results = map_layers(specs, metric="edp", threads=1)
+    return (Hardware(specs[0].arch, specs[0].tables), segments(workload, 2)[0],
+            tuple(layer_base(result) for result in results))
+
+
+def found(kept: int | None = None) -> Sequence:
+    hardware, segment, bases = products()
+    total = summed([base.whole for base in bases])
+    price = partial(metric_price, total=total, metric="edp")
+    return candidates(hardware, segment, bases, price, metric_price(alone(segment, bases), total, "edp"))[:kept]
+
+
+def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
+    best = found()[0]
+    assert best.group.spilled and {loop.dim for loop in best.group.loops} == {"N", "C"}
+
+
+def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
+    hardware, _, _ = products()
+    every = found()
+    usable = hardware.arch.levels[hardware.level("Scratchpad") or 0].usable
+    assert usable
+    for one in every:
+        steps = layer_steps(one.group)
+        words = intermediate_words(one.group.layers[0], one.group.links[0], one.group, steps[0])
+        words += sum(operand_words(layer, name, one.group, steps[index])
+                     for index, layer in enumerate(one.group.layers) for name in layer.operands)
+        assert words < usable
+    assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
+
+
+def test_neighbours_differ_in_one_size() -> None:
+    hardware, _, bases = products()
+    best = found()[0]
+    price = partial(metric_price, total=Point(1.0, 1.0), metric="energy")
+    for near in neighbours(hardware, best, bases, price):
+        assert sum(one != other for one, other in zip(near.group.loops, best.group.loops, strict=True)) == 1
