@@ -20,7 +20,7 @@ ORDER = (
     "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",
     "bound", "stats", "fusion",
     "choices", "family", "first", "straight_through", "relax", "sample", "slides", "sharing", "smooth", "paper_model",
-    "sensitivity", "penalty", "objective", "search",
+    "sensitivity", "penalty", "objective", "adam", "search",
     "emit", "interrupt", "timeloop",
     "evaluation", "result", "mapper", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
 )
