@@ -17,6 +17,7 @@ from fadiff_mapper.counts import Counts
 from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.joint.candidates import homes
+from fadiff_mapper.joint.checkpoint import Saved
 from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.joint.descent import Descended, descend, smooth_metric
 from fadiff_mapper.joint.design import specs_of
@@ -209,10 +210,11 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     hardware, results = hardware_of(TOGETHER), mapped(TOGETHER)
     bases = {name: layer_base(result) for name, result in results.items()}
     segment, = pairs_of(TOGETHER).values()
-    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases).values()
     total = unfused(TOGETHER)
+    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
+                            lambda point: point.price(total)).values()
     best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False)
+    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Saved(None, {}, ()))
     assert exact is not None and exact.point.edp < 0.7 * total.edp
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 
