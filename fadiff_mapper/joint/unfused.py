@@ -22,7 +22,7 @@ VARIANTS = SearchOptions(gradient=False, chains=32, rounds=40, tries=3, further=
 """A variant is near the best mapping: a short refinement finds it."""
 
 
-AGAIN = SearchOptions(gradient=False, chains=64, rounds=80, agreeing=60, further=0)
+AGAIN = SearchOptions(gradient=False, chains=64, rounds=80, tries=3, agreeing=60, further=0)
 """A search for the best EDP that nearly all chains have to agree on: a network has few layers."""
 
 
