@@ -83,7 +83,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
                                   None takes what the input's mapper section says, else EDP
     seed                          the same seed gives the same mappings unless time runs out
     time_limit                    seconds for all of them
-    restarts, steps, chains, rounds   see `search.SearchOptions`
+    restarts, steps, chains, rounds   see `search.SearchOptions`; where `rounds` is given, nothing is heated up again
     gradient, refinement, orders  switch these parts off
     model                         what the gradient is taken of: "refined", or "paper" for FADiff's equations as printed
     exhaustive                    evaluate every mapping instead: the true optimum of a small problem
