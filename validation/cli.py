@@ -8,9 +8,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from fadiff_mapper.cli.arguments import positive
+from fadiff_mapper.cli.arguments import Parser, positive
 from fadiff_mapper.errors import FadiffError
 
 from . import commands
@@ -43,15 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the arguments in one line, as all errors are said."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}; see {self.prog} --help\n")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="fadiff-validate", description="Compare the models with the real timeloop-model, mapping by mapping.")
     found = parser.add_subparsers(required=True, metavar="COMMAND")
     run = found.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
@@ -72,8 +64,8 @@ def _parser() -> _Parser:
     return parser
 
 
-def _tool() -> _Parser:
-    parser = _Parser(add_help=False)
+def _tool() -> Parser:
+    parser = Parser(add_help=False)
     parser.add_argument("--backend", choices=BACKENDS, default="auto",
                         help="who answers (default: native where timeloop-model is on the PATH, else recorded)")
     parser.add_argument("--tool-version", default="", metavar="TEXT", help="how to name the tool's version")
@@ -83,8 +75,8 @@ def _tool() -> _Parser:
     return parser
 
 
-def _suite() -> _Parser:
-    parser = _Parser(add_help=False)
+def _suite() -> Parser:
+    parser = Parser(add_help=False)
     sizes = "; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per operator and design"
                       for name, (count, best) in SUITES.items())
     parser.add_argument("--suite", choices=sorted(SUITES), help=f"what a real tool is asked, {sizes} (default quick)")

@@ -5,11 +5,11 @@ One file per command; each has `add`, which describes its arguments, and `run`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, import_, map, network, shim
+from fadiff_mapper.cli.arguments import Parser
 from fadiff_mapper.errors import FadiffError
 
 COMMANDS = (check, evaluate, map, network, explain, import_, bundled, doctor, shim)
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")

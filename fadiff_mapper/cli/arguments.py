@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from fadiff_mapper.inputs import Spec
@@ -13,6 +13,13 @@ ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
 
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line, as all errors are said."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; see {self.prog} --help\n")
 
 
 def inputs() -> argparse.ArgumentParser:
