@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations, product
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
 from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts
 from fadiff_mapper.joint.estimate import LayerBase, estimated
 from fadiff_mapper.joint.prices import Point
-from fadiff_mapper.joint.refetch import prod_of, refetched
+from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.spec.problem import DataSpace
@@ -93,7 +93,12 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
             best = sorted([*best, (found[0], place, found[1])], key=lambda item: item[:2])[:KEPT]
     finer = sorted((_finer(hardware, one, bases, price) for _, _, one in best),
                    key=lambda one: (round(float(price(one.estimate)), 9), len(one.group.loops)))
-    return [one for place, one in enumerate(finer) if all(one.group != other.group for other in finer[:place])]
+    return distinct(finer)
+
+
+def distinct(found: Sequence[Candidate]) -> list[Candidate]:
+    """The first candidate of each group."""
+    return [one for place, one in enumerate(found) if all(one.group != other.group for other in found[:place])]
 
 
 def _finer(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> Candidate:
@@ -265,7 +270,7 @@ def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...]) -
     last, most = segment.problems[-1], SIZES.get(len(dims), 1)
     axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
     grid = [axis.reshape(-1).astype(np.float64) for axis in np.meshgrid(*axes, indexing="ij")] if dims else []
-    steps = prod_of([np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)])
+    steps = prod((np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)), start=1.0)
     return [axis[steps <= MOST_STEPS] for axis in grid]
 
 
@@ -343,15 +348,15 @@ def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nes
 
 def _output_tile(segment: Segment, cuts: list[Cut]) -> np.ndarray:
     problem = segment.problems[-1]
-    return np.asarray(prod_of(problem.output.tile_extents(largest_tile(problem, cuts))))
+    return np.asarray(prod(problem.output.tile_extents(largest_tile(problem, cuts)), start=1.0))
 
 
 def _layer(segment: Segment, nest: Nest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
     problem, last = segment.problems[index], index == len(segment.links)
     every = np.ones(batch)
     made = float(problem.tensor_size(problem.output))
-    rounds = prod_of([cut.steps for cut in cuts if cut.dim not in problem.output.dimensions]) if (
-        last and nest.spilled) else 1.0
+    rounds = prod((cut.steps for cut in cuts if last and nest.spilled and cut.dim not in problem.output.dimensions),
+                  start=1.0)
     handed = last or segment.links[index].written
     again = sum((np.maximum(fetched(space, problem, cuts, ()) - base.home_reads.get(nest.home, {}).get(space.name, 0.0),
                             0.0) for space in problem.dataspaces if not space.read_write), np.zeros(batch))
@@ -367,9 +372,9 @@ def _layer(segment: Segment, nest: Nest, index: int, cuts: list[Cut], base: Laye
 
 def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
     """The part of the lanes that a tile keeps busy: those of the largest divisor of its extent."""
-    return prod_of([np.array([max(size for size in divisors(int(extent)) if size <= base.lanes[cut.dim])
-                              / base.lanes[cut.dim] for extent in cut.largest])
-                    for cut in cuts if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1])
+    return prod((np.array([max(size for size in divisors(int(extent)) if size <= base.lanes[cut.dim])
+                           / base.lanes[cut.dim] for extent in cut.largest])
+                 for cut in cuts if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
 
 
 def _choices(space: DataSpace, segment: Segment, nest: Nest, index: int, cuts: list[Cut],
@@ -390,7 +395,7 @@ def _choices(space: DataSpace, segment: Segment, nest: Nest, index: int, cuts: l
 def _ways(sheet: _Sheet) -> list[Way]:
     """Combinations of what stays; where there are too many, operands stay along all loops or not at all."""
     options = [[(name, one) for one in choices] for layer in sheet.layers for name, choices in layer.choices.items()]
-    if prod_of([len(choices) for choices in options]) > MOST_WAYS:
+    if prod(len(choices) for choices in options) > MOST_WAYS:
         options = [[choices[0], choices[-1]] if len(choices) > 1 else choices for choices in options]
     counts = [len(layer.choices) for layer in sheet.layers]
     starts = [sum(counts[:place]) for place in range(len(counts))]

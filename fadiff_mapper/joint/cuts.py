@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def fetched(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[s
             times = times * (1 if cut.loop in across else cut.steps)
         elif cut.loop not in across:
             extents[moved_rank(space, cut.dim)[0]] = cut.steps * _reach(space, problem, cut.dim, cut.average)
-    return np.asarray(times * _product(extents))
+    return np.asarray(times * prod(extents, start=1.0))
 
 
 def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], *,
@@ -113,16 +114,9 @@ def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]
         if cut.dim is not None and not outlive:
             extents[cut.dim] = cut.needed if handed else cut.largest
         outlive = outlive or cut.loop in across
-    return np.asarray(_product(space.tile_extents(extents)))
+    return np.asarray(prod(space.tile_extents(extents), start=1.0))
 
 
 def largest_tile(problem: Problem, cuts: Cuts) -> dict[str, Any]:
     """Extents of a layer's largest tile."""
     return problem.bounds | {cut.dim: cut.largest for cut in cuts if cut.dim is not None}
-
-
-def _product(values: Sequence[Any]) -> Any:
-    result: Any = 1.0
-    for value in values:
-        result = result * value
-    return result

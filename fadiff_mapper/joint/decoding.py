@@ -14,7 +14,6 @@ from math import prod
 
 import numpy as np
 
-from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.exact import score
 from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.joint.candidates import MOST_STEPS, Candidate, Price, cuts_whole, ways_to_run
@@ -22,10 +21,9 @@ from fadiff_mapper.joint.descent import Descended
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.relaxed import RelaxedNetwork
 from fadiff_mapper.joint.segments import Segment
-from fadiff_mapper.joint.unfused import task_of
-from fadiff_mapper.nest import Nest, unpack
+from fadiff_mapper.joint.unfused import task_of, with_nest
+from fadiff_mapper.nest import Nest
 from fadiff_mapper.result import Result
-from fadiff_mapper.reuse import with_reuse
 
 FUSED = 0.5
 """Sigma above which a link is fused."""
@@ -98,11 +96,5 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork, ended: De
         scores = score(task_of(site.result.spec).layer, nest)
         stats = site.result.stats
         better = scores.legal & ((scores.energy < stats.energy_pj) | (scores.cycles < stats.cycles))
-        ways[at[id(site.result)]] += [_result(site.result, nest, int(column)) for column in np.flatnonzero(better)]
+        ways[at[id(site.result)]] += [with_nest(site.result, nest, int(column)) for column in np.flatnonzero(better)]
     return ways
-
-
-def _result(known: Result, nest: Nest, column: int) -> Result:
-    spec = known.spec
-    mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)
-    return replace(known, mapping=mapping, stats=evaluate_mapping(spec, mapping))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
-from fadiff_mapper.joint.candidates import Candidate, candidates
+from fadiff_mapper.joint.candidates import Candidate, candidates, distinct
 from fadiff_mapper.joint.checkpoint import Saved, batch_key
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
@@ -51,8 +51,7 @@ def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, Lay
     limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
     scored = [(round(float(metric_price(one.estimate, total, metric)), 9), steps_of(one.group), place, one)
               for place, one in enumerate(found)]
-    ordered = [one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit]
-    return [one for place, one in enumerate(ordered) if all(one.group != other.group for other in ordered[:place])]
+    return distinct([one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit])
 
 
 def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:

@@ -39,28 +39,31 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
     operands = [space for space in problem.dataspaces if not space.read_write]
     whole = {dim for space in operands if space.name in staying for dim in space.dimensions}
     least = {dim: extent if dim in whole else 1 for dim, extent in tile.items()}
-    enough = sum((prod_of(space.tile_extents(least)) for space in operands if space.name in passing), 0.0) <= room
-    size = {space.name: np.asarray(prod_of(space.tile_extents(dict(tile)))) for space in operands}
+    pieces = [prod(space.tile_extents(least), start=1.0) for space in operands if space.name in passing]
+    enough = sum(pieces, 0.0) <= room
+    size = {space.name: np.asarray(prod(space.tile_extents(dict(tile)), start=1.0)) for space in operands}
     if len(operands) != 2 or not passing:
         return Again({name: np.ones_like(room) for name in passing}, enough & (room >= 0))
     left, right = operands
     both = left.dimensions & right.dimensions & problem.output.dimensions
-    groups = prod_of([tile[dim] for dim in both])
+    groups = prod((tile[dim] for dim in both), start=1.0)
+
     def side(space: DataSpace, other: DataSpace) -> _Side:
         rows = problem.output.dimensions & space.dimensions - other.dimensions
-        return _Side(space.name, size[space.name] / groups, space.name in passing, prod_of([tile[dim] for dim in rows]),
+        return _Side(space.name, size[space.name] / groups, space.name in passing,
+                     prod((tile[dim] for dim in rows), start=1.0),
                      float(prod(min(lanes.get(dim, 1), problem.bounds[dim]) for dim in rows)))
 
     sides = first, second = side(left, right), side(right, left)
     ways = [_blocks(first, second, room), _blocks(second, first, room)[::-1]]
-    summed = prod_of([tile[dim] for dim in tile if dim not in problem.output.dimensions])
+    summed = prod((tile[dim] for dim in tile if dim not in problem.output.dimensions), start=1.0)
     depth = np.minimum(prod(lanes.get(dim, 1) for dim in tile if dim not in problem.output.dimensions), summed) / summed
     for halving in range(HALVINGS):
         width = np.maximum(second.rows / 2 ** halving, np.minimum(second.unit, second.rows))
         height = np.minimum(np.floor(sums_room / width), first.rows)
-        pieces = sum(one.size * rows / one.rows * depth for one, rows in zip(sides, (height, width), strict=True)
+        words = sum(one.size * rows / one.rows * depth for one, rows in zip(sides, (height, width), strict=True)
                      if one.passing)
-        ok = (height >= np.minimum(first.unit, first.rows)) & (pieces <= room)
+        ok = (height >= np.minimum(first.unit, first.rows)) & (words <= room)
         ways.append((np.where(ok, np.ceil(second.rows / width), np.inf),
                      np.where(ok, np.ceil(first.rows / np.maximum(height, 1)), np.inf)))
     times = [np.stack([np.broadcast_to(way[k], room.shape) for way in ways]) for k in range(2)]
@@ -90,11 +93,3 @@ def _blocks(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray,
     ok = block >= np.minimum(stays.unit, stays.rows)
     return (np.where(ok, 1.0, np.inf),
             np.where(ok, np.ceil(stays.rows / np.clip(block, 1, stays.rows)), np.inf))
-
-
-def prod_of(values: Any) -> Any:
-    """The product of numbers and arrays."""
-    result: Any = 1.0
-    for value in values:
-        result = result * value
-    return result

@@ -15,15 +15,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from fadiff_mapper.exact import prepare
 from fadiff_mapper.family import Family, family_of, kin
 from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
 from fadiff_mapper.joint.estimate import sum_level
 from fadiff_mapper.joint.segments import Segment
-from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.joint.unfused import task_of
 from fadiff_mapper.relax import Slots, slots_of
 from fadiff_mapper.result import Result
-from fadiff_mapper.reuse import constrained_reuse
 from fadiff_mapper.spec.problem import Problem
 
 
@@ -146,16 +144,13 @@ def _runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segment]) -> l
 
 
 def _batches(sites: Sequence[Site]) -> tuple[Batch, ...]:
-    spaces = [build_mapspace(site.result.spec.arch, site.problem, site.result.spec.constraints) for site in sites]
+    tasks = [task_of(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
-    for index, space in enumerate(spaces):
-        families.setdefault(kin(space), []).append(index)
+    for index, task in enumerate(tasks):
+        families.setdefault(kin(task.space), []).append(index)
     batches = []
     for members in families.values():
-        spec = sites[members[0]].result.spec
-        layer = prepare(spec.arch, spec.problem, spec.tables,
-                        constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
-        family = family_of(layer, [spaces[index] for index in members])
+        family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
         batches.append(Batch(family, slots_of(family.spaces, family.factors), tuple(members)))
     return tuple(batches)
 

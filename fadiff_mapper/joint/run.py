@@ -258,8 +258,9 @@ def _plan(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> l
 
 def _best_plan(run: _Run, ways: list[Way[Any]]) -> list[Way[Any]]:
     """The best partition that the network's order allows."""
+    names = [names for names, _ in chains(run.workload)]
     while True:
-        plan = partition([names for names, _ in chains(run.workload)], run.alone, ways, run.options.metric)
+        plan = partition(names, run.alone, ways, run.options.metric)
         if runs_in_order(run.workload, [way.nodes for way in plan]):
             return plan
         ways = [way for way in ways if way is not plan[-1]]

@@ -10,7 +10,7 @@ from fadiff_mapper.exact import prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.prices import Point, chosen
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import pack, unpack
+from fadiff_mapper.nest import Nest, pack, unpack
 from fadiff_mapper.result import Result
 from fadiff_mapper.reuse import constrained_reuse, with_reuse
 from fadiff_mapper.search import SearchOptions, Task, search_all
@@ -20,7 +20,6 @@ TRADES = ((1.5, 0.5), (0.5, 1.5))
 
 VARIANTS = SearchOptions(gradient=False, chains=32, rounds=40, tries=3, further=0)
 """A variant is near the best mapping: a short refinement finds it."""
-
 
 AGAIN = SearchOptions(gradient=False, chains=64, rounds=80, tries=3, agreeing=60, further=0)
 """A search for the best EDP that nearly all chains have to agree on: a network has few layers."""
@@ -36,7 +35,7 @@ def task_of(spec: Spec) -> Task:
 def searched_again(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[Result]:
     """The results, or better ones that a further search from them finds."""
     tasks = [replace(task_of(one.spec), given=pack([one.mapping], one.spec.problem)) for one in results]
-    found = [_variant(one, other.nest)
+    found = [with_nest(one, other.nest)
              for one, other in zip(results, search_all(tasks, options, stopped=stopped), strict=True)]
     return [other if other.stats.edp < one.stats.edp else one for one, other in zip(results, found, strict=True)]
 
@@ -46,12 +45,13 @@ def variants(results: Sequence[Result], options: SearchOptions, stopped: Callabl
     first = [replace(task_of(one.spec), given=pack([one.mapping], one.spec.problem)) for one in results]
     tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
     found = iter(search_all(tasks, options, stopped=stopped))
-    return [_distinct([one, *(_variant(one, next(found).nest) for _ in TRADES)]) for one in results]
+    return [_distinct([one, *(with_nest(one, next(found).nest) for _ in TRADES)]) for one in results]
 
 
-def _variant(result: Result, nest: object) -> Result:
+def with_nest(result: Result, nest: Nest, column: int = 0) -> Result:
+    """The result with the mapping in one column of a nest of its problem, and that one's numbers."""
     spec = result.spec
-    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)  # type: ignore[arg-type]
+    mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)
     return replace(result, mapping=mapping, stats=evaluate_mapping(spec, mapping))
 
 
