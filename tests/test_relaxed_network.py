@@ -16,7 +16,6 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.counts import Counts
 from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.joint.candidates import homes
 from fadiff_mapper.joint.checkpoint import Saved
 from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.joint.descent import Descended, descend, smooth_metric
@@ -28,6 +27,7 @@ from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
 from fadiff_mapper.joint.relaxed_cost import LinksOf, RelaxedCost, aligned, fused_counts, relaxed_cost
 from fadiff_mapper.joint.segments import Segment, segments
 from fadiff_mapper.joint.starts import Start, starts
+from fadiff_mapper.joint.tile_nests import homes
 from fadiff_mapper.joint.unfused import task_of
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.nest import Nest, pack

@@ -1,4 +1,4 @@
-"""Ways to run a segment as a fused group: shared tile loops, halo retained or recomputed, what stays on the chip.
+"""Ways to run a segment as a fused group: tile sizes for its loops (`tile_nests`), and what stays on the chip.
 
 Every order of loops is estimated for a whole grid of tile sizes at once. The estimate with every operand brought in
 once per step is a lower one; orders whose lower estimate cannot compete are not looked at closer.
@@ -6,21 +6,22 @@ once per step is a lower one; orders whose lower estimate cannot compete are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations, product
+from itertools import product
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
+from fadiff_mapper.fusion.steps import moved_rank
 from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts
 from fadiff_mapper.joint.estimate import LayerBase, estimated
 from fadiff_mapper.joint.prices import Point
 from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.segments import Segment
+from fadiff_mapper.joint.tile_nests import TileNest, nests_of, tile_nests
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.spec.problem import DataSpace
 
@@ -55,28 +56,11 @@ class Candidate:
     estimate: Point
 
 
-@dataclass(frozen=True)
-class Nest:
-    """Loops without their sizes, outermost first; where intermediates lie, along which loops each is kept, and
-    whether sums that go on leave the chip in between."""
-
-    home: str
-    dims: tuple[str, ...]
-    retained: tuple[frozenset[str], ...]
-    spilled: bool
-
-
-def homes(hardware: Hardware) -> list[str]:
-    """The levels in which tensors can stay, outermost first."""
-    return [level.name for level in reversed(hardware.arch.levels[:-1])
-            if level.instances == 1 and not level.is_dummy and level.usable != 0]
-
-
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: Price,
                limit: float) -> list[Candidate]:
     """The most promising ways to run a segment below a price, the best estimate first."""
     rough: list[tuple[float, int, _Sheet, Way, np.ndarray]] = []
-    for nest in nests(hardware, segment):
+    for nest in tile_nests(hardware, segment):
         sheet = _sheet(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
         for way in _ways(sheet):
             prices = _lower_prices(sheet, way, price)
@@ -131,7 +115,7 @@ def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
     if not sizes or not sizes[0]:
         return []
     segment, group = candidate.segment, candidate.group
-    nest = Nest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
+    nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
                 tuple(link.stay.across for link in group.links), group.spilled)
     return _best_of(_sheet(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T)), price)
 
@@ -148,121 +132,13 @@ def _near(bound: int, tile: int) -> set[int]:
             if 1 <= count <= bound} - {tile}
 
 
-def nests(hardware: Hardware, segment: Segment) -> Iterator[Nest]:
-    """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
-    for dims in _orders(segment):
-        yield from _nests_of(hardware, segment, dims)
-
-
-def _nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[Nest]:
-    """One order of loops: in every home, halo retained or recomputed, sums that go on staying or spilled."""
-    adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
-    for home in homes(hardware):
-        for retained in _halos(segment, dims):
-            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
-                yield Nest(home, dims, retained, False)
-            if adding:
-                yield Nest(home, dims, retained, True)
-
-
 def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...], bases: Sequence[LayerBase],
                 price: Price) -> list[Candidate]:
     """The ways to run a segment in given loops that could fit, each with the best that can stay on the chip."""
     sizes = [np.array([float(loop.tile)]) for loop in loops]
     sheets = [_sheet(hardware, segment, bases, nest, sizes)
-              for nest in _nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
+              for nest in nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
     return [one for sheet in sheets for one in _best_of(sheet, price)]
-
-
-def _orders(segment: Segment) -> Iterator[tuple[str, ...]]:
-    last = segment.problems[-1]
-    linked = set(segment.links[-1].dims.values())
-    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
-            and (dim in last.output.dimensions or dim in linked)]
-    moving = [dim for dim in dims if dim in last.output.dimensions]
-    adding = [dim for dim in dims if dim not in last.output.dimensions]
-    yield ()
-    for count in (1, 2):
-        yield from (order for order in permutations(dims, count) if _first_of_equals(segment, order))
-    inner = [dim for dim in moving if dim in linked]
-    for pair in combinations(inner, 2):
-        yield from (order for dim in adding for order in ((*pair, dim), (dim, *pair)))
-
-
-def _first_of_equals(segment: Segment, order: tuple[str, ...]) -> bool:
-    """Whether no loop could change places with one over an equal dimension before it, rows with columns: one order
-    of the two is enough, and one of them alone."""
-    bounds = segment.problems[-1].bounds
-    alike = [(one, two) for one, two in combinations(bounds, 2) if _alike(segment, one, two)]
-    return all(one in order and order.index(one) < order.index(two) for one, two in alike if two in order)
-
-
-def _alike(segment: Segment, one: str, two: str) -> bool:
-    """Whether two dimensions of the last layer are interchangeable in all layers."""
-    for place in reversed(range(len(segment.problems))):
-        problem = segment.problems[place]
-        if problem.bounds[one] != problem.bounds[two] or problem.bounds[one] == 1:
-            return False
-        windows = [[(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
-                     sorted(term.coefficient for term in rank))
-                    for space in problem.dataspaces for rank in space.ranks
-                    if any(term.dimension == dim for term in rank)] for dim in (one, two)]
-        if windows[0] != windows[1]:
-            return False
-        if place:
-            back = {theirs: own for own, theirs in segment.links[place - 1].dims.items()}
-            if one not in back or two not in back:
-                return False
-            one, two = back[one], back[two]
-    return True
-
-
-def cuts_whole(segment: Segment, dim: str | None) -> bool:
-    """Whether a loop over a dimension of the last layer would cut what somebody in the segment needs whole."""
-    for link, whole in zip(reversed(segment.links), reversed(segment.whole), strict=True):
-        dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
-        if dim in whole:
-            return True
-    return False
-
-
-def _halos(segment: Segment, dims: tuple[str, ...]) -> Iterator[tuple[frozenset[str], ...]]:
-    """For each link the loops along which it is kept: all or some of those whose steps share words of it."""
-    shared = [{dim for dim in dims if _shares(segment, place, dim)} for place in range(len(segment.links))]
-    seen = set()
-    for again in (set[str](), *({dim} for dim in dims), set(dims)):
-        halos = {dim for dim in again for place in range(len(segment.links)) if _has_halo(segment, place, dim)}
-        retained = tuple(frozenset(own - (again & halos)) for own in shared)
-        if retained not in seen:
-            seen.add(retained)
-            yield retained
-
-
-def _shares(segment: Segment, place: int, dim: str) -> bool:
-    """Whether two steps along a dimension of the last layer share words of the intermediate of a link."""
-    return _cut_of(segment, place, dim) is None or _has_halo(segment, place, dim)
-
-
-def _cut_of(segment: Segment, place: int, dim: str) -> str | None:
-    """The dimension of a link's reader that a loop over one of the last layer moves."""
-    cut: str | None = dim
-    for link in reversed(segment.links[place:]):
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
-    return cut
-
-
-def _has_halo(segment: Segment, place: int, dim: str) -> bool:
-    """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
-    cut: str | None = dim
-    for link, after in zip(reversed(segment.links[place:]), reversed(segment.problems[place + 1:]), strict=True):
-        space = space_of(after, link.tensor)
-        if cut is None or cut not in space.dimensions:
-            return False
-        rank = moved_rank(space, cut)[1]
-        if len(rank) > 1 and len(axis_window(rank, after, cut, range(1))) > 1:
-            return True
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
-    return False
 
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...]) -> list[np.ndarray]:
@@ -320,7 +196,7 @@ class _Layer:
 class _Sheet:
     """A nest with a grid of tile sizes; room: words left beside the intermediates."""
 
-    nest: Nest
+    nest: TileNest
     segment: Segment
     sizes: list[np.ndarray]
     room: np.ndarray
@@ -331,7 +207,7 @@ Way = tuple[dict[str, _Choice], ...]
 """For every layer the choice for each operand."""
 
 
-def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nest: Nest,
+def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nest: TileNest,
            sizes: list[np.ndarray]) -> _Sheet:
     level = hardware.arch.levels[hardware.level(nest.home) or 0]
     cuts = layer_cuts(segment, nest.dims, sizes, nest.retained)
@@ -351,7 +227,7 @@ def _output_tile(segment: Segment, cuts: list[Cut]) -> np.ndarray:
     return np.asarray(prod(problem.output.tile_extents(largest_tile(problem, cuts)), start=1.0))
 
 
-def _layer(segment: Segment, nest: Nest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
+def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
     problem, last = segment.problems[index], index == len(segment.links)
     every = np.ones(batch)
     made = float(problem.tensor_size(problem.output))
@@ -377,7 +253,7 @@ def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
                  for cut in cuts if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
 
 
-def _choices(space: DataSpace, segment: Segment, nest: Nest, index: int, cuts: list[Cut],
+def _choices(space: DataSpace, segment: Segment, nest: TileNest, index: int, cuts: list[Cut],
              every: np.ndarray) -> list[_Choice]:
     """An operand from outside: fetched in every step, or kept along the innermost loops whose steps share words."""
     problem = segment.problems[index]
@@ -455,7 +331,7 @@ def _closer(sheet: _Sheet, way: Way, prices: np.ndarray, price: Price,
         float(np.asarray(point.energy_pj)[best]), float(np.asarray(point.cycles)[best])))
 
 
-def _group(segment: Segment, nest: Nest, way: Way, sizes: Sequence[int]) -> FusedGroup:
+def _group(segment: Segment, nest: TileNest, way: Way, sizes: Sequence[int]) -> FusedGroup:
     layers = tuple(FusedLayer(problem, {}, {name: choice.stay for name, choice in part.items() if choice.stay})
                    for problem, part in zip(segment.problems, way, strict=True))
     links = tuple(replace(link, stay=Stay(nest.home, retained))

@@ -14,7 +14,7 @@ from typing import Any
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
-from fadiff_mapper.joint.candidates import Candidate, Price, homes, neighbours
+from fadiff_mapper.joint.candidates import Candidate, Price, neighbours
 from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.joint.descent import Descended, descend
 from fadiff_mapper.joint.design import Design, specs_of
@@ -27,6 +27,7 @@ from fadiff_mapper.joint.prices import Point, metric_price, metric_value, summed
 from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
+from fadiff_mapper.joint.tile_nests import homes
 from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.result import Result
