@@ -106,7 +106,7 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
         reads = [source(by_name, name, inside) for name in node.inputs]
         inputs |= {name: list(by_name[name].shape or ()) for name in reads if name not in inside}
         if node.layer is None:
-            graph.append(f"  - {{name: {node.name}, op: {node.op}, from: [{', '.join(reads)}]}}")
+            graph.append(f"  - {{name: {node.name}, op: {node.op}, from: [{', '.join(reads)}]{window(node)}}}")
             continue
         dims = ", ".join(f"{dim}: {bound}" for dim, bound in node.layer.problem.bounds.items())
         strides = list(node.layer.pair(("Hstride", "Wstride")))
@@ -115,6 +115,13 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
         second = f", weights_from: {reads[1]}" if len(reads) > 1 else ""
         graph.append(f"  - {{name: {node.name}, shape: s{number}, from: [{reads[0]}]{second}}}")
     return "\n".join(["workload:", "  version: 1", "  name: chain", f"  inputs: {inputs}", *shapes, *graph]) + "\n"
+
+
+def window(node: Node) -> str:
+    """The window of a pool, as a network file says it."""
+    found = node.window
+    return "" if found is None else (f", kernel: {list(found.kernel)}, stride: {list(found.stride)}, "
+                                     f"pad: {[list(pad) for pad in found.pad]}, dilation: {list(found.dilation)}")
 
 
 def source(by_name: dict[str, Node], name: str, inside: set[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from fadiff_mapper.joint.groups import alone
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.segments import Segment, segments
+from fadiff_mapper.workload.pieces import Slide
 
 MATMULS = """
 workload:
@@ -62,6 +64,20 @@ def test_cuts_add_up_to_what_the_steps_do(p: int, q: int, across: str) -> None:
             link = fused.links[index]
             lying = held(layer.problem.output, layer.problem, cuts[index], link.stay.across, handed=True)
             assert lying == intermediate_words(layer, link, fused, steps)
+
+
+@given(st.sampled_from([1, 2]), st.sampled_from(["", "P"]), st.sampled_from([Slide(2, 2), Slide(3, 2, pad=1)]))
+def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, pool: Slide) -> None:
+    """Three tiles or more, so that one has no padding."""
+    rows = (8 - 1) * pool.stride + pool.kernel - 2 * pool.pad
+    fused = group([conv("first", C=2, M=3, P=rows, R=3), conv("second", C=3, M=2, P=6, R=3)], [("P", p)], across)
+    links = (replace(fused.links[0], pooled={"P": pool}),)
+    fused = replace(fused, links=links)
+    segment = replace(segment_of(fused), links=links)
+    (cut, *_), _ = layer_cuts(segment, ("P",), [np.array([float(p)])], [set(across)])
+    (spans,) = layer_steps(fused)[0].spans
+    assert cut.needed == max(len(span.needed) for span in spans)
+    assert cut.points == pytest.approx(sum(len(span.done) for span in spans), abs=pool.pad * (len(spans) - 1))
 
 
 @pytest.mark.parametrize(("room", "sums", "times"), [

@@ -21,6 +21,7 @@ from fadiff_mapper.fusion.plan import FusedGroup, Stay, TileLoop
 from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.tree import plain
+from fadiff_mapper.workload.pieces import Slide
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
@@ -189,6 +190,8 @@ def test_what_looptree_cannot_say_is_named() -> None:
     assert "layer 1 (first): Outputs is computed again in the steps along P" in reason(replace(fused, links=(again,)))
     assert "layer 2 (second): Weights is fetched again in the steps along P" in reason(
         replace(fused, layers=(first, replace(second, operands={}))))
+    assert "its output is pooled on the way" in reason(
+        replace(fused, links=(replace(link, pooled={"N": Slide(1, 1)}),)))
     assert "Outputs stays in line buffers" in reason(replace(fused, links=(replace(link, stay=replace(
         link.stay, lines=True)),)))
     gaps = conv("first", C=2, M=4, P=14, R=2, stride=3)

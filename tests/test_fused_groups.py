@@ -16,6 +16,8 @@ from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, gro
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.workload.pieces import Slide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
@@ -221,6 +223,52 @@ def most_alive(axes: list[list[range]], across: str) -> int:
 
     pairs = [(one, other, used[one] & used[other]) for one, other in product(order, order) if kept(one, other)]
     return max(len(used[here].union(*(both for one, other, both in pairs if one <= here < other))) for here in order)
+
+
+# Pools between two layers.
+
+POOLED = [conv("first", C=2, M=3, P=16, R=3), conv("second", C=3, M=2, P=6, R=3)]
+POOL = Slide(2, 2)
+
+
+def pooled(tile: int, across: str, pool: Slide = POOL, problems: list[Problem] = POOLED,
+           written: bool = False) -> FusedGroup:
+    fused = group(problems, [("P", tile)], across)
+    link = replace(fused.links[0], pooled={"P": pool}, written=written)
+    return with_mappings(replace(fused, links=(link,)))
+
+
+@given(st.integers(1, 6), st.sampled_from(["", "P"]), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1))
+def test_behind_a_pool_a_pointwise_layer_needs_what_a_layer_with_its_window_needs(tile: int, across: str, kernel: int,
+                                                                                  stride: int, pad: int) -> None:
+    rows = (6 - 1) * stride + kernel - 2 * pad
+    first = conv("first", C=1, M=1, P=rows, R=2)
+    behind = pooled(tile, across, Slide(kernel, stride, pad=pad), [first, conv("second", C=1, M=1, P=6)])
+    window = group([first, conv("second", stride, C=1, M=1, P=6, R=kernel)], [("P", tile)], across, padding={"P": pad})
+    assert layer_steps(behind)[0] == layer_steps(window)[0]
+    assert group_violations(hardware(), behind) == []
+
+
+def test_a_pooled_intermediate_lies_there_before_and_behind_the_pool() -> None:
+    fused = pooled(2, "P")
+    rows = 2 * (2 + 2)                                            # of the intermediate, for two rows of outputs
+    weights, window, behind = 2 * 3 * 3 + 3 * 2 * 3, 2 * (rows + 2), 3 * (2 + 2)
+    assert group_violations(hardware(), fused) == []
+    assert live_words(hardware(), fused, 4) == weights + window + 3 * rows + behind
+
+
+def test_what_pools_make_goes_out_once_and_what_they_read_does_not() -> None:
+    fused, alone = pooled(2, "", written=True), pooled(2, "")
+    layers, before = (group_cost(hardware(), one).layers for one in (fused, alone))
+    assert ("DRAM", "Outputs") not in layers[0].traffic
+    assert layers[1].traffic["DRAM", "Inputs"].updates == 3 * 8
+    more = layers[1].traffic["Scratchpad", "Inputs"].reads - before[1].traffic["Scratchpad", "Inputs"].reads
+    assert more == 3 * 8 and layers[1].energy_pj > before[1].energy_pj
+
+
+def test_a_pool_that_does_not_lead_to_the_next_layers_extent_is_refused() -> None:
+    assert broken(pooled(2, "P", Slide(2, 1))) == {"link"}
+    assert broken(pooled(2, "P", Slide(3, 3))) == {"link"}
 
 
 # What cannot run is named.

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fadiff_mapper import (
     FadiffError,
@@ -28,6 +29,7 @@ from fadiff_mapper.fusion import group_violations
 from fadiff_mapper.joint.partition import Way, partition
 from fadiff_mapper.joint.prices import Point, chosen, summed
 from fadiff_mapper.joint.segments import chains, runs_in_order, segments
+from fadiff_mapper.workload.pieces import Slide
 
 ARCH = str(bundled.find("arch/gemmini_large"))
 PAIR = """
@@ -41,6 +43,19 @@ workload:
   graph:
   - {name: dw, shape: dw, from: [input]}
   - {name: pw, shape: pw, from: [dw]}
+"""
+POOLED = """
+workload:
+  version: 1
+  name: pooled
+  inputs: {input: [1, 3, 56, 56]}
+  shapes:
+  - {id: wide, op: conv, dims: {N: 1, M: 64, C: 3, P: 56, Q: 56, R: 3, S: 3}, stride: [1, 1]}
+  - {id: next, op: conv, dims: {N: 1, M: 64, C: 64, P: 28, Q: 28, R: 3, S: 3}, stride: [1, 1]}
+  graph:
+  - {name: one, shape: wide, from: [input]}
+  - {name: pool, op: maxpool, from: [one], kernel: [2, 2]}
+  - {name: two, shape: next, from: [pool]}
 """
 
 
@@ -206,10 +221,36 @@ def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
 
 def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
     network = load_network("bundled:networks/resnet18")
-    assert len(max((names for names, _ in chains(network)), key=len)) == 16
+    assert len(max((names for names, _ in chains(network)), key=len)) == 17
     found = segments(network, 4)
     assert all(runs_in_order(network, [segment.nodes]) for segment in found)
-    assert not any(segment.nodes[0] == "conv1" for segment in found)  # a pool lies behind it
+
+
+def test_a_pool_between_two_layers_is_part_of_their_link() -> None:
+    network = load_network("bundled:networks/resnet18")
+    (link,) = next(segment.links for segment in segments(network, 2) if segment.nodes[0] == "conv1")
+    assert link.pooled == {"P": Slide(3, 2, 1, 1), "Q": Slide(3, 2, 1, 1)} and link.padding == {"P": 1, "Q": 1}
+    assert link.written_pooled  # the residual path reads what the pool makes
+
+
+def test_two_layers_with_a_pool_between_them_are_fused(tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    file.write_text(POOLED)
+    result = map_network(load_network(file), ARCH, threads=1, gradient=False)
+    (outcome,) = result.groups
+    assert result.stats.edp < result.unfused_stats.edp and group_violations(result.hardware, outcome.group) == []
+    result.write(tmp_path / "out")
+    (link,) = yaml.safe_load((tmp_path / "out/plan.yaml").read_text())["plan"]["groups"][0]["intermediates"]
+    assert link["pooled"] == {"P": {"kernel": 2, "stride": 2, "pad": 0}, "Q": {"kernel": 2, "stride": 2, "pad": 0}}
+    assert "is pooled on the way" in (tmp_path / "out/groups/1/looptree.txt").read_text()
+
+
+def test_nothing_is_fused_through_a_pool_where_others_read_what_lies_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    file.write_text(POOLED)
+    assert [segment.nodes for segment in segments(load_network(file), 2)] == [("one", "two")]
+    file.write_text(POOLED + "  - {name: other, op: relu, from: [one]}\n")
+    assert segments(load_network(file), 2) == []
 
 
 def test_a_partition_takes_the_groups_that_help_and_no_others() -> None:

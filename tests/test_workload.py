@@ -132,7 +132,7 @@ def test_a_pool_in_between_adds_its_window() -> None:
     found = link(bundled_network("resnet18"), "conv1", "layer1.0.conv1")
     rows = next(axis for axis in found.axes if axis.dimension == "P")
     assert [(s.kernel, s.stride, s.pad) for s in rows.slides] == [(3, 2, 1), (3, 1, 1)]
-    assert rows.needed(4) == (4 + 2 - 1) * 2 + 3
+    assert rows.needed(4) == (4 + 2 - 1) * 2 + 3 and rows.pools == 1
     assert found.through == ("maxpool",) and found.also_read_by == ("layer1.0.add",)
 
 

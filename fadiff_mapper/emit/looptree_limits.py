@@ -59,6 +59,8 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
     if index == len(group.links):
         return
     link, problem, after = group.links[index], group.layers[index].problem, group.layers[index + 1].problem
+    if link.pooled:
+        yield "its output is pooled on the way to the next layer; LoopTree has no layers without multiply-accumulates"
     if link.written:
         yield "its output goes on to the next layer and to the outermost level; LoopTree keeps it in one of them"
     for rank in read_ranks(link, after):

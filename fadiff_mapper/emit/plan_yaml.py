@@ -70,7 +70,10 @@ def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
 
 
 def _link(link: Link) -> dict[str, Any]:
-    return {"operand": link.tensor, "dimensions": dict(link.dims), **_stay(link.stay), "written": link.written}
+    pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
+             for dim, slide in link.pooled.items()}
+    return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+            **_stay(link.stay), "written": link.written}
 
 
 def _stay(stay: Stay) -> dict[str, Any]:

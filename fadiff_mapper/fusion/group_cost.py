@@ -125,15 +125,17 @@ def _traffic(step: Step, counts: Counts, count: int) -> dict[tuple[str, str], Tr
     scale = count * step.found.use.instances[:, 0]
     return {(names[level], spaces[tensor]): Traffic(*(float(values[level, tensor, 0] * scale[level])
                                                       for values in (counts.reads, counts.fills, counts.updates)))
-            for level, tensor in np.argwhere(step.found.nest.keep[:, :, 0])}
+            for level, tensor in np.argwhere(step.found.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
 
 
 def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass, step: Step) -> Counts:
     """The access counts of one step with what the steps before left in place."""
     layer = group.layers[index]
     counts = step.found.counts
-    for (name, stay), fresh in zip(layer.operands.items(), kind.fresh, strict=True):
+    for (name, stay), fresh in zip(layer.operands.items(), kind.fresh, strict=False):
         counts = _fetched_only(counts, step, name, hardware.level(stay.level), fresh)
+    if index and group.links[index - 1].written_pooled:
+        counts = _written_out(counts, step, group.links[index - 1].tensor, kind.fresh[-1])
     if index < len(group.links):
         counts = _copied(counts, step, hardware.level(group.links[index].stay.level))
     if group.spilled:
@@ -161,6 +163,13 @@ def _fetched_only(counts: Counts, step: Step, name: str, home: int | None, fresh
     parent = next(level for level in levels if level > home)
     saved = float(counts.fills[home, tensor, 0]) - fresh
     return _changed(_changed(counts, home, tensor, fills=-saved), parent, tensor, reads=-saved)
+
+
+def _written_out(counts: Counts, step: Step, name: str, fresh: int) -> Counts:
+    """What pools made and others read, too: words that are new are read where they lie, and written outside."""
+    tensor = tensor_index(step, name)
+    outside = _changed(counts, len(step.layer.arch.levels) - 1, tensor, updates=fresh)
+    return _changed(outside, kept_levels(step, name)[-1], tensor, reads=fresh)
 
 
 def _copied(counts: Counts, step: Step, home: int | None) -> Counts:

@@ -23,11 +23,10 @@ from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link
 from fadiff_mapper.fusion.steps import (
     LayerSteps,
     StepClass,
-    axis_window,
     intermediate_words,
     layer_steps,
-    moved_rank,
     operand_words,
+    reading,
     space_of,
     step_classes,
 )
@@ -107,13 +106,12 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: Link) -> Iterat
 
 def _extent_violations(problem: Problem, after: Problem, link: Link, own: str, theirs: str) -> Iterator[Violation]:
     """The next layer reads what there is, with at most as much padding after it as before it, and one stride."""
-    rank = moved_rank(space_of(after, link.tensor), theirs)[1]
-    reach = axis_window(rank, after, theirs, range(after.bounds[theirs]))
-    stride = sum(term.coefficient for term in rank if term.dimension == theirs)
-    before, extent = link.padding.get(theirs, 0), problem.bounds[own]
-    if not extent - stride < reach.stop - before <= extent + before:
-        yield _broken("link", "", f"the next layer reads {reach.stop} points along {theirs} with {before} of padding "
-                      f"before them; {own} has {extent}", reach.stop, extent + 2 * before)
+    slide, extent = reading(after, link, theirs), problem.bounds[own]
+    reach = slide.reach(after.bounds[theirs])
+    beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0    # a pool's last window may be incomplete
+    if not extent - slide.stride < reach - slide.pad <= extent + slide.pad + beyond:
+        yield _broken("link", "", f"the next layer reads {reach} points along {theirs} with {slide.pad} of padding "
+                      f"before them; {own} has {extent}", reach, extent + 2 * slide.pad)
 
 
 def _tiles(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
@@ -197,7 +195,7 @@ def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
         if index < len(group.links) and group.links[index].stay.level == name:
             staying += intermediate_words(layer, group.links[index], group, steps)
             stays.add(layer.problem.output.name)
-        if index and group.links[index - 1].stay.level == name:
+        if index and group.links[index - 1].stay.level == name and not group.links[index - 1].pooled:
             stays.add(group.links[index - 1].tensor)
         sums, rest = _tile_words(hardware, group, index, steps, place, stays)
         staying, passing = staying + sums, max(passing, rest)

@@ -42,7 +42,7 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Ma
 def _links(group: FusedGroup, index: int, output: str) -> list[tuple[Link, str, bool]]:
     """(link, data space of this layer, whether it also goes outside) for the layers before and after."""
     before = [(group.links[index - 1], group.links[index - 1].tensor, False)] if index else []
-    after = [(group.links[index], output, group.links[index].written)] if index < len(group.links) else []
+    after = [(group.links[index], output, group.links[index].written_whole)] if index < len(group.links) else []
     return before + after
 
 

@@ -17,6 +17,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.workload.pieces import Slide
 
 Shape: TypeAlias = tuple[int, ...]
 """Extents of a layer's dimensions, in the order of its problem."""
@@ -67,16 +68,30 @@ class Link:
     tensor    the data space of the next layer that this layer's output becomes
     dims      dimension of this layer's output -> dimension of the next layer that moves along it
     stay      where the intermediate lies, and along which loops its halo is retained; elsewhere it is recomputed
-    padding   points before the first one of this layer's output that the next layer reads as zeros, per dimension of
-              the next layer
-    written   whether it also goes to the outermost level, for a consumer outside the group, each time it is computed
+    padding   points before the first one of its operand that the next layer reads as zeros, per dimension of the next
+              layer
+    pooled    windows of pools in between, per dimension of the next layer; where there are any, what the next layer's
+              tile reads lies in the same level, beside what is pooled
+    written   whether it also goes to the outermost level, for a consumer outside the group: each time it is computed;
+              or where it is pooled, what the pools make, once
     """
 
     tensor: str
     dims: AnyMapping[str, str]
     stay: Stay
     padding: AnyMapping[str, int] = field(default_factory=dict)
+    pooled: AnyMapping[str, Slide] = field(default_factory=dict)
     written: bool = False
+
+    @property
+    def written_whole(self) -> bool:
+        """Whether all of the layer's output goes to the outermost level."""
+        return self.written and not self.pooled
+
+    @property
+    def written_pooled(self) -> bool:
+        """Whether what pools make of it goes there."""
+        return self.written and bool(self.pooled)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Link, Shape, Stay, TileLoop
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.workload.pieces import Slide, composed
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,12 @@ class Span:
 class LayerSteps:
     """One layer over the steps of each loop: `cut[loop]` is the dimension that it moves (None where it moves none),
     `spans[loop]` the layer's part in each of its steps. Where a loop moves nothing, the span is range(1) for work to
-    do and empty for none."""
+    do and empty for none. `pooled_out`: the operand, if any, that pools make and that also goes to the outermost level.
+    """
 
     cut: tuple[str | None, ...]
     spans: tuple[tuple[Span, ...], ...]
+    pooled_out: str | None = None
 
 
 def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
@@ -47,8 +51,9 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
         before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
         for column, loop in zip(columns, group.loops, strict=True):
             column.insert(0, _cut_before(before, after, link, loop, column[0]))
-    return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns))
-                 for i in range(len(group.layers)))
+    out = [None, *(link.tensor if link.written_pooled else None for link in group.links)]
+    return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns),
+                            out[i]) for i in range(len(group.layers)))
 
 
 def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[Span, ...]]:
@@ -81,10 +86,18 @@ def window(after: Problem, link: Link, dim: str, points: range, extent: int) -> 
     """The points of an intermediate's axis that `points` of the next layer's dimension read, padding left out."""
     if not len(points):
         return range(0)
-    space = next(space for space in after.dataspaces if space.name == link.tensor)
-    reach = axis_window(moved_rank(space, dim)[1], after, dim, points)
-    before = link.padding.get(dim, 0)
-    return range(min(max(reach.start - before, 0), extent), min(max(reach.stop - before, 0), extent))
+    slide = reading(after, link, dim)
+    start = points.start * slide.stride - slide.pad
+    return range(min(max(start, 0), extent), min(max(start + slide.reach(len(points)), 0), extent))
+
+
+def reading(after: Problem, link: Link, dim: str) -> Slide:
+    """The window through which points of the next layer's dimension read an intermediate: its own, over those of
+    pools."""
+    rank = moved_rank(space_of(after, link.tensor), dim)[1]
+    one, two = (len(axis_window(rank, after, dim, range(points))) for points in (1, 2))
+    own = Slide(one, two - one, pad=link.padding.get(dim, 0))
+    return composed((link.pooled[dim], own)) if dim in link.pooled else own
 
 
 def moved_rank(space: DataSpace, dim: str) -> tuple[int, tuple[Term, ...]]:
@@ -106,7 +119,8 @@ class StepClass:
     """Steps in which one layer does the same work.
 
     shape: its tile. fresh: for every operand that stays, in the order of `FusedLayer.operands`, the words that come
-    from outside. first_sum, last_sum: whether the step is the first, the last of those that add to one output tile.
+    from outside, and last those of `LayerSteps.pooled_out` that were not there before. first_sum, last_sum: whether
+    the step is the first, the last of those that add to one output tile.
     """
 
     shape: Shape
@@ -131,22 +145,25 @@ class _Kind:
 
 def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Counter[StepClass]:
     """The different steps of one layer and how often each occurs; those without work are left out."""
-    columns = [Counter(_kinds(layer, loop, cut, spans))
+    followed = dict(layer.operands)
+    if steps.pooled_out is not None:
+        followed[steps.pooled_out] = Stay("", frozenset(loop.dim for loop in group.loops))
+    columns = [Counter(_kinds(layer.problem, followed, loop, cut, spans))
                for loop, cut, spans in zip(group.loops, steps.cut, steps.spans, strict=True)]
     found: Counter[StepClass] = Counter()
     for picked in product(*(column.items() for column in columns)):
         kinds = [kind for kind, _ in picked]
         if all(kind.points for kind in kinds):
-            found[_combined(layer, kinds, steps.cut)] += math.prod(count for _, count in picked)
+            found[_combined(layer.problem, followed, kinds, steps.cut)] += math.prod(count for _, count in picked)
     return found
 
 
-def _combined(layer: FusedLayer, kinds: list[_Kind], cuts: tuple[str | None, ...]) -> StepClass:
-    problem = layer.problem
+def _combined(problem: Problem, followed: AnyMapping[str, Stay], kinds: list[_Kind],
+              cuts: tuple[str | None, ...]) -> StepClass:
     cut = {dim: kind.points for dim, kind in zip(cuts, kinds, strict=True) if dim is not None}
     extents = problem.bounds | cut
     fresh = []
-    for k, name in enumerate(layer.operands):
+    for k, name in enumerate(followed):
         axes = list(space_of(problem, name).tile_extents(extents))
         fetched = 1
         for rank, points in (kind.operands[k] for kind in kinds):
@@ -159,11 +176,11 @@ def _combined(layer: FusedLayer, kinds: list[_Kind], cuts: tuple[str | None, ...
                      all(kind.first_sum for kind in kinds), all(kind.last_sum for kind in kinds))
 
 
-def _kinds(layer: FusedLayer, loop: TileLoop, cut: str | None, spans: tuple[Span, ...]) -> list[_Kind]:
-    """What each step of one loop is to a layer."""
-    adds = cut is not None and cut not in layer.problem.output.dimensions
-    columns = [_fetched(space_of(layer.problem, name), stay, layer.problem, loop, cut, spans)
-               for name, stay in layer.operands.items()]
+def _kinds(problem: Problem, followed: AnyMapping[str, Stay], loop: TileLoop, cut: str | None,
+           spans: tuple[Span, ...]) -> list[_Kind]:
+    """What each step of one loop is to a layer; `followed` are the operands whose new words are counted."""
+    adds = cut is not None and cut not in problem.output.dimensions
+    columns = [_fetched(space_of(problem, name), stay, problem, loop, cut, spans) for name, stay in followed.items()]
     return [_Kind(len(span.done), tuple(column[step] for column in columns),
                   not adds or step == 0, not adds or step == len(spans) - 1) for step, span in enumerate(spans)]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.steps import moved_rank
+from fadiff_mapper.fusion.steps import moved_rank, space_of
 from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts
 from fadiff_mapper.joint.estimate import LayerBase, estimated
 from fadiff_mapper.joint.prices import Point
@@ -23,7 +23,7 @@ from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.tile_nests import TileNest, nests_of, tile_nests
 from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.spec.problem import DataSpace
+from fadiff_mapper.spec.problem import DataSpace, Problem
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops."""
@@ -216,15 +216,18 @@ def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nes
     for index, retained in enumerate(nest.retained):
         problem = segment.problems[index]
         room = room - held(problem.output, problem, cuts[index], retained, handed=True)
+        if segment.links[index].pooled:
+            reader = segment.problems[index + 1]
+            room = room - _tile_words(reader, segment.links[index].tensor, cuts[index + 1])
     if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
-        room[_output_tile(segment, cuts[-1]) > bases[-1].sums_room] = -inf
+        last = segment.problems[-1]
+        room[_tile_words(last, last.output.name, cuts[-1]) > bases[-1].sums_room] = -inf
     return _Sheet(nest, segment, sizes, room, [_layer(segment, nest, index, cuts[index], base, batch)
                                                for index, base in enumerate(bases)])
 
 
-def _output_tile(segment: Segment, cuts: list[Cut]) -> np.ndarray:
-    problem = segment.problems[-1]
-    return np.asarray(prod(problem.output.tile_extents(largest_tile(problem, cuts)), start=1.0))
+def _tile_words(problem: Problem, name: str, cuts: list[Cut]) -> np.ndarray:
+    return np.asarray(prod(space_of(problem, name).tile_extents(largest_tile(problem, cuts)), start=1.0))
 
 
 def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
@@ -233,15 +236,17 @@ def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: 
     made = float(problem.tensor_size(problem.output))
     rounds = prod((cut.steps for cut in cuts if last and nest.spilled and cut.dim not in problem.output.dimensions),
                   start=1.0)
-    handed = last or segment.links[index].written
+    handed = last or segment.links[index].written_whole
     again = sum((np.maximum(fetched(space, problem, cuts, ()) - base.home_reads.get(nest.home, {}).get(space.name, 0.0),
                             0.0) for space in problem.dataspaces if not space.read_write), np.zeros(batch))
     linked = segment.links[index - 1].tensor if index else None
+    passed_on = float(problem.tensor_size(space_of(problem, linked))) if linked and segment.links[
+        index - 1].written_pooled else 0.0
     times = computed(problem, cuts) * every
     return _Layer(
         base, cuts, times, times / _busy_lanes(cuts, base) * every, made * (rounds - 1) * every,
-        (made * rounds if handed else 0.0) * every,
-        (again + (0.0 if last else made)) * base.prices.level_read.get(nest.home, 0.0),
+        ((made * rounds if handed else 0.0) + passed_on) * every,
+        (again + (0.0 if last else made) + passed_on) * base.prices.level_read.get(nest.home, 0.0),
         {space.name: _choices(space, segment, nest, index, cuts, every) for space in problem.dataspaces
          if not space.read_write and space.name != linked})
 

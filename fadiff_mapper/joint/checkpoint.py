@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,8 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
                         {name: stay(one) for name, one in layer.operands.items()}] for layer in group.layers],
-            "links": [[link.tensor, dict(link.dims), stay(link.stay), dict(link.padding), link.written]
+            "links": [[link.tensor, dict(link.dims), stay(link.stay), dict(link.padding),
+                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written]
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.fusion.steps import moved_rank, space_of
+from fadiff_mapper.fusion.steps import moved_rank, reading
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -68,11 +68,10 @@ def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
         return Cut(after.loop, None, one if retained else after.steps, one, one, one)
-    extent, pad = problem.bounds[own], link.padding.get(after.dim, 0)
-    space = space_of(reader, link.tensor)
-    needed = np.minimum(_reach(space, reader, after.dim, after.largest), extent)
-    whole = np.minimum(_reach(space, reader, after.dim, after.points) - 2 * pad, extent)
-    again = np.minimum(after.steps * _reach(space, reader, after.dim, after.average) - 2 * pad, after.steps * extent)
+    extent, slide = problem.bounds[own], reading(reader, link, after.dim)
+    needed = np.minimum(slide.reach(after.largest), extent)
+    whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
+    again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.pad, after.steps * extent)
     return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), needed, needed)
 
 

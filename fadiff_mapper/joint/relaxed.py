@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from fadiff_mapper.family import Family, family_of, kin
-from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
+from fadiff_mapper.fusion.steps import reading, space_of
 from fadiff_mapper.joint.estimate import sum_level
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.unfused import task_of
@@ -52,7 +52,8 @@ class Ties:
 
     producer, consumer [E]    sites
     operand [E]               the data space of the consumer that is the intermediate
-    written [E]               whether it also goes to the outermost level
+    written [E]               the part of its words that goes to the outermost level, too: all, none, or what pools make
+    pooled [E]                whether pools lie in between, so that the consumer's tile takes room of its own
     mine, theirs [E, J]       dimension of the producer, and the one of the consumer that moves along it
     stride, reach [E, J]      t points of the consumer read stride (t - 1) + reach points of the producer's dimension
     extent, bound [E, J]      of the producer's dimension, and of the consumer's
@@ -65,6 +66,7 @@ class Ties:
     consumer: np.ndarray
     operand: np.ndarray
     written: np.ndarray
+    pooled: np.ndarray
     mine: np.ndarray
     theirs: np.ndarray
     stride: np.ndarray
@@ -181,24 +183,29 @@ def _ties(links: Sequence[tuple[int, int, Segment]]) -> Ties:
         np.array([one for one, _, _ in links], dtype=np.int64), np.array([two for _, two, _ in links], dtype=np.int64),
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),
-        np.array([segment.links[0].written for _, _, segment in links], dtype=bool),
+        np.array([_written(segment) for _, _, segment in links], dtype=np.float64),
+        np.array([bool(segment.links[0].pooled) for _, _, segment in links], dtype=bool),
         table("mine", np.int64), table("theirs", np.int64), table("stride", np.float64), table("reach", np.float64),
         table("extent", np.float64), table("bound", np.float64),
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))
 
 
+def _written(segment: Segment) -> float:
+    (before, after), (link,) = segment.problems, segment.links
+    if not link.written_pooled:
+        return float(link.written)
+    return after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
+
+
 def _carried(segment: Segment) -> list[_Carried]:
     """The dimensions of a pair's link. One that must stay whole is read whole, whatever the consumer's tile."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
-    space = space_of(after, link.tensor)
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
     found = []
     for own, theirs in link.dims.items():
-        rank = moved_rank(space, theirs)[1]
-        reach, next_reach = (len(axis_window(rank, after, theirs, range(points))) for points in (1, 2))
-        extent = before.bounds[own]
-        stride, reach = (0, extent) if own in whole else (next_reach - reach, reach)
+        slide, extent = reading(after, link, theirs), before.bounds[own]
+        stride, reach = (0, extent) if own in whole else (slide.stride, slide.kernel)
         found.append(_Carried(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
                               after.bounds[theirs], theirs in others))
     return found

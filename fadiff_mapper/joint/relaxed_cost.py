@@ -148,9 +148,9 @@ def _operands(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
 
 
 def _written(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
-    """Whether every member's output goes to the outermost level even if it is fused, [W] of 0 and 1."""
+    """The part of every member's output that goes to the outermost level even if it is fused, [W]."""
     ties, out_of = network.ties, network.out_of[list(batch.sites)]
-    return torch.tensor([float(tie < len(ties) and ties.written[tie]) for tie in out_of], dtype=torch.float64)
+    return torch.tensor([ties.written[tie] if tie < len(ties) else 0.0 for tie in out_of], dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,8 @@ def _crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: _Sites, words:
         own, passing = held.sum(dim=1), torch.zeros_like(sites.energy)
     else:
         linked = torch.zeros_like(held)
-        linked[consumer, torch.from_numpy(network.ties.operand)] = sigma
+        linked[consumer, torch.from_numpy(network.ties.operand)] = torch.where(
+            torch.from_numpy(network.ties.pooled)[:, None], torch.zeros_like(sigma), sigma)
         held = held * (1 - linked)
         looped = torch.zeros_like(sites.energy, dtype=torch.bool)
         cut = _per_tie(torch.from_numpy(network.ties.bound)[..., None] / points, network.ties) > 1

@@ -18,9 +18,11 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.layer import REPEAT
+from fadiff_mapper.workload.links import OUTPUT
+from fadiff_mapper.workload.pieces import composed
 
-NO_TILES_THROUGH = ("pool", "reduce", "opaque")
-"""Kinds of operators in between that change the tile: a group's links know the consumer's own window only."""
+NO_TILES_THROUGH = ("reduce", "opaque")
+"""Kinds of operators in between that a group's links do not know."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Segment:
     @property
     def key(self) -> Hashable:
         return (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),
-                tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()), link.written)
+                tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
+                       tuple(link.pooled.items()), link.written)
                       for link in self.links), self.whole, self.repeat)
 
 
@@ -93,9 +96,12 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 
 
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
-    """Whether tiles pass, through nothing but the consumer's own window."""
+    """Whether tiles pass, through windows or unchanged."""
     kinds = {node.name: node.kind for node in workload.nodes}
     if not link.fusable or any(kinds[name] in NO_TILES_THROUGH for name in link.through):
+        return False
+    pools = [place for place, name in enumerate(link.through) if kinds[name] == "pool"]
+    if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
     layers = {node.name: node.layer for node in workload.layers}
     producer = layers[link.producer]
@@ -104,16 +110,24 @@ def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
     if producer.repeat > 1 and moved.get(REPEAT) != REPEAT:
         return False
     output = producer.problem.output.dimensions
-    return (all(len(axis.slides) < 2 for axis in link.axes)
-            and all(dim in moved for dim in output if producer.problem.bounds[dim] > 1)
+    return (all(dim in moved for dim in output if producer.problem.bounds[dim] > 1)
             and len(set(moved.values())) == len(moved))
+
+
+def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
+    """Nodes that read these, and `OUTPUT` where one is returned."""
+    own = set(names)
+    return {after for before, after in workload.graph().edges() if before in own} | (
+        {OUTPUT} if own & set(workload.outputs) else set())
 
 
 def _group_link(link: NetworkLink) -> Link:
     """The link as a group has it."""
     axes = [axis for axis in link.axes if axis.producer != REPEAT]
+    own = {axis.dimension: composed(axis.slides[axis.pools:]).pad for axis in axes}
     return Link(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
-                {axis.dimension: axis.slides[0].pad for axis in axes if axis.slides and axis.slides[0].pad},
+                {dim: pad for dim, pad in own.items() if pad},
+                {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
                 written=bool(link.also_read_by))
 
 

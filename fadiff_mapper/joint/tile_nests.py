@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.steps import axis_window, moved_rank, space_of
+from fadiff_mapper.fusion.steps import reading, space_of
 from fadiff_mapper.joint.segments import Segment
 
 
@@ -84,6 +84,8 @@ def _alike(segment: Segment, one: str, two: str) -> bool:
             back = {theirs: own for own, theirs in segment.links[place - 1].dims.items()}
             if one not in back or two not in back:
                 return False
+            if reading(problem, segment.links[place - 1], one) != reading(problem, segment.links[place - 1], two):
+                return False
             one, two = back[one], back[two]
     return True
 
@@ -126,11 +128,10 @@ def _has_halo(segment: Segment, place: int, dim: str) -> bool:
     """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
     cut: str | None = dim
     for link, after in zip(reversed(segment.links[place:]), reversed(segment.problems[place + 1:]), strict=True):
-        space = space_of(after, link.tensor)
-        if cut is None or cut not in space.dimensions:
+        if cut is None or cut not in space_of(after, link.tensor).dimensions:
             return False
-        rank = moved_rank(space, cut)[1]
-        if len(rank) > 1 and len(axis_window(rank, after, cut, range(1))) > 1:
+        slide = reading(after, link, cut)
+        if slide.kernel > slide.stride:
             return True
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
     return False

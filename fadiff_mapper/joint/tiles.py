@@ -33,13 +33,14 @@ class Held:
     """A data space that lies in a level while a tile runs.
 
     outside: whether levels outside may keep it too. whole: whether the mapping has all of it there at once; else it
-    goes through it piece by piece.
+    goes through it piece by piece. apart: whether it comes there with the tile, as what pools make does.
     """
 
     space: str
     level: int
     outside: bool = False
     whole: bool = True
+    apart: bool = False
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
@@ -111,7 +112,8 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                 held = held_spaces(hardware, group, index, spec, goes_on, whole)
                 if index < len(group.links) and not _room_to_finish(hardware, spec, problem, held, finished, rooms):
                     continue
-                room = Room(np.array(rooms), np.array([[not any((one.level, one.space) == (place, name) for one in held)
+                there = {(one.level, one.space) for one in held if not one.apart}
+                room = Room(np.array(rooms), np.array([[(place, name) not in there
                                                         for name in problem.dataspace_names()]
                                                        for place in range(len(rooms))]))
                 space = build_mapspace(hardware.arch, problem, _constrained(spec, problem, held, finished))
@@ -150,10 +152,12 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
     held = [Held(name, hardware.level(stay.level) or 0) for name, stay in layer.operands.items()]
     if index:
         before = group.links[index - 1]
-        held.append(Held(before.tensor, hardware.level(before.stay.level) or 0, whole=whole))
+        held.append(Held(before.tensor, hardware.level(before.stay.level) or 0, whole=whole,
+                         apart=bool(before.pooled)))
     output = layer.problem.output.name
     if index < len(group.links):
-        held.append(Held(output, hardware.level(group.links[index].stay.level) or 0, group.links[index].written, whole))
+        after = group.links[index]
+        held.append(Held(output, hardware.level(after.stay.level) or 0, after.written_whole, whole))
     elif goes_on:
         held.append(Held(output, sum_level(spec)))
     return held

@@ -8,12 +8,12 @@ consumer's own), and all of the dimensions in `whole`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from fadiff_mapper.workload.layer import REPEAT, Layer, Shape
 from fadiff_mapper.workload.node import Node
-from fadiff_mapper.workload.pieces import Axis, Obstacle, Slide, regrouped
+from fadiff_mapper.workload.pieces import Axis, Obstacle, Slide, composed, regrouped
 from fadiff_mapper.workload.routes import MOST_BETWEEN, Route, blocked, routes
 from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
 
@@ -30,18 +30,18 @@ class AxisMap:
 
     Without `slides` they are equal. Else the windows follow one another from the producer to the consumer: a stretch
     of n points behind a window covers (n - 1) * stride + (kernel - 1) * dilation + 1 before it, from its first point
-    times stride minus pad on; what lies beyond the tensor is padding.
+    times stride minus pad on; what lies beyond the tensor is padding. The first `pools` of them are those of pools in
+    between, the last one may be the consumer's own.
     """
 
     dimension: str
     producer: str
     slides: tuple[Slide, ...] = ()
+    pools: int = field(default=0, compare=False)
 
     def needed(self, points: int) -> int:
         """Points of the producer's dimension that `points` adjacent points of the consumer's read."""
-        for window in reversed(self.slides):
-            points = (points - 1) * window.stride + (window.kernel - 1) * window.dilation + 1
-        return points
+        return composed(self.slides).reach(points)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
             return blocked(route, problem, f"{name} of {consumer.name}"), ()
         if axis.pieces:
             own = _own_slides(consumer, second, operand, name, shape)
-            maps.append(AxisMap(name, axis.pieces[0].dimension, axis.slides + own))
+            maps.append(AxisMap(name, axis.pieces[0].dimension, axis.slides + own, len(axis.slides)))
     return route, tuple(maps)
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
 
 from fadiff_mapper.workload.layer import Shape
 
@@ -43,6 +46,9 @@ class Piece:
     step: int = 1
 
 
+Points = TypeVar("Points", int, np.ndarray)
+
+
 @dataclass(frozen=True)
 class Slide:
     """A window over one axis: an output point covers `kernel` inputs, `dilation` apart; the next starts `stride` on."""
@@ -51,6 +57,18 @@ class Slide:
     stride: int
     dilation: int = 1
     pad: int = 0
+
+    def reach(self, points: Points) -> Points:
+        """Inputs from the first to the last one of `points` adjacent outputs; a number, or an array of them."""
+        return (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+
+def composed(slides: Sequence[Slide]) -> Slide:
+    """The one window, without dilation, that reaches as far as several ones, each over what those before it make."""
+    whole = Slide(1, 1)
+    for slide in slides:
+        whole = Slide(whole.reach(slide.reach(1)), whole.stride * slide.stride, 1, whole.pad + whole.stride * slide.pad)
+    return whole
 
 
 @dataclass(frozen=True)
