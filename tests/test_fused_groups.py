@@ -15,7 +15,7 @@ from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words, outlasting_words
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.pieces import Slide
 
@@ -213,8 +213,32 @@ def test_line_buffers_hold_the_tile_and_what_is_used_again(across: str, tiles: t
         assert operand_words(fused.layers[0], "Inputs", fused, steps) <= 2 * most_alive(read, across)
 
 
-def most_alive(axes: list[list[range]], across: str) -> int:
-    """Over the steps of a loop over P and one over Q inside it, the most points in use or between two uses."""
+@pytest.mark.parametrize("across", ["", "P", "Q", "PQ"])
+@pytest.mark.parametrize("tiles", [(2, 3), (4, 1), (8, 2), (1, 6)])
+def test_while_other_layers_run_there_is_room_for_what_later_steps_use(across: str, tiles: tuple[int, int]) -> None:
+    fused = group(CONV_2D, [("P", tiles[0]), ("Q", tiles[1])], across)
+    steps = layer_steps(fused)[0]
+    words = outlasting_words(fused.layers[0], fused.links[0], fused, steps)
+    least = 2 * most_alive([[span.needed for span in spans] for spans in steps.spans], across, while_used=False)
+    running = [dim for dim, spans in zip("PQ", steps.spans, strict=True) if len(spans) > 1]
+    if set(across) & set(running) <= set(running[-1:]):
+        assert words == least
+    else:                                                           # rows that are done with are not given back
+        assert least < words == intermediate_words(fused.layers[0], fused.links[0], fused, steps)
+
+
+def test_an_intermediate_takes_no_room_once_it_is_used_up() -> None:
+    fused = group(THREE, [], "")
+    operands = 14 * 2 + 2 * 3 + 2 * 3 + 4 * 3                             # inputs, and the weights of three layers
+    assert live_words(hardware(), fused, 4) == operands + 12 + 2 * 10     # of the intermediates, both; 12 rows, 10 rows
+    four = with_mappings(replace(fused, layers=(*fused.layers, FusedLayer(conv("fourth", C=2, M=1, P=8), {})),
+                                 links=(*fused.links, fused.links[0])))
+    assert live_words(hardware(), four, 4) == operands + 2 * 10 + 2 * 8          # its weights pass
+
+
+def most_alive(axes: list[list[range]], across: str, while_used: bool = True) -> int:
+    """Over the steps of a loop over P and one over Q inside it, the most points in use (unless `while_used` is False)
+    or between two uses."""
     used = {at: set(product(axes[0][at[0]], axes[1][at[1]])) for at in product(*(range(len(axis)) for axis in axes))}
     order = sorted(used)
 
@@ -222,7 +246,8 @@ def most_alive(axes: list[list[range]], across: str) -> int:
         return one < other and ("P" if one[0] != other[0] else "Q") in across
 
     pairs = [(one, other, used[one] & used[other]) for one, other in product(order, order) if kept(one, other)]
-    return max(len(used[here].union(*(both for one, other, both in pairs if one <= here < other))) for here in order)
+    return max(len((used[here] if while_used else set()).union(
+        *(both for one, other, both in pairs if one <= here < other))) for here in order)
 
 
 # Pools between two layers.

@@ -23,8 +23,9 @@ from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link
 from fadiff_mapper.fusion.steps import (
     LayerSteps,
     StepClass,
-    intermediate_words,
+    intermediates,
     layer_steps,
+    live_intermediates,
     operand_words,
     reading,
     space_of,
@@ -177,7 +178,7 @@ def _finished(step: Step, level: int, name: str) -> Iterator[Violation]:
 
 
 def _capacity(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
-    """What stays, all layers together, and beside it the largest tile that comes and goes."""
+    """What is there at once at any time."""
     for place, level in enumerate(hardware.arch.levels):
         if level.usable is not None and (words := live_words(hardware, group, place)) > level.usable:
             yield _broken("capacity", level.name, f"{words:g} words are live at once in {level.name}, which holds "
@@ -185,21 +186,24 @@ def _capacity(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 
 
 def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
-    """Words of one instance of a level that are live at once: all that stays, and the largest tile of one layer."""
+    """Words of one instance of a level that are live at once: all operands that stay, and while a layer runs its tile,
+    the intermediates that it reads and writes, and what later steps use of the others."""
     name, all_steps = hardware.arch.levels[place].name, layer_steps(group)
-    staying, passing = 0.0, 0.0
+    whole, outlasting = intermediates(group, all_steps, name)
+    staying, most = 0.0, 0.0
     for index, steps in enumerate(all_steps):
         layer = group.layers[index]
         stays = {tensor for tensor, stay in layer.operands.items() if stay.level == name}
         staying += sum(operand_words(layer, tensor, group, steps) for tensor in stays)
         if index < len(group.links) and group.links[index].stay.level == name:
-            staying += intermediate_words(layer, group.links[index], group, steps)
             stays.add(layer.problem.output.name)
         if index and group.links[index - 1].stay.level == name and not group.links[index - 1].pooled:
             stays.add(group.links[index - 1].tensor)
-        sums, rest = _tile_words(hardware, group, index, steps, place, stays)
-        staying, passing = staying + sums, max(passing, rest)
-    return staying + passing * (2 if name in group.double_buffered else 1)
+        sums, passing = _tile_words(hardware, group, index, steps, place, stays)
+        staying += sums
+        most = max(most, passing * (2 if name in group.double_buffered else 1)
+                   + sum(live_intermediates(whole, outlasting, index)))
+    return staying + most
 
 
 def _tile_words(hardware: Hardware, group: FusedGroup, index: int, steps: LayerSteps, place: int,

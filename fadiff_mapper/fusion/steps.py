@@ -14,6 +14,9 @@ from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import TypeVar
+
+import numpy as np
 
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Link, Shape, Stay, TileLoop
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
@@ -231,6 +234,41 @@ def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: 
             axis.whole for axis in axes)
     largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
     return math.prod(output.tile_extents(_lasting(layer.problem, link.stay, group, steps, largest)))
+
+
+def outlasting_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
+    """Of these words those that are there while other layers run, for later steps: none where no loop keeps any, what
+    two steps share where the innermost loop alone does, else all of them."""
+    running = [place for place, spans in enumerate(steps.spans) if len(spans) > 1]
+    kept = [place for place in running if group.loops[place].dim in link.stay.across]
+    if not kept:
+        return 0
+    cut = steps.cut[kept[0]]
+    if kept != running[-1:] or cut is None:
+        return intermediate_words(layer, link, group, steps)
+    needed = [[span.needed for span in spans] for spans in steps.spans]
+    tile = layer.problem.bounds | {dim: max(map(len, wanted))
+                                   for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
+    axis = _axis(needed[kept[0]], layer.problem.bounds[cut])
+    return math.prod(layer.problem.output.tile_extents(tile)) * axis.shared // axis.tile
+
+
+def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:
+    """(words, words that outlast their use) of every link's intermediate in a level; 0 of one that lies elsewhere."""
+    links = [(layer, link, group, steps)
+             for layer, link, steps in zip(group.layers, group.links, all_steps, strict=False)]
+    return ([intermediate_words(*one) if one[1].stay.level == level else 0 for one in links],
+            [outlasting_words(*one) if one[1].stay.level == level else 0 for one in links])
+
+
+Words = TypeVar("Words", int, np.ndarray)
+
+
+def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], index: int) -> list[Words]:
+    """Words of every link's intermediate that are there while layer `index` runs, which needs all of what it reads and
+    writes."""
+    return [all_of_it if place in (index - 1, index) else rest
+            for place, (all_of_it, rest) in enumerate(zip(whole, outlasting, strict=True))]
 
 
 def _lasting(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps, largest: list[int]) -> dict[str, int]:

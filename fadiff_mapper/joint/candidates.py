@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.steps import moved_rank, space_of
-from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts
+from fadiff_mapper.fusion.steps import live_intermediates, moved_rank, space_of
+from fadiff_mapper.joint.cuts import Cut, computed, fetched, held, largest_tile, layer_cuts, outlasting
 from fadiff_mapper.joint.estimate import LayerBase, estimated
 from fadiff_mapper.joint.prices import Point
 from fadiff_mapper.joint.refetch import refetched
@@ -194,12 +194,12 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A nest with a grid of tile sizes; room: words left beside the intermediates."""
+    """A nest with a grid of tile sizes; rooms: for each layer the words left beside the intermediates."""
 
     nest: TileNest
     segment: Segment
     sizes: list[np.ndarray]
-    room: np.ndarray
+    rooms: list[np.ndarray]
     layers: list[_Layer]
 
 
@@ -212,17 +212,18 @@ def _sheet(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nes
     level = hardware.arch.levels[hardware.level(nest.home) or 0]
     cuts = layer_cuts(segment, nest.dims, sizes, nest.retained)
     batch = len(sizes[0]) if sizes else 1
-    room = np.full(batch, inf if level.usable is None else float(level.usable))
-    for index, retained in enumerate(nest.retained):
-        problem = segment.problems[index]
-        room = room - held(problem.output, problem, cuts[index], retained, handed=True)
-        if segment.links[index].pooled:
-            reader = segment.problems[index + 1]
-            room = room - _tile_words(reader, segment.links[index].tensor, cuts[index + 1])
+    usable = np.full(batch, inf if level.usable is None else float(level.usable))
+    links = list(zip(segment.problems, cuts, nest.retained, strict=False))
+    whole = [held(problem.output, problem, own, retained, handed=True) for problem, own, retained in links]
+    rest = [outlasting(problem.output, problem, own, retained) for problem, own, retained in links]
+    rooms = [usable - sum(live_intermediates(whole, rest, index)) for index in range(len(segment.problems))]
+    for index, link in enumerate(segment.links, 1):
+        if link.pooled:
+            rooms[index] = rooms[index] - _tile_words(segment.problems[index], link.tensor, cuts[index])
     if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
         last = segment.problems[-1]
-        room[_tile_words(last, last.output.name, cuts[-1]) > bases[-1].sums_room] = -inf
-    return _Sheet(nest, segment, sizes, room, [_layer(segment, nest, index, cuts[index], base, batch)
+        rooms[-1] = np.where(_tile_words(last, last.output.name, cuts[-1]) > bases[-1].sums_room, -inf, rooms[-1])
+    return _Sheet(nest, segment, sizes, rooms, [_layer(segment, nest, index, cuts[index], base, batch)
                                                for index, base in enumerate(bases)])
 
 
@@ -284,11 +285,10 @@ def _ways(sheet: _Sheet) -> list[Way]:
             for picked in product(*options)]
 
 
-def _left(sheet: _Sheet, way: Way) -> np.ndarray:
-    """Words left for what comes and goes."""
-    left: np.ndarray = sheet.room - sum((choice.words for part in way for choice in part.values()),
-                                        np.zeros_like(sheet.room))
-    return left
+def _left(sheet: _Sheet, way: Way) -> list[np.ndarray]:
+    """For each layer the words left for what comes and goes."""
+    staying = sum((choice.words for part in way for choice in part.values()), np.zeros(()))
+    return [room - staying for room in sheet.rooms]
 
 
 def _total(sheet: _Sheet, way: Way, times: Sequence[dict[str, np.ndarray]] = (), rows: Any = slice(None)) -> Point:
@@ -306,7 +306,7 @@ def _total(sheet: _Sheet, way: Way, times: Sequence[dict[str, np.ndarray]] = (),
 
 def _lower_prices(sheet: _Sheet, way: Way, price: Price) -> np.ndarray:
     """A lower price for every choice of tile sizes; infinite where what stays does not fit."""
-    return np.where(_left(sheet, way) > 0, price(_total(sheet, way)), inf)
+    return np.where(np.min(_left(sheet, way), axis=0) > 0, price(_total(sheet, way)), inf)
 
 
 def _closer(sheet: _Sheet, way: Way, prices: np.ndarray, price: Price,
@@ -317,12 +317,12 @@ def _closer(sheet: _Sheet, way: Way, prices: np.ndarray, price: Price,
     rows = rows[prices[rows] < bar]
     if not len(rows):
         return None
-    room, times, fits = _left(sheet, way)[rows], [], np.ones(len(rows), dtype=bool)
-    for problem, layer, part in zip(segment.problems, sheet.layers, way, strict=True):
+    times, fits = [], np.ones(len(rows), dtype=bool)
+    for problem, layer, part, left in zip(segment.problems, sheet.layers, way, _left(sheet, way), strict=True):
         tile = {dim: extent[rows] if isinstance(extent, np.ndarray) else extent
                 for dim, extent in largest_tile(problem, layer.cuts).items()}
         passing = [name for name, choice in part.items() if choice.stay is None]
-        again = refetched(problem, tile, passing, part.keys() - set(passing), room, layer.base.sums_room,
+        again = refetched(problem, tile, passing, part.keys() - set(passing), left[rows], layer.base.sums_room,
                           layer.base.lanes)
         times.append(again.times)
         fits &= again.fits

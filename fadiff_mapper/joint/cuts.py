@@ -27,6 +27,7 @@ class Cut:
     steps     those in which the layer works
     points    of `dim` that it computes in all steps together; largest: in one step
     needed    points of `dim` that the next layer wants in one step
+    advance   from the first of these in one step to the first in the next
     """
 
     loop: str
@@ -35,6 +36,7 @@ class Cut:
     points: np.ndarray
     largest: np.ndarray
     needed: np.ndarray
+    advance: np.ndarray
 
     @property
     def average(self) -> np.ndarray:
@@ -59,7 +61,7 @@ def layer_cuts(segment: Segment, dims: Sequence[str], sizes: Sequence[np.ndarray
 
 def _cut_last(problem: Problem, dim: str, size: np.ndarray) -> Cut:
     bound = problem.bounds[dim]
-    return Cut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size)
+    return Cut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size, size)
 
 
 def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut:
@@ -67,12 +69,13 @@ def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut
     own = next((mine for mine, theirs in link.dims.items() if theirs == after.dim), None)
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
-        return Cut(after.loop, None, one if retained else after.steps, one, one, one)
+        return Cut(after.loop, None, one if retained else after.steps, one, one, one, one)
     extent, slide = problem.bounds[own], reading(reader, link, after.dim)
     needed = np.minimum(slide.reach(after.largest), extent)
     whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
     again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.pad, after.steps * extent)
-    return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), needed, needed)
+    return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), needed, needed,
+               slide.stride * after.advance)
 
 
 def _reach(space: DataSpace, problem: Problem, dim: str, points: np.ndarray) -> np.ndarray:
@@ -114,6 +117,17 @@ def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]
             extents[cut.dim] = cut.needed if handed else cut.largest
         outlive = outlive or cut.loop in across
     return np.asarray(prod(space.tile_extents(extents), start=1.0))
+
+
+def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]) -> np.ndarray:
+    """Words of an intermediate that are there while other layers run, as `fusion.steps.outlasting_words`."""
+    kept = [cut for cut in cuts if cut.loop in across]
+    if not kept:
+        return np.zeros(())
+    words, innermost = held(space, problem, cuts, across, handed=True), cuts[-1]
+    if [cut.loop for cut in kept] != [innermost.loop] or innermost.dim is None:
+        return words
+    return np.asarray(words * np.maximum(innermost.needed - innermost.advance, 0) / innermost.needed)
 
 
 def largest_tile(problem: Problem, cuts: Cuts) -> dict[str, Any]:

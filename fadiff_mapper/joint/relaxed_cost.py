@@ -9,7 +9,8 @@ The paper's form weighs, besides, what lies in the home at once (eqs. 24, 25: al
 neighbouring tiles are apart (eq. 26, halo included). What the refined form has in their place, each because the
 paper's term is too coarse:
 
-- tiles that are fetched in every step only pass: of these the largest counts, beside all that stays
+- tiles that are fetched in every step only pass: of these, and of the intermediates that a layer reads and writes, the
+  largest count, beside all that stays and what later steps use again
 - an intermediate takes the room of the whole window that the consumer's tile reads
 - the halo may be kept along one dimension; along the others its recomputation costs the producer energy and cycles
 - the producer may make fewer points than the window (the halo is kept) and make channels in several goes
@@ -202,6 +203,13 @@ def _window(ties: Ties, points: torch.Tensor) -> torch.Tensor:
     return torch.minimum(stride * (points - 1) + reach, extent)
 
 
+def _used_again(ties: Ties, points: torch.Tensor) -> torch.Tensor:
+    """Words of intermediates, [E, R], that a step leaves to the next one, where tiles are cut along one dimension."""
+    wanted, cut = _window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
+    fresh = torch.where(cut, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
+    return _per_tie(wanted, ties) - _per_tie(fresh, ties)
+
+
 def _per_tie(values: torch.Tensor, ties: Ties) -> torch.Tensor:
     """The product over a tie's dimensions, [E, R]."""
     return torch.where(torch.from_numpy(ties.used)[..., None], values, torch.ones_like(values)).prod(dim=1)
@@ -274,8 +282,10 @@ def _crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: _Sites, words:
         cut = _per_tie(torch.from_numpy(network.ties.bound)[..., None] / points, network.ties) > 1
         looped[consumer], looped[producer] = looped[consumer] | cut, looped[producer] | cut
         stays = (sites.sent <= RESIDENT) & looped[:, None]
+        again = sigma * _used_again(network.ties, points)
         passing = torch.where(stays, torch.zeros_like(held), held).sum(dim=1)
-        own = torch.where(stays, held, torch.zeros_like(held)).sum(dim=1).index_add(0, consumer, sigma * words)
+        passing = passing.index_add(0, consumer, sigma * words - again).index_add(0, producer, sigma * words - again)
+        own = torch.where(stays, held, torch.zeros_like(held)).sum(dim=1).index_add(0, consumer, again)
     together, largest = own, passing
     for _ in range(REACH):
         together = own.index_add(0, consumer, sigma * together[producer])

@@ -37,9 +37,6 @@ from fadiff_mapper.workload import Workload
 LAYERS_SHARE = 0.6
 """The part of a time limit after which the search of the layers ends."""
 
-ENUMERATED = 3
-"""Layers of the segments whose candidates are all estimated; longer ones come from the descent alone."""
-
 HEAVY = replace(LIGHT, chains=48, rounds=60)
 """For the tiles of groups that are in the plan."""
 
@@ -231,9 +228,9 @@ def _decoded(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -
 
 
 def _enumerated(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
-    """All candidates of short segments."""
-    short = {key: here.segment for key, here in known.items() if len(here.segment.nodes) <= ENUMERATED}
-    return enumerated(run.hardware, short, run.bases, run.total, run.options.metric,
+    """All candidates of short segments, and of long ones those without loops."""
+    distinct = {key: here.segment for key, here in known.items()}
+    return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
                       run.clock.over) if run.options.enumeration else {}
 
 

@@ -10,6 +10,9 @@ from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.steps import reading, space_of
 from fadiff_mapper.joint.segments import Segment
 
+LOOPED = 3
+"""Layers of the segments whose loops are enumerated; those of longer ones come from the descent."""
+
 
 @dataclass(frozen=True)
 class TileNest:
@@ -29,8 +32,9 @@ def homes(hardware: Hardware) -> list[str]:
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
-    for dims in _orders(segment):
+    """Every order of up to two loops, or of two and one over the channels of the last intermediate; of a long segment
+    none but that without loops."""
+    for dims in _orders(segment) if len(segment.problems) <= LOOPED else [()]:
         yield from nests_of(hardware, segment, dims)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.exact import prepare
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
+from fadiff_mapper.fusion.steps import intermediates, live_intermediates, operand_words, space_of
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.estimate import sum_level
 from fadiff_mapper.legality import Room
@@ -99,9 +99,9 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                 weights: tuple[float, float]) -> list[_Tile]:
     all_steps = layer_steps(group)
     tiles = []
-    rooms = _rooms(hardware, group)
+    rooms_of = _rooms(hardware, group)
     for index, (layer, steps, spec) in enumerate(zip(group.layers, all_steps, specs, strict=True)):
-        kinds = step_classes(group, layer, steps)
+        kinds, rooms = step_classes(group, layer, steps), rooms_of[index]
         goes_on = not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
         for shape in dict.fromkeys(kind.shape for kind in kinds):
             problem = resized(layer.problem, shape)
@@ -163,18 +163,19 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
     return held
 
 
-def _rooms(hardware: Hardware, group: FusedGroup) -> list[float]:
-    """Words of every level that are left for what comes and goes beside all that stays."""
-    all_steps, levels = layer_steps(group), hardware.arch.levels
-    staying = [0.0] * len(levels)
-    for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
-        for name, stay in layer.operands.items():
-            staying[hardware.level(stay.level) or 0] += operand_words(layer, name, group, steps)
-        if index < len(group.links):
-            link = group.links[index]
-            staying[hardware.level(link.stay.level) or 0] += intermediate_words(layer, link, group, steps)
-    return [inf if level.usable is None else max(level.usable - words, 0.0)
-            for level, words in zip(levels, staying, strict=True)]
+def _rooms(hardware: Hardware, group: FusedGroup) -> list[list[float]]:
+    """For each layer the words of every level that are left for its tile, beside all that is there while it runs."""
+    all_steps = layer_steps(group)
+    rooms: list[list[float]] = [[] for _ in group.layers]
+    layers = list(zip(group.layers, all_steps, strict=True))
+    for level in hardware.arch.levels:
+        operands = sum(operand_words(layer, name, group, steps) for layer, steps in layers
+                       for name, stay in layer.operands.items() if stay.level == level.name)
+        whole, outlasting = intermediates(group, all_steps, level.name)
+        for index, left in enumerate(rooms):
+            there = operands + sum(live_intermediates(whole, outlasting, index))
+            left.append(inf if level.usable is None else max(level.usable - there, 0.0))
+    return rooms
 
 
 def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
