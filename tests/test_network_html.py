@@ -180,6 +180,16 @@ def test_a_schedule_lies_within_its_drawing_and_computes_every_point(loops: list
         assert held["first Outputs"] == 3 * 7 * 4
 
 
+def test_an_intermediate_of_which_nothing_is_kept_is_drawn_while_its_two_layers_run() -> None:
+    def bars(across: str) -> list[float]:
+        drawing = draw_schedule(group([one.problem for one in result().layers[:2]], [("P", 5)], across), ("a", "b"), 1)
+        return [shape.width for shape in drawing.shapes
+                if isinstance(shape, Rect) and shape.title.startswith("a Outputs:")]
+
+    whole, parts = bars("P"), bars("")
+    assert len(whole) == 1 < len(parts) and sum(parts) == pytest.approx(whole[0], abs=len(parts))
+
+
 def test_numbers_side_by_side_share_unit_and_decimals() -> None:
     unit = unit_for([1_234_567.0, 5_000.0], ENERGY)
     assert [unit.written(value) for value in (1_234_567.0, 5_000.0, 100.0, 0.0)] == [

@@ -14,7 +14,14 @@ from math import prod
 
 from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, tint, upright_line
 from fadiff_mapper.fusion.plan import FusedGroup, Stay
-from fadiff_mapper.fusion.steps import LayerSteps, Span, intermediate_words, layer_steps, operand_words
+from fadiff_mapper.fusion.steps import (
+    LayerSteps,
+    Span,
+    intermediate_words,
+    layer_steps,
+    operand_words,
+    outlasting_words,
+)
 
 WIDTH, NAMES, HEAD = 1080.0, 176.0, 26.0
 TALL, LOW, SPACE, BAR = 52.0, 32.0, 8.0, 20.0
@@ -23,12 +30,14 @@ MOST_STEPS = 16
 
 @dataclass(frozen=True)
 class Resident:
-    """A tensor that stays: whose, how many words, where, and along which loops."""
+    """A tensor that stays: whose, how many words, where, and along which loops. `writer`: the layer that writes it,
+    where nothing of it is left once the next layer has run."""
 
     name: str
     words: int
     stay: Stay
     kind: str
+    writer: int | None = None
 
 
 def steps_of(group: FusedGroup) -> int:
@@ -48,7 +57,8 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[Resident, ...]:
             link = group.links[index]
             found.append(Resident(f"{nodes[index]} {layer.problem.output.name}",
                                   intermediate_words(layer, link, group, steps), link.stay,
-                                  tint("space", spaces.index(layer.problem.output.name))))
+                                  tint("space", spaces.index(layer.problem.output.name)),
+                                  None if outlasting_words(layer, link, group, steps) else index))
     return tuple(found)
 
 
@@ -111,16 +121,27 @@ def _points(points: range) -> str:
 
 def _resident(resident: Resident, top: float, group: FusedGroup, shown: Sequence[tuple[int, ...]],
               column: float) -> Iterator[Shape]:
-    """A bar as long as the words survive: cut where a loop advances along which they do not."""
+    """Bars as long as the words survive: cut where a loop advances along which they do not."""
     yield Label(NAMES - 14, top + 12, fitting(resident.name, NAMES - 18), "name", "end", resident.name)
-    lost = [k for k, loop in enumerate(group.loops) if loop.dim not in resident.stay.across]
-    starts = [step for step in range(len(shown))
-              if not step or any(shown[step][k] != shown[step - 1][k] for k in lost)]
     kept = [loop.dim for loop in group.loops if loop.dim in resident.stay.across]
     how = f", kept along {', '.join(kept)}" if kept else ", anew in every step" if group.loops else ""
     text = f"{resident.words:,} words in {resident.stay.level}{how}"
-    for start, end in zip(starts, [*starts[1:], len(shown)], strict=True):
+    for start, end in _lifetimes(resident, group, shown):
         yield Rect(NAMES + start * column + 0.5, top + 1, (end - start) * column - 1, BAR - 5, f"{resident.kind} stay",
                    f"{resident.name}: {text}", 3)
     yield Label(NAMES + 8, top + 12, text, "value")
     yield level_line(NAMES, top + BAR - 2, NAMES + len(shown) * column, "grid")
+
+
+def _lifetimes(resident: Resident, group: FusedGroup,
+               shown: Sequence[tuple[int, ...]]) -> Iterator[tuple[float, float]]:
+    """From when to when, in steps, the words are there."""
+    if resident.writer is not None:
+        count = len(group.layers)
+        for step in range(len(shown)):
+            yield step + resident.writer / count, step + (resident.writer + 2) / count
+        return
+    lost = [k for k, loop in enumerate(group.loops) if loop.dim not in resident.stay.across]
+    starts = [step for step in range(len(shown))
+              if not step or any(shown[step][k] != shown[step - 1][k] for k in lost)]
+    yield from zip(starts, [*starts[1:], len(shown)], strict=True)
