@@ -122,8 +122,14 @@ def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
 
 def _best_of(sheet: _Sheet, price: Price) -> list[Candidate]:
     """The best sizes and operands of a sheet; none where nothing fits."""
-    tried = [_closer(sheet, way, _lower_prices(sheet, way, price), price, inf) for way in _ways(sheet)]
-    return [min((one for one in tried if one), key=lambda one: one[0])[1]] if any(tried) else []
+    best: list[Candidate] = []
+    bar = inf
+    for prices, way in sorted(((_lower_prices(sheet, way, price), way) for way in _ways(sheet)),
+                              key=lambda one: float(one[0].min())):
+        found = _closer(sheet, way, prices, price, bar) if prices.min() < bar else None
+        if found is not None:
+            bar, best = found[0], [found[1]]
+    return best
 
 
 def _near(bound: int, tile: int) -> set[int]:
