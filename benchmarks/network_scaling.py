@@ -1,23 +1,29 @@
-"""How the time of a network grows with its layers: one line per size.
+"""How the time and memory of a network grow with its layers: one line per size, each in a process of its own.
 
-    python benchmarks/network_scaling.py [--same N ...] [--distinct N ...]
+    python benchmarks/network_scaling.py [--same N ...] [--distinct N ...] [--design large|small] [--threads N]
 
 The networks are chains of 3x3 and 1x1 convolutions. With --same every block has the same shapes, so few problems are
-mapped; with --distinct no two layers are equal.
+mapped; with --distinct no two layers are equal, and all have between 64 and 320 channels, so that a layer of a short
+network takes as long as one of a long one.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
+import resource
 import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise, repeat
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fadiff_mapper import Workload, bundled, load_network, map_network
 
 PIXELS = 14
-CHANNELS = (32, 48)
+SAME = (32, 48)
+CHANNELS = range(64, 321, 8)
 
 
 def main() -> None:
@@ -25,31 +31,48 @@ def main() -> None:
     given.add_argument("--same", nargs="*", type=int, default=[10, 50, 200, 1000])
     given.add_argument("--distinct", nargs="*", type=int, default=[10, 50, 200])
     given.add_argument("--design", choices=("large", "small"), default="large")
+    given.add_argument("--threads", type=int)
     options = given.parse_args()
-    warm_up = network(2, distinct=True)
-    map_network(warm_up, bundled.find(f"arch/gemmini_{options.design}"))
-    print(f"{'layers':>6} {'distinct':>8} {'s':>7} {'CPU s':>7} {'CPU s per distinct layer':>24} {'groups':>6} "
+    print(f"{'layers':>6} {'distinct':>8} {'s':>7} {'CPU s':>7} {'CPU s per distinct layer':>24} {'MB':>5} {'groups':>6} "
           f"{'saved':>7}")
-    for count, distinct in [*zip(options.same, repeat(False)), *zip(options.distinct, repeat(True))]:
-        workload = network(count, distinct)
-        start = time.process_time()
-        result = map_network(workload, bundled.find(f"arch/gemmini_{options.design}"))
-        spent = time.process_time() - start
-        print(f"{count:6} {len(result.layers):8} {result.time_s:7.1f} {spent:7.1f} {spent / len(result.layers):24.2f} "
-              f"{len(result.groups):6} {result.gain:7.2%}", flush=True)
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for count, distinct in [*zip(options.same, repeat(False)), *zip(options.distinct, repeat(True))]:
+            print(pool.submit(line, count, distinct, options.design, options.threads).result(), flush=True)
+
+
+def line(count: int, distinct: bool, design: str, threads: int | None) -> str:
+    """One line of the table."""
+    file = bundled.find(f"arch/gemmini_{design}")
+    map_network(network(2, distinct=True), file)  # what is loaded and compiled but once
+    workload = network(count, distinct)
+    start = time.process_time()
+    result = map_network(workload, file, threads=threads)
+    spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return (f"{count:6} {len(result.layers):8} {result.time_s:7.1f} {spent:7.1f} {spent / len(result.layers):24.2f} "
+            f"{memory:5} {len(result.groups):6} {result.gain:7.2%}")
 
 
 def network(count: int, distinct: bool) -> Workload:
     """A chain of so many layers, 3x3 and 1x1 by turns."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "chain.yaml"
-        file.write_text(text(count, distinct))
+        file.write_text(text(distinct_widths(count) if distinct else [SAME[place % 2] for place in range(count + 1)]))
         return load_network(file)
 
 
-def text(count: int, distinct: bool) -> str:
-    """The chain as a network file; where all layers are distinct, the channels grow from layer to layer."""
-    widths = [CHANNELS[place % 2] + (8 * place if distinct else 0) for place in range(count + 1)]
+def distinct_widths(count: int) -> list[int]:
+    """Channels along a chain in which no layer comes twice: a random walk over pairs of them not yet met."""
+    rng = random.Random(0)
+    widths, met = [CHANNELS[0]], set[tuple[int, int, int]]()
+    while len(widths) <= count:
+        kernel = len(widths) % 2
+        widths.append(rng.choice([more for more in CHANNELS if (kernel, widths[-1], more) not in met]))
+        met.add((kernel, widths[-2], widths[-1]))
+    return widths
+
+
+def text(widths: list[int]) -> str:
+    """The chain with these channels as a network file."""
     lines = ["workload:", "  version: 1", "  name: chain",
              f"  inputs: {{input: [1, {widths[0]}, {PIXELS}, {PIXELS}]}}", "  shapes:"]
     graph = ["  graph:"]

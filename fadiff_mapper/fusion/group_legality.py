@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from fadiff_mapper.fusion.group_step import Step, evaluate_step, kept_levels, tensor_index
+from fadiff_mapper.fusion.group_step import Step, evaluate_step, kept_levels, kept_words, tensor_index
 from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link
 from fadiff_mapper.fusion.steps import (
     LayerSteps,
@@ -210,14 +210,12 @@ def _tile_words(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
                 stays: set[str]) -> tuple[float, float]:
     """(sums that go on in the next step, the other words) of the layer's largest tile in a level."""
     sums, rest = 0.0, 0.0
+    output = group.layers[index].problem.output.name
     for kind in step_classes(group, group.layers[index], steps):
-        step = evaluate_step(hardware, group, index, kind)
-        output, names = step.layer.problem.output.name, step.layer.problem.dataspace_names()
-        goes_on = (not (group.spilled or (kind.first_sum and kind.last_sum))
-                   and kept_levels(step, output)[0] == place)
-        size = {name: float(step.found.tile.size[place, k, 0]) for k, name in enumerate(names)
-                if step.found.nest.keep[place, k, 0] and name not in stays}
-        if goes_on:
+        kept = kept_words(hardware, group, index, kind)
+        size = {name: words for name, words in kept[place].items() if name not in stays}
+        goes_on = not (group.spilled or (kind.first_sum and kind.last_sum))
+        if goes_on and [output in here for here in kept].index(True) == place:
             sums = max(sums, size.pop(output))
         rest = max(rest, sum(size.values()))
     return sums, rest

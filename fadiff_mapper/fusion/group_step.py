@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fadiff_mapper.counts import tiles
 from fadiff_mapper.exact import Evaluation, Layer, evaluate_one
 from fadiff_mapper.fusion.plan import FusedGroup, Hardware, Link
 from fadiff_mapper.fusion.steps import StepClass
+from fadiff_mapper.nest import pack, project
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,24 @@ class Step:
 
 def evaluate_step(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> Step:
     """The layer's tile as a problem of its own, with the intermediates at their levels."""
+    problem, mapping = _tile(hardware, group, index, kind)
+    return Step(*evaluate_one(hardware.arch, problem, hardware.tables, mapping))
+
+
+def kept_words(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> list[dict[str, float]]:
+    """For every level, innermost first, the data spaces that the layer's tile keeps there and their words."""
+    problem, mapping = _tile(hardware, group, index, kind)
+    nest = pack([mapping], problem)
+    size = tiles(nest, project(problem)).size
+    return [{name: float(words[k, 0]) for k, name in enumerate(problem.dataspace_names()) if keep[k, 0]}
+            for words, keep in zip(size, nest.keep, strict=True)]
+
+
+def _tile(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> tuple[Problem, Mapping]:
+    """The layer's tile as a problem, and its mapping with the intermediates at their levels."""
     layer = group.layers[index]
     problem = replace(layer.problem, bounds=dict(zip(layer.problem.dimensions, kind.shape, strict=True)))
-    mapping = fused_mapping(hardware, group, index, layer.mappings[kind.shape])
-    return Step(*evaluate_one(hardware.arch, problem, hardware.tables, mapping))
+    return problem, fused_mapping(hardware, group, index, layer.mappings[kind.shape])
 
 
 def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Mapping) -> Mapping:

@@ -122,8 +122,14 @@ def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
 
 def _best_of(sheet: _Sheet, price: Price) -> list[Candidate]:
     """The best sizes and operands of a sheet; none where nothing fits."""
-    tried = [_closer(sheet, way, _lower_prices(sheet, way, price), price, inf) for way in _ways(sheet)]
-    return [min((one for one in tried if one), key=lambda one: one[0])[1]] if any(tried) else []
+    best: list[Candidate] = []
+    bar = inf
+    for prices, way in sorted(((_lower_prices(sheet, way, price), way) for way in _ways(sheet)),
+                              key=lambda one: float(one[0].min())):
+        found = _closer(sheet, way, prices, price, bar) if prices.min() < bar else None
+        if found is not None:
+            bar, best = found[0], [found[1]]
+    return best
 
 
 def _near(bound: int, tile: int) -> set[int]:
@@ -253,10 +259,17 @@ def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: 
 
 
 def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
-    """The part of the lanes that a tile keeps busy: those of the largest divisor of its extent."""
-    return prod((np.array([max(size for size in divisors(int(extent)) if size <= base.lanes[cut.dim])
-                           / base.lanes[cut.dim] for extent in cut.largest])
-                 for cut in cuts if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
+    """The part of the lanes that a tile keeps busy."""
+    return prod((_busy(cut.largest, base.lanes[cut.dim]) for cut in cuts
+                 if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
+
+
+def _busy(extents: np.ndarray, lanes: int) -> np.ndarray:
+    """The part of so many lanes in the largest divisor of an extent that they can take."""
+    different, place = np.unique(extents, return_inverse=True)
+    busy = [max(size for size in divisors(int(extent)) if size <= lanes) for extent in different]
+    result: np.ndarray = np.array(busy)[place] / lanes
+    return result
 
 
 def _choices(space: DataSpace, segment: Segment, nest: TileNest, index: int, cuts: list[Cut],

@@ -53,13 +53,12 @@ class Saved:
                 for index, spec in enumerate(specs)]
 
     def keep(self, index: int, result: Result) -> None:
-        """Writes the mapping of a layer whose search has ended."""
+        """Notes the mapping of a layer whose search has ended, for the next `write`."""
         if self.file is None or result.status.startswith(UNFINISHED):
             return
         self.layers[str(index)] = {
             "mapping": literal_mapping(result.mapping, result.spec.arch, result.spec.problem), "status": result.status,
             "evaluations": result.evaluations, "time_s": result.time_s}
-        self._write()
 
     def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
         """The groups of a batch with the mappings found for their tiles, None for one without; None where the batch
@@ -83,10 +82,12 @@ class Saved:
         self.groups[batch] = [group and [
             [[list(shape), literal_mapping(mapping, arch, resized(layer.problem, shape))]
              for shape, mapping in layer.mappings.items()] for layer in group.layers] for group in groups]
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
-        assert self.file is not None
+    def write(self) -> None:
+        """Writes what is known, if there is a file and anything is known."""
+        if self.file is None or not (self.layers or self.groups):
+            return
         text = json.dumps({**self.head, "layers": self.layers, "groups": self.groups}) + "\n"
         rundir.write_files(self.file.parent, {self.file.name: text})
 

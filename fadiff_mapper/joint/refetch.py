@@ -16,8 +16,8 @@ import numpy as np
 
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
-HALVINGS = 9
-"""Widths of the block of outputs that are tried: all columns, half of them, and so on."""
+PARTS = 2.0 ** np.arange(9)[:, None]
+"""Widths of the block of outputs that are tried: all columns, half of them, and so on, [H, 1]."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,12 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
                      float(prod(min(lanes.get(dim, 1), problem.bounds[dim]) for dim in rows)))
 
     sides = first, second = side(left, right), side(right, left)
-    ways = [_blocks(first, second, room), _blocks(second, first, room)[::-1]]
     summed = prod((tile[dim] for dim in tile if dim not in problem.output.dimensions), start=1.0)
     depth = np.minimum(prod(lanes.get(dim, 1) for dim in tile if dim not in problem.output.dimensions), summed) / summed
-    for halving in range(HALVINGS):
-        width = np.maximum(second.rows / 2 ** halving, np.minimum(second.unit, second.rows))
-        height = np.minimum(np.floor(sums_room / width), first.rows)
-        words = sum(one.size * rows / one.rows * depth for one, rows in zip(sides, (height, width), strict=True)
-                     if one.passing)
-        ok = (height >= np.minimum(first.unit, first.rows)) & (words <= room)
-        ways.append((np.where(ok, np.ceil(second.rows / width), np.inf),
-                     np.where(ok, np.ceil(first.rows / np.maximum(height, 1)), np.inf)))
-    times = [np.stack([np.broadcast_to(way[k], room.shape) for way in ways]) for k in range(2)]
+    ways = (_blocks(first, second, room), _blocks(second, first, room)[::-1],
+            _outputs(first, second, room, sums_room, depth))
+    times = [np.concatenate([np.broadcast_to(way[k], (np.shape(way[k])[0] if np.ndim(way[k]) > 1 else 1, len(room)))
+                             for way in ways]) for k in range(2)]                                   # [way, B]
     moved = np.asarray(sum(one.size * often if one.passing else np.where(np.isinf(often), np.inf, 0)
                            for one, often in zip(sides, times, strict=True)))
     best, row = moved.argmin(axis=0), np.arange(len(room))
@@ -93,3 +87,15 @@ def _blocks(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray,
     ok = block >= np.minimum(stays.unit, stays.rows)
     return (np.where(ok, 1.0, np.inf),
             np.where(ok, np.ceil(stays.rows / np.clip(block, 1, stays.rows)), np.inf))
+
+
+def _outputs(first: _Side, second: _Side, room: np.ndarray, sums_room: float,
+             depth: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(times of the one, times of the other) where a block of outputs is summed up while both stream by, by the
+    block's width, [H, B]; depth: the part of what is summed that is there at once."""
+    width = np.maximum(second.rows / PARTS, np.minimum(second.unit, second.rows))
+    height = np.minimum(np.floor(sums_room / width), first.rows)
+    words = sum(one.size * rows / one.rows * depth for one, rows in ((first, height), (second, width)) if one.passing)
+    ok = (height >= np.minimum(first.unit, first.rows)) & (words <= room)
+    return (np.where(ok, np.ceil(second.rows / width), np.inf),
+            np.where(ok, np.ceil(first.rows / np.maximum(height, 1)), np.inf))

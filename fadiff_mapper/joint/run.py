@@ -119,6 +119,7 @@ class _Run:
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = _by_node(self.workload, self.results)
         self.bases = {name: layer_base(result) for name, result in self.by_node.items()}
+        self.chains = [names for names, _ in chains(self.workload)]
         repeats = _repeats(self.workload)
         self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}
@@ -141,9 +142,12 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
-    found = map_layers([specs[index] for index in missing], metric=options.metric, seed=options.seed, time_limit=limit,
-                       threads=options.threads, stopped=clock.stopped,
-                       on_better=lambda at, result: saved.keep(missing[at], result))
+    try:
+        found = map_layers([specs[index] for index in missing], metric=options.metric, seed=options.seed,
+                           time_limit=limit, threads=options.threads, stopped=clock.stopped,
+                           on_better=lambda at, result: saved.keep(missing[at], result))
+    finally:
+        saved.write()
     for index, result in zip(missing, found, strict=True):
         known[index] = result
     results = [result for result in known if result is not None]
@@ -256,9 +260,8 @@ def _plan(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> l
 
 def _best_plan(run: _Run, ways: list[Way[Any]]) -> list[Way[Any]]:
     """The best partition that the network's order allows."""
-    names = [names for names, _ in chains(run.workload)]
     while True:
-        plan = partition(names, run.alone, ways, run.options.metric)
+        plan = partition(run.chains, run.alone, ways, run.options.metric)
         if runs_in_order(run.workload, [way.nodes for way in plan]):
             return plan
         ways = [way for way in ways if way is not plan[-1]]

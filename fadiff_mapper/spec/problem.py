@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class DataSpace:
     ranks: tuple[tuple[Term, ...], ...]
     read_write: bool = False
 
-    @property
+    @cached_property
     def dimensions(self) -> frozenset[str]:
         """The dimensions that are relevant to this data space."""
         return frozenset(term.dimension for rank in self.ranks for term in rank)
