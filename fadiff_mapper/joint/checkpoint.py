@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ from fadiff_mapper.workload import Workload
 UNFINISHED = ("searching", "interrupted", "out of time")
 """How the status of a search begins that could go on: its mapping is no answer for a run that does."""
 
+INTERVAL = 1.0
+"""Seconds after which further layers are written; so many are lost at most."""
+
 LARGEST = 2 ** 28
 """Bytes of a checkpoint that are read."""
 
@@ -46,6 +51,7 @@ class Saved:
     specs: tuple[Spec, ...]
     layers: dict[str, Any] = field(default_factory=dict)
     groups: dict[str, Any] = field(default_factory=dict)
+    written_at: float = -inf
 
     def results(self, specs: tuple[Spec, ...]) -> list[Result | None]:
         """The layers whose search had ended, in order; None for the others. Raises SpecError for a broken entry."""
@@ -53,12 +59,14 @@ class Saved:
                 for index, spec in enumerate(specs)]
 
     def keep(self, index: int, result: Result) -> None:
-        """Notes the mapping of a layer whose search has ended, for the next `write`."""
+        """Notes the mapping of a layer whose search has ended, and writes once in a while."""
         if self.file is None or result.status.startswith(UNFINISHED):
             return
         self.layers[str(index)] = {
             "mapping": literal_mapping(result.mapping, result.spec.arch, result.spec.problem), "status": result.status,
             "evaluations": result.evaluations, "time_s": result.time_s}
+        if time.monotonic() - self.written_at > INTERVAL:
+            self.write()
 
     def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
         """The groups of a batch with the mappings found for their tiles, None for one without; None where the batch
@@ -90,6 +98,7 @@ class Saved:
             return
         text = json.dumps({**self.head, "layers": self.layers, "groups": self.groups}) + "\n"
         rundir.write_files(self.file.parent, {self.file.name: text})
+        self.written_at = time.monotonic()
 
     def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any) -> Mapping:
         where = Where(str(self.file))
