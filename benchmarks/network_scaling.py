@@ -33,8 +33,8 @@ def main() -> None:
     given.add_argument("--design", choices=("large", "small"), default="large")
     given.add_argument("--threads", type=int)
     options = given.parse_args()
-    print(f"{'layers':>6} {'distinct':>8} {'s':>7} {'CPU s':>7} {'CPU s per distinct layer':>24} {'MB':>5} {'groups':>6} "
-          f"{'saved':>7}")
+    print(f"{'layers':>6} {'distinct':>8} {'s':>7} {'CPU s':>7} {'CPU s per distinct layer':>24} {'MB':>5} "
+          f"{'groups':>6} {'saved':>7}")
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for count, distinct in [*zip(options.same, repeat(False)), *zip(options.distinct, repeat(True))]:
             print(pool.submit(line, count, distinct, options.design, options.threads).result(), flush=True)
