@@ -116,7 +116,7 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                 room = Room(np.array(rooms), np.array([[(place, name) not in there
                                                         for name in problem.dataspace_names()]
                                                        for place in range(len(rooms))]))
-                space = build_mapspace(hardware.arch, problem, _constrained(spec, problem, held, finished))
+                space = build_mapspace(hardware.arch, problem, constrained(spec, problem, held, finished))
                 tasks.append(Task(layer_of, space, room=room, weights=weights))
             tiles.append(_Tile(index, shape, spec, tuple(tasks)))
     return tiles
@@ -178,7 +178,7 @@ def _rooms(hardware: Hardware, group: FusedGroup) -> list[list[float]]:
     return rooms
 
 
-def _constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
+def constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
     """The design's constraints with what the held data spaces ask for."""
     levels = [_without_split_bounds(level, problem) for level in spec.constraints.levels]
     output = problem.output

@@ -1,0 +1,285 @@
+"""The most that fusion could save, link by link and for whole networks: what keeps a plan from saving more.
+
+    python benchmarks/fusion_headroom.py [NAME ...] [--design large|small] [--links]
+
+Two limits beside what `map_network` saves; both hold for tiles that compute nothing twice.
+
+free        what a layer reads or hands on over a link only moves on the chip and takes no room there; its weights come
+            from the outermost level once
+refetched   besides, tiles must fit. Some results are made at a time, from all channels of the intermediate or from
+            some of them after the others. Either this part of the intermediate is in the home at once, or the weights
+            that belong to it are. Weights that are not resident come again for every such piece of work, inputs of a
+            group's first layer for every part of the channels, and again for every block of sums that the accumulator
+            holds, where the rest of the home is too small for either. Sums of the second layer over some of the
+            channels leave the chip and return where the accumulator cannot hold them
+
+Every link is fused or not as is best by that count. The layers' mappings are searched, not proven optimal (single
+layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
+that two intermediates of a longer group share the home; plans need not come near them. --links shows every link as if
+its two layers were all there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain as joined
+from itertools import combinations, product
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+from fusion_bound import HOME, SUMS, per_word
+from network_fusion import NETWORKS, chain
+
+from fadiff_mapper import NetworkResult, bundled, map_network
+from fadiff_mapper.exact import evaluate_nest
+from fadiff_mapper.inputs import Spec
+from fadiff_mapper.joint.prices import Point, summed
+from fadiff_mapper.joint.segments import Segment, chains, segments
+from fadiff_mapper.joint.tiles import Held, constrained
+from fadiff_mapper.joint.unfused import TRADES, task_of
+from fadiff_mapper.legality import Room
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.nest import Nest
+from fadiff_mapper.search import SearchOptions, Task, search_all
+from fadiff_mapper.spec.problem import DataSpace, Problem
+
+WEIGHTS = ((1.0, 1.0), *TRADES)
+"""Exponents of energy and cycles that the mappings of each layer minimise."""
+
+FINE = 512
+"""Numbers of pixels that are tried as worked on at a time."""
+
+Side = tuple[bool, bool]
+"""Whether a layer reads over a fused link, and whether it hands on over one."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to run a layer once: what it costs, without the words of its weights where it is fused; words that come
+    and go at the outermost level; the share of its weights that each of its links is charged; and whether its input
+    comes from the outermost level."""
+
+    point: Point
+    outer_words: float
+    share: float = 0.0
+    reads_outside: bool = True
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The ways to run every layer of a network, by side; how often each runs; pairs of nodes that can be fused."""
+
+    specs: Mapping[str, Spec]
+    runs: Mapping[str, Mapping[Side, list[Run]]]
+    repeats: Mapping[str, int]
+    links: Mapping[tuple[str, str], Segment]
+
+
+def main() -> None:
+    given = argparse.ArgumentParser()
+    given.add_argument("names", nargs="*", default=NETWORKS)
+    given.add_argument("--design", choices=("large", "small"), action="append")
+    given.add_argument("--links", action="store_true")
+    options = given.parse_args()
+    print(f"{'layers':40} {'design':6} {'saved':>7} {'refetched':>9} {'free':>7}")
+    for design, name in product(options.design or ("large", "small"), options.names):
+        workload = chain(name)
+        result = map_network(workload, bundled.find(f"arch/gemmini_{design}"))
+        layers = layers_of(result)
+        for pair in layers.links if options.links else ():
+            limits = [most(layers, [pair], charge) for charge in (refetched, once)]
+            print(f"{' + '.join(pair):40} {design:6} {'':7} {limits[0]:9.2%} {limits[1]:7.2%}")
+        names = [nodes for nodes, _ in chains(workload)]
+        limits = [most(layers, names, charge) for charge in (refetched, once)]
+        print(f"{name:40} {design:6} {result.gain:7.2%} {limits[0]:9.2%} {limits[1]:7.2%}", flush=True)
+
+
+def layers_of(result: NetworkResult) -> Layers:
+    """The layers of a network with every link fused or not; as they run by themselves they are those of the plan."""
+    nodes = [node for node in result.workload.layers if node.layer]
+    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2)}
+    reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
+    hands = {pair.nodes[0]: not pair.links[0].written for pair in links.values()}
+    specs = {node.name: result.layer_of(node.name).spec for node in nodes}
+    wanted = [(node.name, side) for node in nodes for side in product((False, True), repeat=2)
+              if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)]
+    tasks = [[replace(task, weights=weights) for weights in WEIGHTS for task in
+              _tasks(specs[name], reads[name] if side[0] else None, side[1] and hands[name])] for name, side in wanted]
+    found = iter(search_all([task for group in tasks for task in group], SearchOptions()))
+    runs: dict[str, dict[Side, list[Run]]] = {}
+    for name in specs:
+        stats = result.layer_of(name).stats
+        runs[name] = {(False, False): [Run(Point(stats.energy_pj, stats.cycles), 0.0)]}
+    for (name, side), group in zip(wanted, tasks, strict=True):
+        for task, one in [(task, next(found)) for task in group]:
+            if one.legal:
+                runs[name].setdefault(side, []).append(_run(specs[name], task, one.nest, side, hands.get(name, False)))
+    return Layers(specs, runs, {node.name: node.layer.repeat for node in nodes if node.layer}, links)
+
+
+def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[Task]:
+    """The searches of a layer in links: what it reads and hands on has its own place in the home, and neither that nor
+    its weights come from further out. What it hands on is finished before it leaves the accumulator."""
+    output = spec.problem.output.name
+    passed = {name for name in (reads, output if hands else None) if name}
+    home = spec.arch.level_names().index(HOME)
+    held = [Held(name, home, whole=False) for name in sorted(passed | {_weights(spec.problem, reads).name})]
+    counted = [[place != home or name not in passed for name in spec.problem.dataspace_names()]
+               for place in range(len(spec.arch.levels))]
+    room = Room(np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels]),
+                np.array(counted))
+    spaces = [build_mapspace(spec.arch, spec.problem, constrained(spec, spec.problem, held, finished))
+              for finished in (("inside", "in turn") if hands else ("inside",))]
+    return [Task(task_of(spec).layer, space, room=room) for space in spaces]
+
+
+def _weights(problem: Problem, reads: str | None) -> DataSpace:
+    """The operand of a layer that no tile of an intermediate moves."""
+    operands = [space for space in problem.dataspaces if not space.read_write]
+    return next(space for space in operands if (space.name != reads if reads else space.name == "Weights"))
+
+
+def _run(spec: Spec, task: Task, nest: Nest, side: Side, copied: bool) -> Run:
+    """What a mapping costs; finished sums that are handed on are read once more for their copy to the home."""
+    found = evaluate_nest(task.layer, nest)
+    words = (found.counts.reads[-1] + found.counts.fills[-1] + found.counts.updates[-1])[:, 0]
+    copies = per_word(spec)[SUMS][0] * spec.problem.tensor_size(spec.problem.output) if side[1] and copied else 0.0
+    return Run(Point(float(found.energy[0]) + copies, float(found.cycles[0])),
+               float((words * found.nest.keep[-1, :, 0]).sum() * found.use.instances[-1, 0]), 1 / sum(side),
+               not side[0])
+
+
+Charge = Callable[[Layers, tuple[str, str], Run, Run, Point], Point]
+"""What a link adds to two runs, all repeats together, at the prices of a network."""
+
+
+def once(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: Point) -> Point:
+    """A free link: weights come once."""
+    return _charged(layers, pair, (before, after), np.ones(1), np.zeros(1), total)
+
+
+def refetched(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: Point) -> Point:
+    """What comes and goes because tiles must fit, in the best of many ways."""
+    segment, spec = layers.links[pair], layers.specs[pair[0]]
+    (first, second), link = segment.problems, segment.links[0]
+    inner, other = (next(space for space in second.dataspaces if not space.read_write
+                         and (space.name == link.tensor) == own) for own in (True, False))
+    if any(second.bounds[dim] > 1 for dim in second.output.dimensions & other.dimensions & inner.dimensions):
+        return once(layers, pair, before, after, total)   # depthwise: some channels come with the weights of these
+    home, sums = (spec.arch.levels[spec.arch.level_names().index(name)] for name in (HOME, SUMS))
+    home_room, sums_room = (inf if level.usable is None else level.usable * level.instances for level in (home, sums))
+    moved = [own for own, theirs in link.dims.items() if theirs not in other.dimensions and first.bounds[own] > 1]
+    whole = bool(segment.whole[0] - set(moved))   # of all channels before anything is read
+    pixels, results = (prod(problem.bounds[dim] for dim in dims) for problem, dims in
+                       ((first, moved), (second, [link.dims[own] for own in moved])))
+    outputs = second.tensor_size(second.output)
+    pieces = np.geomspace(1, results, FINE)                       # results that are made at a time
+    blocks = np.ceil(results / np.append(pieces[1:], results))    # at least, for any number between two of these
+    intermediate = _window(inner, second, [link.dims[own] for own in moved], pieces)
+    source = next(space for space in first.dataspaces if not space.read_write and space != _weights(first, None))
+    inputs = _window(source, first, moved, pieces * pixels / results)
+    channels, words = first.tensor_size(first.output) / pixels, _words(layers, pair)
+    found = []
+    for resident, held in product(joined.from_iterable(combinations((0, 1), count) for count in range(3)),
+                                  ("intermediate", "weights")):
+        room = home_room - sum(words[k] for k in resident)
+        slices = intermediate if held == "intermediate" else sum(words[k] for k in (0, 1) if k not in resident)
+        if room <= 0 or (whole and held == "weights"):
+            continue
+        parts = np.maximum(np.ceil(slices / room), 1) * np.ones(FINE)
+        spilled = np.where((parts > 1) & (whole | (pieces / results * outputs > sums_room)),
+                           inf if whole else outputs * (parts - 1), 0.0)
+        often = np.array([np.ones(FINE) if k in resident else blocks for k in (0, 1)])
+        left = room - slices / parts
+        if held == "weights" or 0 in resident:
+            shapes = [(pixels, channels / parts)]
+        else:
+            shapes = [(sums_room / columns, columns) for columns in 2.0 ** np.arange(np.ceil(np.log2(channels)) + 1)]
+            shapes += [(pixels, left * channels / words[0]), (left / inputs * pieces * pixels / results, channels)]
+        for rows, columns in shapes:   # of sums of the first layer, that its operands come in for together
+            wide, high = np.minimum(columns, channels / parts), np.minimum(rows, pieces * pixels / results)
+            more = np.maximum(pieces * pixels / results / np.maximum(high, 1), 1)
+            again = np.maximum(inputs * blocks * channels / np.maximum(wide, 1) - before.outer_words, 0.0)
+            found.append(_charged(layers, pair, (before, after), often * np.array([more, np.ones(FINE)]), spilled,
+                                  total, again if before.reads_outside else 0.0))
+    return min(found, key=lambda one: one.price(total))
+
+
+def _window(space: DataSpace, problem: Problem, dims: Sequence[str], points: np.ndarray) -> np.ndarray:
+    """Words of a data space that so many points of these dimensions touch at least, all others whole: a square's."""
+    side: Any = points ** (1 / max(len(dims), 1))
+    touched = np.asarray(prod(space.tile_extents(problem.bounds | dict.fromkeys(dims, side)), start=1.0))
+    return np.minimum(touched * np.ones_like(points), problem.tensor_size(space))
+
+
+def _words(layers: Layers, pair: tuple[str, str]) -> tuple[int, int]:
+    """Weights of the two layers of a link."""
+    first, second = layers.links[pair].problems
+    return (first.tensor_size(_weights(first, None)),
+            second.tensor_size(_weights(second, layers.links[pair].links[0].tensor)))
+
+
+def _charged(layers: Layers, pair: tuple[str, str], runs: tuple[Run, Run], often: np.ndarray, spilled: np.ndarray,
+             total: Point, again: Any = 0.0) -> Point:
+    """The cheapest of some ways in which weights come so often, so many sums leave and return, and so many words of the
+    first layer's inputs come again.
+
+    Each layer is charged its share; its cycles are at least those that the outermost level needs.
+    """
+    spec, repeat = layers.specs[pair[0]], layers.repeats[pair[0]]
+    prices, outermost = per_word(spec)[spec.arch.level_names()[-1]], spec.arch.levels[-1]
+    rate = outermost.shared_bandwidth or outermost.read_bandwidth or inf
+    energy: Any = spilled * (prices[0] + prices[2]) + again * prices[0]
+    cycles: Any = 0.0
+    for words, run, times, more in zip(_words(layers, pair), runs, np.broadcast_to(often, (2, len(spilled))),
+                                       (again, 2 * spilled), strict=True):
+        energy = energy + run.share * words * times * prices[0]
+        cycles = cycles + run.share * np.maximum(
+            (run.outer_words + words * times + more) / rate - run.point.cycles, 0.0)
+    best = int((energy / total.energy_pj + cycles / total.cycles).argmin())
+    return Point(repeat * float(energy[best]), repeat * float(cycles[best]))
+
+
+def most(layers: Layers, names: Sequence[tuple[str, ...]], charge: Charge) -> float:
+    """The part of the EDP of some chains that is saved at most."""
+    unfused = total = summed([_all(layers, node, layers.runs[node][False, False][0])
+                              for nodes in names for node in nodes])
+    while True:
+        found = summed([_chain(layers, nodes, charge, total) for nodes in names])
+        if found.edp >= total.edp * (1 - 1e-12):
+            return 1 - total.edp / unfused.edp
+        total = found
+
+
+def _all(layers: Layers, node: str, run: Run) -> Point:
+    """All repeats of a run."""
+    return Point(layers.repeats[node] * run.point.energy_pj, layers.repeats[node] * run.point.cycles)
+
+
+def _chain(layers: Layers, nodes: tuple[str, ...], charge: Charge, total: Point) -> Point:
+    """A chain with its links fused or not as is cheapest at the prices of a total."""
+    best: list[tuple[Side, Run, Point]] = []   # the last layer's way, and what all up to it costs
+    for before, node in zip(("", *nodes), nodes, strict=False):
+        ways = []
+        for side, runs in layers.runs[node].items():
+            for run in runs if side[0] <= ((before, node) in layers.links) else ():
+                ends = [_ended(layers, (before, node), end, run, charge, total) for end in best
+                        if end[0][1] == side[0]] if best else [Point(0.0, 0.0)] * (not side[0])
+                if ends:
+                    least = min(ends, key=lambda one: one.price(total))
+                    ways.append((side, run, summed([least, _all(layers, node, run)])))
+        best = ways
+    return min((point for side, _, point in best if not side[1]), key=lambda one: one.price(total))
+
+
+def _ended(layers: Layers, pair: tuple[str, str], end: tuple[Side, Run, Point], run: Run, charge: Charge,
+           total: Point) -> Point:
+    """What all up to a layer costs, with the link to the next one."""
+    return summed([end[2], charge(layers, pair, end[1], run, total)]) if end[0][1] else end[2]
+
+
+if __name__ == "__main__":
+    main()
