@@ -1,14 +1,12 @@
 """What fusion saves on whole networks and on small chains, beside the figures of others: one line each.
 
-    python benchmarks/network_fusion.py [NAME ...] [--design large|small] [--gradient]
+    python benchmarks/network_fusion.py [NAME ...] [--design large|small]
 
 EDP in pJ * cycles is the sum of energies times the sum of cycles. "reference" is the part of the unfused EDP that
 AccelForge 1.0.467 saves on an equivalent design, or what a plan made by hand saves; nan where there is none. "90 %"
-are the CPU seconds of all threads after which the plan had nine tenths of its gain. With --gradient every network is
-also mapped as DOSA does it: layer by layer, by gradient descent alone, without fusion; "vs gradient" is how much lower
-the plan's EDP is. A name is a network of the package, some of its layers one after the other
-(`network:layer,layer`), or one without an operator (`network-operator`). Every line has a process of its own, so MB is
-its peak memory.
+are the CPU seconds of all threads after which the plan had nine tenths of its gain. A name is a network of the package,
+some of its layers one after the other (`network:layer,layer`), or one without an operator (`network-operator`). Every
+line has a process of its own, so MB is its peak memory. `network_baselines.py` compares with gradient descent alone.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fadiff_mapper import Workload, bundled, load_network, map_layers, map_network
-from fadiff_mapper.joint.design import specs_of
+from fadiff_mapper import Workload, bundled, load_network, map_network
 from fadiff_mapper.workload import Node
 
 NETWORKS = ("resnet18", "vgg16", "vgg19", "mobilenet_v1", "gpt3_6b7_block")
@@ -40,24 +37,18 @@ def main() -> None:
     given = argparse.ArgumentParser()
     given.add_argument("names", nargs="*")
     given.add_argument("--design", choices=("large", "small"), action="append")
-    given.add_argument("--gradient", action="store_true")
     options = given.parse_args()
     names = options.names or [*dict.fromkeys(name for name, _ in REFERENCES), ATTENTION, *NETWORKS]
     print(f"{'network':56} {'design':6} {'unfused EDP':>12} {'plan EDP':>12} {'saved':>7} {'reference':>9} "
-          f"{'vs gradient':>11} {'groups':>6} {'s':>6} {'CPU s':>6} {'90 %':>6} {'MB':>5}", flush=True)
-    better: dict[str, list[float]] = {}
+          f"{'groups':>6} {'s':>6} {'CPU s':>6} {'90 %':>6} {'MB':>5}", flush=True)
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for name in names:
             for design in options.design or ("large", "small"):
-                text, share = pool.submit(line, name, design, options.gradient).result()
-                better.setdefault(design, []).append(share)
-                print(text, flush=True)
-    if options.gradient:
-        print({design: f"{sum(shares) / len(shares):.1%} lower on average" for design, shares in better.items()})
+                print(pool.submit(line, name, design).result(), flush=True)
 
 
-def line(name: str, design: str, gradient: bool) -> tuple[str, float]:
-    """One line of the table, and the part by which the plan's EDP is below that of the gradient alone."""
+def line(name: str, design: str) -> str:
+    """One line of the table."""
     workload, file = chain(name), bundled.find(f"arch/gemmini_{design}")
     start = time.process_time()
     better: list[tuple[float, float]] = []
@@ -67,19 +58,11 @@ def line(name: str, design: str, gradient: bool) -> tuple[str, float]:
 
     result = map_network(workload, file, on_progress=note)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    share = 1 - result.stats.edp / gradient_alone(workload, file) if gradient else nan
     enough = result.unfused_stats.edp * (1 - 0.9 * result.gain) * (1 + 1e-12)
     soon = next(seconds for seconds, value in better if value <= enough)
     return (f"{name:56} {design:6} {result.unfused_stats.edp:12.6g} {result.stats.edp:12.6g} {result.gain:7.2%} "
-            f"{REFERENCES.get((name, design), nan):9.2%} {share:11.1%} {len(result.groups):6} {result.time_s:6.1f} "
-            f"{spent:6.1f} {soon:6.1f} {memory:5}"), share
-
-
-def gradient_alone(workload: Workload, file: Path) -> float:
-    """The network's EDP where every layer is mapped by gradient descent on the relaxed model, decoded and no more."""
-    layers = workload.distinct()
-    results = map_layers(specs_of(workload, file), metric="edp", refinement=False)
-    return workload.totals([(one.stats.energy_pj, one.stats.cycles) for one in results]).edp if layers else nan
+            f"{REFERENCES.get((name, design), nan):9.2%} {len(result.groups):6} {result.time_s:6.1f} "
+            f"{spent:6.1f} {soon:6.1f} {memory:5}")
 
 
 def chain(name: str) -> Workload:
