@@ -94,6 +94,16 @@ def test_what_a_tile_brings_in_again(room: int, sums: int, times: tuple[int, int
         assert sorted((again.times["Weights"][0], again.times["Inputs"][0])) == sorted(times)
 
 
+@given(st.lists(st.floats(0, 5000), min_size=2, max_size=5), st.sampled_from([32.0, 1024.0]))
+def test_many_rooms_at_once_are_as_each_by_itself(rooms: list[float], sums: float) -> None:
+    problem = conv("product", N=64, M=48, C=32)
+    at_once, *each = (refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array(some), sums, {"M": 16})
+                      for some in (rooms, *([room] for room in rooms)))
+    assert at_once.fits.tolist() == [one.fits[0] for one in each]
+    for name in ("Weights", "Inputs"):
+        assert at_once.times[name].tolist() == [one.times[name][0] for one in each]
+
+
 def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
     problem = conv("product", N=64, M=64, C=32)
     for room, fits in ((31.0, False), (32.0, True)):
