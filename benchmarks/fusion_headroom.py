@@ -22,7 +22,7 @@ its two layers were all there is.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain as joined
 from itertools import combinations, product
@@ -50,7 +50,7 @@ WEIGHTS = ((1.0, 1.0), *TRADES)
 """Exponents of energy and cycles that the mappings of each layer minimise."""
 
 FINE = 512
-"""Numbers of pixels that are tried as worked on at a time."""
+"""Numbers of results that are tried as made at a time."""
 
 Side = tuple[bool, bool]
 """Whether a layer reads over a fused link, and whether it hands on over one."""
@@ -163,49 +163,100 @@ def once(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: 
 
 def refetched(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: Point) -> Point:
     """What comes and goes because tiles must fit, in the best of many ways."""
-    segment, spec = layers.links[pair], layers.specs[pair[0]]
-    (first, second), link = segment.problems, segment.links[0]
-    inner, other = (next(space for space in second.dataspaces if not space.read_write
-                         and (space.name == link.tensor) == own) for own in (True, False))
-    if any(second.bounds[dim] > 1 for dim in second.output.dimensions & other.dimensions & inner.dimensions):
+    second, link = layers.links[pair].problems[1], layers.links[pair].links[0]
+    operands = {space.name == link.tensor: space for space in second.dataspaces if not space.read_write}
+    if any(second.bounds[dim] > 1 for dim in frozenset.intersection(
+            second.output.dimensions, *(space.dimensions for space in operands.values()))):
         return once(layers, pair, before, after, total)   # depthwise: some channels come with the weights of these
-    home, sums = (spec.arch.levels[spec.arch.level_names().index(name)] for name in (HOME, SUMS))
-    home_room, sums_room = (inf if level.usable is None else level.usable * level.instances for level in (home, sums))
+    work, words = _work(layers.links[pair], operands[True], operands[False]), _words(layers, pair)
+    room, sums = _rooms(layers.specs[pair[0]])
+    return min((_charged(layers, pair, (before, after), way.often, way.spilled, total,
+                         np.maximum(way.inputs - before.outer_words, 0.0) if before.reads_outside else 0.0)
+                for way in _ways(work, words, room, sums)), key=lambda one: one.price(total))
+
+
+def _rooms(spec: Spec) -> tuple[float, float]:
+    """Words that fit where intermediates stay and where sums are kept."""
+    levels = {level.name: level for level in spec.arch.levels}
+    home, sums = (inf if levels[name].usable is None else float((levels[name].usable or 0) * levels[name].instances)
+                  for name in (HOME, SUMS))
+    return home, sums
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The work of a link done piece by piece, [FINE] ways: how many pixels of the first layer's output and what part
+    of the second's are made at a time, how often at least, words of the intermediate and of the first layer's input
+    that belong to a piece. whole: all channels of the intermediate are needed before any is read."""
+
+    pixels: np.ndarray
+    part: np.ndarray
+    blocks: np.ndarray
+    intermediate: np.ndarray
+    inputs: np.ndarray
+    channels: float
+    outputs: float
+    whole: bool
+
+
+def _work(segment: Segment, inner: DataSpace, other: DataSpace) -> _Work:
+    """`inner` is the intermediate as the second layer reads it, `other` its other operand."""
+    (first, second), link = segment.problems, segment.links[0]
     moved = [own for own, theirs in link.dims.items() if theirs not in other.dimensions and first.bounds[own] > 1]
-    whole = bool(segment.whole[0] - set(moved))   # of all channels before anything is read
-    pixels, results = (prod(problem.bounds[dim] for dim in dims) for problem, dims in
-                       ((first, moved), (second, [link.dims[own] for own in moved])))
-    outputs = second.tensor_size(second.output)
-    pieces = np.geomspace(1, results, FINE)                       # results that are made at a time
-    blocks = np.ceil(results / np.append(pieces[1:], results))    # at least, for any number between two of these
-    intermediate = _window(inner, second, [link.dims[own] for own in moved], pieces)
+    theirs = [link.dims[own] for own in moved]
+    pixels, results = prod(first.bounds[dim] for dim in moved), prod(second.bounds[dim] for dim in theirs)
+    pieces = np.geomspace(1, results, FINE)
     source = next(space for space in first.dataspaces if not space.read_write and space != _weights(first, None))
-    inputs = _window(source, first, moved, pieces * pixels / results)
-    channels, words = first.tensor_size(first.output) / pixels, _words(layers, pair)
-    found = []
+    return _Work(pieces * pixels / results, pieces / results,
+                 np.ceil(results / np.append(pieces[1:], results)),   # at least, for all between two of these numbers
+                 _window(inner, second, theirs, pieces), _window(source, first, moved, pieces * pixels / results),
+                 first.tensor_size(first.output) / pixels, float(second.tensor_size(second.output)),
+                 bool(segment.whole[0] - set(moved)))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How often the weights of both layers come, [2, FINE]; words of sums that leave and return, and of the first
+    layer's inputs, [FINE]."""
+
+    often: np.ndarray
+    spilled: np.ndarray
+    inputs: np.ndarray
+
+
+def _ways(work: _Work, words: Sequence[int], home: float, sums: float) -> Iterator[_Way]:
+    """The ways in which tiles fit: some weights resident, and the intermediate's channels in so many parts that a part
+    of it fits, or else the weights of a part."""
     for resident, held in product(joined.from_iterable(combinations((0, 1), count) for count in range(3)),
                                   ("intermediate", "weights")):
-        room = home_room - sum(words[k] for k in resident)
-        slices = intermediate if held == "intermediate" else sum(words[k] for k in (0, 1) if k not in resident)
-        if room <= 0 or (whole and held == "weights"):
+        room = home - _sum_of(words, resident)
+        held_words = work.intermediate if held == "intermediate" else _sum_of(words, {0, 1} - set(resident))
+        if room <= 0 or (work.whole and held == "weights"):
             continue
-        parts = np.maximum(np.ceil(slices / room), 1) * np.ones(FINE)
-        spilled = np.where((parts > 1) & (whole | (pieces / results * outputs > sums_room)),
-                           inf if whole else outputs * (parts - 1), 0.0)
-        often = np.array([np.ones(FINE) if k in resident else blocks for k in (0, 1)])
-        left = room - slices / parts
-        if held == "weights" or 0 in resident:
-            shapes = [(pixels, channels / parts)]
-        else:
-            shapes = [(sums_room / columns, columns) for columns in 2.0 ** np.arange(np.ceil(np.log2(channels)) + 1)]
-            shapes += [(pixels, left * channels / words[0]), (left / inputs * pieces * pixels / results, channels)]
-        for rows, columns in shapes:   # of sums of the first layer, that its operands come in for together
-            wide, high = np.minimum(columns, channels / parts), np.minimum(rows, pieces * pixels / results)
-            more = np.maximum(pieces * pixels / results / np.maximum(high, 1), 1)
-            again = np.maximum(inputs * blocks * channels / np.maximum(wide, 1) - before.outer_words, 0.0)
-            found.append(_charged(layers, pair, (before, after), often * np.array([more, np.ones(FINE)]), spilled,
-                                  total, again if before.reads_outside else 0.0))
-    return min(found, key=lambda one: one.price(total))
+        parts = np.maximum(np.ceil(held_words / room), 1) * np.ones(FINE)
+        spilled = np.where((parts > 1) & (work.whole | (work.part * work.outputs > sums)),
+                           inf if work.whole else work.outputs * (parts - 1), 0.0)
+        often = np.array([np.ones(FINE) if k in resident else work.blocks for k in (0, 1)])
+        blocks = [(work.pixels, work.channels / parts)] if held == "weights" or 0 in resident else _blocks(
+            work, words[0], room - held_words / parts, sums)
+        for rows, columns in blocks:
+            wide = np.maximum(np.minimum(columns, work.channels / parts), 1)
+            high = np.maximum(np.minimum(rows, work.pixels), 1)
+            again = np.array([np.maximum(work.pixels / high, 1), np.ones(FINE)])
+            yield _Way(often * again, spilled, work.inputs * work.blocks * work.channels / wide)
+
+
+def _blocks(work: _Work, weights: int, left: np.ndarray, sums: float) -> list[tuple[Any, Any]]:
+    """Pixels and channels of the first layer for which its operands come in together: as many as the accumulator has
+    room for, or as many channels or pixels as have their weights or inputs in what is left of the home."""
+    columns = 2.0 ** np.arange(np.ceil(np.log2(work.channels)) + 1)
+    return [*((sums / some, some) for some in columns), (work.pixels, left * work.channels / weights),
+            (left / work.inputs * work.pixels, work.channels)]
+
+
+def _sum_of(words: Sequence[int], which: Iterable[int]) -> float:
+    """Weights of some of the two layers."""
+    return float(sum(words[k] for k in which))
 
 
 def _window(space: DataSpace, problem: Problem, dims: Sequence[str], points: np.ndarray) -> np.ndarray:
