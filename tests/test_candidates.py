@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper import bundled, load_network, map_layers
-from fadiff_mapper.fusion import FusedGroup, Hardware, Link, Stay, layer_steps, step_classes
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop, layer_steps, step_classes
 from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
 from fadiff_mapper.joint.candidates import candidates, neighbours
 from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts
@@ -24,6 +24,7 @@ from fadiff_mapper.joint.estimate import LayerBase, layer_base
 from fadiff_mapper.joint.groups import alone
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.refetch import refetched
+from fadiff_mapper.joint.reshaping import reshaped
 from fadiff_mapper.joint.segments import Segment, segments
 from fadiff_mapper.workload.pieces import Slide
 
@@ -122,6 +123,26 @@ def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
     results = map_layers(specs, metric="edp", threads=1)
     return (Hardware(specs[0].arch, specs[0].tables), segments(workload, 2)[0],
             tuple(layer_base(result) for result in results))
+
+
+def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -> None:
+    network = load_network("bundled:networks/mobilenet_v1")
+    specs = specs_of(network, bundled.find("arch/gemmini_large"))
+    names = ("dw6", "pw6", "dw7", "pw7", "dw8", "pw8")
+    spec_of = {name: spec for entry, spec in zip(network.distinct(), specs, strict=True) for name in entry.nodes}
+    results = map_layers([spec_of[name] for name in names], metric="edp", chains=16, rounds=10, threads=1)
+    bases = {name: layer_base(result) for name, result in zip(names, results, strict=True)}
+    every = [segment for segment in segments(network, 6) if set(segment.nodes) <= set(names)]
+    by_nodes = {segment.nodes: segment for segment in every}
+    groups = [(nodes, FusedGroup(tuple(FusedLayer(problem, {}) for problem in by_nodes[nodes].problems),
+                                 by_nodes[nodes].links, (TileLoop("P", 7),))) for nodes in (names[:2], names[2:4])]
+    price = partial(metric_price, total=summed([base.whole for base in bases.values()]), metric="edp")
+    hardware = Hardware(specs[0].arch, specs[0].tables)
+    near = reshaped(hardware, groups, [names], every, bases, price)
+    lengths = {one.segment.nodes: {tuple(loop.dim for loop in one.group.loops) for one in own}
+               for own in near.values() for one in own}
+    assert names[:4] in lengths and names[1:4] in lengths and names[2:6] in lengths
+    assert all(("P",) in dims for dims in lengths.values())
 
 
 def found(kept: int | None = None) -> Sequence:

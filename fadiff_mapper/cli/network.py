@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--no-fusion", action="store_true", help="every layer by itself")
     parser.add_argument("--model", choices=("refined", "paper"), default="refined",
                         help="what the gradient is taken of: our model, or the paper's equations as printed")
-    parser.add_argument("--longest", type=positive, default=8, metavar="N",
-                        help="layers of a group at most (default 8)")
+    parser.add_argument("--longest", type=positive, default=16, metavar="N",
+                        help="layers of a group at most (default 16)")
     parser.add_argument("--dim", dest="dims", action="append", default=[], metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
     parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")

@@ -6,7 +6,7 @@ once per step is a lower one; orders whose lower estimate cannot compete are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
@@ -21,7 +21,7 @@ from fadiff_mapper.joint.estimate import LayerBase, estimated
 from fadiff_mapper.joint.prices import Point
 from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.segments import Segment
-from fadiff_mapper.joint.tile_nests import TileNest, nests_of, tile_nests
+from fadiff_mapper.joint.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -109,6 +109,13 @@ def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBa
     return sorted(found, key=lambda one: float(price(one.estimate)))
 
 
+def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+    """The same loops with half of one tile, for where tiles turn out not to fit."""
+    now = [loop.tile for loop in candidate.group.loops]
+    return [one for place, size in enumerate(now) if size > 1
+            for one in _sized(hardware, candidate, bases, price, [(*now[:place], -(-size // 2), *now[place + 1:])])]
+
+
 def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price,
            sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
     """The same loops in the best of these sizes; none where nothing fits."""
@@ -145,6 +152,16 @@ def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...
     sheets = [_sheet(hardware, segment, bases, nest, sizes)
               for nest in nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
     return [one for sheet in sheets for one in _best_of(sheet, price)]
+
+
+def ways_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
+               price: Price) -> list[Candidate]:
+    """The ways to run a segment in loops over these dimensions that could fit, each with the best tile sizes."""
+    if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
+        return []
+    sizes = _grid(segment, bases, dims)
+    return [one for nest in nests_of(hardware, segment, dims)
+            for one in _best_of(_sheet(hardware, segment, bases, nest, sizes), price)]
 
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...]) -> list[np.ndarray]:
@@ -288,14 +305,31 @@ def _choices(space: DataSpace, segment: Segment, nest: TileNest, index: int, cut
 
 
 def _ways(sheet: _Sheet) -> list[Way]:
-    """Combinations of what stays; where there are too many, operands stay along all loops or not at all."""
-    options = [[(name, one) for one in choices] for layer in sheet.layers for name, choices in layer.choices.items()]
-    if prod(len(choices) for choices in options) > MOST_WAYS:
-        options = [[choices[0], choices[-1]] if len(choices) > 1 else choices for choices in options]
-    counts = [len(layer.choices) for layer in sheet.layers]
-    starts = [sum(counts[:place]) for place in range(len(counts))]
-    return [tuple(dict(picked[start:start + count]) for start, count in zip(starts, counts, strict=True))
-            for picked in product(*options)]
+    """Combinations of what stays; where there are too many, those that come about when one operand after the other is
+    to stay: what saves most for its room first, or what is smallest first."""
+    options = [choices for layer in sheet.layers for choices in layer.choices.values()]
+    names = [list(layer.choices) for layer in sheet.layers]
+    picks = (product(*(range(len(choices)) for choices in options))
+             if prod(len(choices) for choices in options) <= MOST_WAYS else _one_by_one(options))
+    ways = []
+    for pick in picks:
+        chosen = iter([choices[at] for choices, at in zip(options, pick, strict=True)])
+        ways.append(tuple({name: next(chosen) for name in own} for own in names))
+    return ways
+
+
+def _one_by_one(options: Sequence[list[_Choice]]) -> Iterator[tuple[int, ...]]:
+    """Which choice of each operand is taken, step by step, in both orders."""
+    steps = [(place, at, float(choices[at].words.mean() - choices[at - 1].words.mean()),
+              float(choices[at - 1].reads.mean() - choices[at].reads.mean()))
+             for place, choices in enumerate(options) for at in range(1, len(choices))]
+    yield (0,) * len(options)
+    for order in (sorted(steps, key=lambda step: -step[3] / max(step[2], 1.0)),
+                  sorted(steps, key=lambda step: step[2])):
+        taken = [0] * len(options)
+        for place, at, _, _ in order:
+            taken[place] = max(taken[place], at)
+            yield tuple(taken)
 
 
 def _left(sheet: _Sheet, way: Way) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ class NetworkOptions:
     seed: int = 0
     time_limit: float | None = None
     model: str = "refined"
-    longest: int = 8
+    longest: int = 16
     kept: int = 4
     gradient: bool = True
     enumeration: bool = True

@@ -14,7 +14,7 @@ from typing import Any
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint import checkpoint
-from fadiff_mapper.joint.candidates import Candidate, Price, neighbours
+from fadiff_mapper.joint.candidates import Candidate, Price, narrower, neighbours
 from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.joint.descent import Descended, descend
 from fadiff_mapper.joint.design import Design, specs_of
@@ -25,6 +25,7 @@ from fadiff_mapper.joint.outcome import network_result
 from fadiff_mapper.joint.partition import Way, partition
 from fadiff_mapper.joint.prices import Point, metric_price, metric_value, summed
 from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
+from fadiff_mapper.joint.reshaping import reshaped
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.joint.tile_nests import homes
@@ -45,7 +46,7 @@ OnProgress = Callable[[str, float], None]
 
 
 def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", fuse: bool = True, seed: int = 0,
-                time_limit: float | None = None, model: str = "refined", longest: int = 8, kept: int = 4,
+                time_limit: float | None = None, model: str = "refined", longest: int = 16, kept: int = 4,
                 gradient: bool = True, enumeration: bool = True, threads: int | None = None,
                 energy: str = "bundled",
                 checkpoint_file: str | os.PathLike[str] | None = None, on_progress: OnProgress = lambda *_: None,
@@ -205,11 +206,9 @@ def _groups(run: _Run) -> tuple[Way[Evaluated], ...]:
     every = segments(run.workload, run.options.longest)
     known = {segment.key: _Known(segment) for segment in reversed(every)}
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    for proposed in (_decoded, _enumerated):
+    for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
         for key, own in proposed(run, every, known).items():
-            here = known[key]
-            here.waiting = [one for one in ranked([*here.waiting, *own], here.segment, run.bases, run.total,
-                                                  run.options.metric) if one.group not in here.tried]
+            _propose(run, known[key], own)
         while not run.clock.over() and (picked := _hopeful(run, every, known)):
             _add(run, picked, light, known)
             run.note("groups", _plan(run, every, known))
@@ -236,6 +235,12 @@ def _enumerated(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]
     distinct = {key: here.segment for key, here in known.items()}
     return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
                       run.clock.over) if run.options.enumeration else {}
+
+
+def _reshaped(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> dict[Any, list[Candidate]]:
+    """What lies next to the groups of the plan so far."""
+    plan = [(way.nodes, way.plan.group) for way in _plan(run, every, known)]
+    return reshaped(run.hardware, plan, run.chains, every, run.bases, _price_of(run))
 
 
 def _hopeful(run: _Run, every: Sequence[Segment], known: Mapping[Any, _Known]) -> list[Candidate]:
@@ -311,9 +316,20 @@ def _add(run: _Run, todo: list[Candidate], effort: SearchOptions, known: Mapping
         here.waiting = [other for other in here.waiting if other is not candidate]
         here.tried += [candidate.group] if candidate.group not in here.tried else []
         here.exact += [one] if one is not None else []
-    short = [candidate for candidate, one in zip(todo, outcome, strict=True) if effort.rounds < HEAVY.rounds
-             and _short(run, candidate, one, known[candidate.segment.key].exact)]
-    _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
+    short = [candidate for candidate, one in zip(todo, outcome, strict=True)
+             if _short(run, candidate, one, known[candidate.segment.key].exact)]
+    if effort.rounds < HEAVY.rounds:
+        _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
+        return
+    for candidate in short:
+        own = [run.bases[name] for name in candidate.segment.nodes]
+        _propose(run, known[candidate.segment.key], narrower(run.hardware, candidate, own, _price_of(run)))
+
+
+def _propose(run: _Run, here: _Known, found: Sequence[Candidate]) -> None:
+    """Adds candidates of a segment that are not evaluated yet."""
+    here.waiting = [one for one in ranked([*here.waiting, *found], here.segment, run.bases, run.total,
+                                          run.options.metric) if one.group not in here.tried]
 
 
 def _short(run: _Run, candidate: Candidate, one: Evaluated | None, exact: Sequence[Evaluated]) -> bool:
@@ -325,6 +341,9 @@ def _short(run: _Run, candidate: Candidate, one: Evaluated | None, exact: Sequen
 
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer."""
+
+RESHAPED = 3
+"""How often the groups next to those of the plan are looked at."""
 
 NEAR = 2
 """Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""

@@ -32,9 +32,8 @@ def homes(hardware: Hardware) -> list[str]:
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Every order of up to two loops, or of two and one over the channels of the last intermediate; of a long segment
-    none but that without loops."""
-    for dims in _orders(segment) if len(segment.problems) <= LOOPED else [()]:
+    """The ways to run a segment in these orders of loops; of a long one only those without loops."""
+    for dims in orders(segment) if len(segment.problems) <= LOOPED else [()]:
         yield from nests_of(hardware, segment, dims)
 
 
@@ -49,7 +48,8 @@ def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Ite
                 yield TileNest(home, dims, retained, True)
 
 
-def _orders(segment: Segment) -> Iterator[tuple[str, ...]]:
+def orders(segment: Segment) -> Iterator[tuple[str, ...]]:
+    """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
     dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
