@@ -86,7 +86,7 @@ def attempt(layer: Layer, space: MapSpace) -> Attempt:
     state, rng = State(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
     start = descend(state, QUICK.chains, rng)
     if not met:
-        anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.rounds)
+        anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.annealing)
     return Attempt(bool(met), False, int(state.evaluations[0]), state.nests[0])
 
 
