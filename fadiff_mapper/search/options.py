@@ -16,6 +16,7 @@ class Annealing:
     rounds: int
     lively: float
     calm: float
+    least: int
     agreeing: int
     greedy: bool
 
@@ -30,10 +31,10 @@ class SearchOptions:
 
     The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
-    metric), to one that is worse. It ends early once `agreeing` chains have met the same best mapping. Chains that have
-    not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`, or until
-    `agreeing_further` agree. They take a good neighbour instead of the best: many are equally good, and would hold a
-    chain where it is.
+    metric), to one that is worse. After `least` rounds it ends early once `agreeing` chains have met the same best
+    mapping. Chains that have not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`,
+    or until `agreeing_further` agree. They take a good neighbour instead of the best: many are equally good, and would
+    hold a chain where it is.
 
     `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
     is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
@@ -58,6 +59,7 @@ class SearchOptions:
     tries: int = 12
     lively: float = 0.3
     calm: float = 0.01
+    least: int = 20
     agreeing: int = 16
     lively_further: float = 0.03
     calm_further: float = 0.003
@@ -72,12 +74,13 @@ class SearchOptions:
     @property
     def annealing(self) -> Annealing:
         """The refinement of all problems."""
-        return Annealing(self.rounds, self.lively, self.calm, self.agreeing, greedy=True)
+        return Annealing(self.rounds, self.lively, self.calm, self.least, self.agreeing, greedy=True)
 
     @property
     def further_annealing(self) -> Annealing:
         """That of problems whose chains have not agreed."""
-        return Annealing(self.further, self.lively_further, self.calm_further, self.agreeing_further, greedy=False)
+        return Annealing(self.further, self.lively_further, self.calm_further, self.least, self.agreeing_further,
+                         greedy=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""

@@ -49,7 +49,8 @@ def anneal(state: State, start: Population, rng: np.random.Generator, plan: Anne
         lowest = np.minimum(lowest, values)
         if state.out_of_time():
             break
-        if (step + 1) % LOOK_EVERY == 0 or step + 1 == plan.rounds:
+        done = step + 1
+        if (done % LOOK_EVERY == 0 and done >= plan.least) or done == plan.rounds:
             met = lowest <= state.best[here.member] + SAME
             busy = np.bincount(here.member[met], minlength=len(state.best)) < plan.agreeing
             rows = np.flatnonzero(busy[here.member])
