@@ -32,9 +32,8 @@ class SearchOptions:
     The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
     metric), to one that is worse. After `least` rounds it ends early once `agreeing` chains have met the same best
-    mapping. Chains that have not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`,
-    or until `agreeing_further` agree. They take a good neighbour instead of the best: many are equally good, and would
-    hold a chain where it is.
+    mapping. Chains that have not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`.
+    They take a good neighbour instead of the best: many are equally good, and would hold a chain where it is.
 
     `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
     is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
@@ -59,11 +58,10 @@ class SearchOptions:
     tries: int = 12
     lively: float = 0.3
     calm: float = 0.01
-    least: int = 20
-    agreeing: int = 16
+    least: int = 30
+    agreeing: int = 12
     lively_further: float = 0.03
     calm_further: float = 0.003
-    agreeing_further: int = 12
     gradient: bool = True
     refinement: bool = True
     orders: bool = True
@@ -79,8 +77,7 @@ class SearchOptions:
     @property
     def further_annealing(self) -> Annealing:
         """That of problems whose chains have not agreed."""
-        return Annealing(self.further, self.lively_further, self.calm_further, self.least, self.agreeing_further,
-                         greedy=False)
+        return Annealing(self.further, self.lively_further, self.calm_further, self.least, self.agreeing, greedy=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""
