@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace as find_namespace
-from array_api_compat import numpy as numpy_namespace
 
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -21,13 +20,13 @@ from fadiff_mapper.spec.problem import DataSpace, Problem
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
 
-NUMPY = np if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else numpy_namespace
-"""From version 2.1 on NumPy itself has all names of the standard."""
+STANDARD = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+"""Whether NumPy itself has all names of the standard, so that no wrapper has to be loaded."""
 
 
 def array_namespace(array: Array) -> Any:
     """The functions that work on an array: NumPy's or torch's, under the names of the array API standard."""
-    return NUMPY if isinstance(array, np.ndarray) else find_namespace(array)
+    return np if STANDARD and isinstance(array, np.ndarray) else find_namespace(array)
 
 
 Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
@@ -57,13 +56,18 @@ class Nest:
         return int(self.temporal.shape[-1])
 
     def take(self, rows: Any) -> Nest:
-        """The nests of some rows of a NumPy batch: a slice or an index array along the batch axis. Copied, so that
+        """The nests of some rows of a NumPy batch: a slice or whole numbers along the batch axis. Copied, so that
         the rows of the result lie side by side in memory."""
-        def copied(array: Array) -> Array:
-            return np.ascontiguousarray(array[..., rows])
+        return Nest(*(columns(getattr(self, name), rows) for name in Nest.__dataclass_fields__))
 
-        return Nest(copied(self.temporal), copied(self.spatial), copied(self.order), copied(self.keep),
-                    copied(self.on_y), copied(self.spatial_order))
+
+def columns(array: np.ndarray, rows: Any) -> np.ndarray:
+    """Some entries of the last axis of an array, copied: a slice or whole numbers (`array[..., rows]` takes ten times
+    as long)."""
+    if isinstance(rows, slice):
+        return np.ascontiguousarray(array[..., rows])
+    taken: np.ndarray = np.take(array, rows, axis=-1)
+    return taken
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fadiff_mapper.joint.tiles import steps_of, with_mappings
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 
-LIGHT = SearchOptions(gradient=False, chains=16, rounds=24, tries=3, agreeing=8, further=0)
+LIGHT = SearchOptions(gradient=False, least=1, chains=16, rounds=24, tries=3, agreeing=8, further=0)
 """For the tiles of candidates."""
 
 

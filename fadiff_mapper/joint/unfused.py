@@ -18,10 +18,10 @@ from fadiff_mapper.search import SearchOptions, Task, search_all
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP."""
 
-VARIANTS = SearchOptions(gradient=False, chains=32, rounds=40, tries=3, further=0)
+VARIANTS = SearchOptions(gradient=False, least=1, chains=32, rounds=40, tries=3, further=0)
 """A variant is near the best mapping: a short refinement finds it."""
 
-AGAIN = SearchOptions(gradient=False, chains=64, rounds=80, tries=3, agreeing=60, further=0)
+AGAIN = SearchOptions(gradient=False, least=1, chains=64, rounds=80, tries=3, agreeing=60, further=0)
 """A search for the best EDP that nearly all chains have to agree on: a network has few layers."""
 
 

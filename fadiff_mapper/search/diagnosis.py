@@ -27,7 +27,7 @@ SECONDS = 8.0
 ENUMERATED = 50_000
 """Mappings up to which a space is searched to the last one, so that its emptiness is proven."""
 
-QUICK = SearchOptions(gradient=False, chains=32, rounds=60, tries=4, agreeing=1, threads=1)
+QUICK = SearchOptions(gradient=False, least=1, chains=32, rounds=60, tries=4, agreeing=1, threads=1)
 """A search for any legal mapping."""
 
 
@@ -86,7 +86,7 @@ def attempt(layer: Layer, space: MapSpace) -> Attempt:
     state, rng = State(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
     start = descend(state, QUICK.chains, rng)
     if not met:
-        anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.rounds)
+        anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.annealing)
     return Attempt(bool(met), False, int(state.evaluations[0]), state.nests[0])
 
 

@@ -25,8 +25,8 @@ LAYOUTS_TRIED = 12
 
 
 def proposed(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
-             orders: bool = True) -> Population:
-    """Every mapping after one random move."""
+             orders: bool = True) -> tuple[Population, np.ndarray]:
+    """Mappings after one random move each, and the row each came from. Rows whose move changes nothing are left out."""
     batch = len(population.member)
     uniform = rng.random((10, batch))
     decisions = decisions_of(family, orders)
@@ -35,8 +35,40 @@ def proposed(family: Family, sites: Sites, population: Population, rng: np.rando
     first = shifted(family.factors, sites, population.member, number, moving, uniform[1:4])
     again = (first.source >= 0) & (uniform[5] < SHIFT_TWICE)
     shifted(family.factors, sites, population.member, number, again, uniform[6:9], first, uniform[4] < EXCHANGE)
-    new = with_numbers(population, number, family.factors)
-    return redecided(family, decisions, new, ~moving | (uniform[9] < BOTH), rng) if decisions else new
+    changed = (number != population.number).any(axis=(0, 1))
+    new = fitted(family, with_numbers(population, number, family.factors), rng)
+    if decisions:
+        new, decided = redecided(family, decisions, new, ~moving | (uniform[9] < BOTH), rng)
+        changed |= decided
+    rows = np.flatnonzero(changed)
+    return new.take(rows), rows
+
+
+def fitted(family: Family, population: Population, rng: np.random.Generator) -> Population:
+    """The population with spatial loops placed anew, at random, where one axis is too short for those that it has.
+
+    A loop that grows in a full array often fits only if another one changes its axis.
+    """
+    nest, member = population.nest, population.member
+    spatial_order, on_y = nest.spatial_order.copy(), nest.on_y.copy()
+    for level in [level for level, layout in enumerate(family.layouts) if layout.order.shape[1] > 1]:
+        layout, fanout = family.layouts[level], family.spaces[0].levels[level].fanout
+        rows = np.flatnonzero(~_fit(nest.spatial[level], on_y[level], fanout))
+        drawn = rng.integers(0, layout.order.shape[1], (LAYOUTS_TRIED, len(rows)))
+        drawn_on_y = layout.on_y[member[rows], drawn].transpose(2, 0, 1)                           # [D, n, R]
+        fits = _fit(nest.spatial[level][:, None, rows], drawn_on_y, fanout)
+        taken = np.flatnonzero(fits.any(axis=0))
+        rows, pick = rows[taken], drawn[fits[:, taken].argmax(axis=0), taken]
+        spatial_order[level][:, rows] = layout.order[member[rows], pick].T
+        on_y[level][:, rows] = layout.on_y[member[rows], pick].T
+    return replace(population, nest=replace(nest, spatial_order=spatial_order, on_y=on_y))
+
+
+def _fit(factors: np.ndarray, on_y: np.ndarray, fanout: tuple[int, int]) -> np.ndarray:
+    """Whether spatial loops [D, ...] are no more than a fan-out has units, on either axis."""
+    x, y = np.where(on_y, 1, factors).prod(axis=0), np.where(on_y, factors, 1).prod(axis=0)
+    fits: np.ndarray = (x <= fanout[0]) & (y <= fanout[1])
+    return fits
 
 
 @dataclass(frozen=True)
@@ -56,24 +88,44 @@ def decisions_of(family: Family, orders: bool = True) -> list[Decision]:
 
 
 def redecided(family: Family, decisions: list[Decision], population: Population, where: np.ndarray,
-              rng: np.random.Generator) -> Population:
-    """The population with one random decision taken anew in every column where `where` says so."""
+              rng: np.random.Generator) -> tuple[Population, np.ndarray]:
+    """The population with one random decision taken anew in every column where `where` says so.
+
+    Also, [B], whether that changes anything: loops of one iteration may stand anywhere.
+    """
     nest, member = population.nest, population.member
     order, keep, on_y, spatial_order = (array.copy() for array in (nest.order, nest.keep, nest.on_y,
                                                                    nest.spatial_order))
     pick = np.where(where, rng.integers(0, len(decisions), len(where)), -1)
+    changed = np.zeros(len(where), dtype=bool)
     for index, decision in enumerate(decisions):
         rows, level = np.flatnonzero(pick == index), decision.level
         if decision.kind == "order":
-            orders = family.orders[level]
-            order[level][:, rows] = orders[member[rows], rng.integers(0, orders.shape[1], len(rows))].T
+            orders, factors = family.orders[level], nest.temporal[level][:, rows]
+            before, after = order[level][:, rows], orders[member[rows], rng.integers(0, orders.shape[1], len(rows))].T
+            order[level][:, rows] = after
+            changed[rows] = _sequence(before, factors) != _sequence(after, factors)
         elif decision.kind == "layout":
-            layout = family.layouts[level]
+            layout, factors = family.layouts[level], nest.spatial[level][:, rows]
+            before = _sequence(spatial_order[level][:, rows], factors, on_y[level][:, rows])
             taken = member[rows], rng.integers(0, layout.order.shape[1], len(rows))
             spatial_order[level][:, rows], on_y[level][:, rows] = layout.order[taken].T, layout.on_y[taken].T
+            changed[rows] = before != _sequence(layout.order[taken].T, factors, layout.on_y[taken].T)
         else:
             keep[level, decision.tensor, rows] ^= True
-    return replace(population, nest=replace(nest, order=order, keep=keep, on_y=on_y, spatial_order=spatial_order))
+            changed[rows] = True
+    return replace(population, nest=replace(nest, order=order, keep=keep, on_y=on_y,
+                                            spatial_order=spatial_order)), changed
+
+
+def _sequence(order: np.ndarray, factors: np.ndarray, on_y: np.ndarray | None = None) -> np.ndarray:
+    """The loops of several iterations in their order (of spatial ones: with their axes), as one number, [B]."""
+    digit = np.arange(1, len(order) + 1)[:, None] + (0 if on_y is None else len(order) * on_y)
+    digit = np.take_along_axis(np.where(factors > 1, digit, 0), order, axis=0)                     # [D, B]
+    code = np.zeros(order.shape[1], dtype=np.int64)
+    for here in digit:
+        code = np.where(here > 0, code * (2 * len(order) + 1) + here, code)
+    return code
 
 
 def neighbours(family: Family, sites: Sites, population: Population, rng: np.random.Generator,

@@ -10,6 +10,18 @@ from fadiff_mapper.objective import ILLEGAL
 
 
 @dataclass(frozen=True)
+class Annealing:
+    """One cooling of the chains, as in `SearchOptions`. `greedy`: they take the best of the neighbours tried."""
+
+    rounds: int
+    lively: float
+    calm: float
+    least: int
+    agreeing: int
+    greedy: bool
+
+
+@dataclass(frozen=True)
 class SearchOptions:
     """How much is tried; every number is per problem.
 
@@ -19,8 +31,9 @@ class SearchOptions:
 
     The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
-    metric), to one that is worse. It ends early once `agreeing` chains have met the same best mapping. Chains that have
-    not agreed by the end are heated up once more and cool down over `further` rounds.
+    metric), to one that is worse. After `least` rounds it ends early once `agreeing` chains have met the same best
+    mapping. Chains that have not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`.
+    They take a good neighbour instead of the best: many are equally good, and would hold a chain where it is.
 
     `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
     is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
@@ -41,17 +54,30 @@ class SearchOptions:
     heavy: float = 8.0
     chains: int = 64
     rounds: int = 60
-    further: int = 120
+    further: int = 240
     tries: int = 12
     lively: float = 0.3
     calm: float = 0.01
+    least: int = 30
     agreeing: int = 12
+    lively_further: float = 0.03
+    calm_further: float = 0.003
     gradient: bool = True
     refinement: bool = True
     orders: bool = True
     model: str = "refined"
     exhaustive: bool = False
     threads: int = 2
+
+    @property
+    def annealing(self) -> Annealing:
+        """The refinement of all problems."""
+        return Annealing(self.rounds, self.lively, self.calm, self.least, self.agreeing, greedy=True)
+
+    @property
+    def further_annealing(self) -> Annealing:
+        """That of problems whose chains have not agreed."""
+        return Annealing(self.further, self.lively_further, self.calm_further, self.least, self.agreeing, greedy=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fadiff_mapper.family import Family
 from fadiff_mapper.mapspace import NUMBER, FactorTables
-from fadiff_mapper.nest import Nest
+from fadiff_mapper.nest import Nest, columns
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Population:
 
     def take(self, rows: Any) -> Population:
         """Some rows, by a slice or an index array."""
-        return Population(self.member[rows], np.ascontiguousarray(self.number[..., rows]), self.nest.take(rows))
+        return Population(self.member[rows], columns(self.number, rows), self.nest.take(rows))
 
 
 def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
@@ -41,10 +41,11 @@ def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
 
 def with_numbers(population: Population, number: np.ndarray, tables: FactorTables) -> Population:
     """The population with other factors."""
-    dim = np.arange(number.shape[1])[:, None]
-    factors = tables.divisor[population.member, dim, number]
+    dims, width = tables.divisor.shape[1:]
+    first = (population.member * dims + np.arange(dims)[:, None]) * width                          # [D, B]
     return replace(population, number=number, nest=replace(
-        population.nest, spatial=np.ascontiguousarray(factors[0::2]), temporal=np.ascontiguousarray(factors[1::2])))
+        population.nest, spatial=tables.divisor.take(first + number[0::2]),
+        temporal=tables.divisor.take(first + number[1::2])))
 
 
 def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fadiff_mapper.search.moves import neighbours, proposed
+from fadiff_mapper.search.options import Annealing
 from fadiff_mapper.search.population import Population, put
 from fadiff_mapper.search.shift import sites_of
 from fadiff_mapper.search.state import State, best_rows
@@ -19,35 +20,39 @@ LOOK_EVERY = 5
 """Rounds between two looks at whether the chains of a member agree."""
 
 
-def anneal(state: State, start: Population, rng: np.random.Generator, rounds: int) -> Population:
+def anneal(state: State, start: Population, rng: np.random.Generator, plan: Annealing) -> Population:
     """Simulated annealing in many chains at once; `start` holds equally many of each member.
 
-    Every chain moves to the best of its random neighbours if that is better, or else with the probability
-    exp(-difference / temperature). Members whose chains agree on the best mapping leave early; what is returned are the
-    chains of the others as they stand.
+    Every chain picks one of its random neighbours: the best, or each in proportion to exp(-value / temperature). It
+    moves there if that is better, or else with the probability exp(-difference / temperature). Members whose chains
+    agree on the best mapping leave early; what is returned are the chains of the others as they stand.
     """
     options, family = state.options, state.family
     sites, tries = sites_of(family.factors), options.tries
     here = start.take(np.arange(len(start.member)))  # a copy
     values = state.value(here.nest, here.member, "refine")
     lowest = values.copy()
-    for step in range(rounds):
-        ratio = step / max(rounds - 1, 1)
-        temperature = options.lively * (options.calm / options.lively) ** ratio
-        near = proposed(family, sites, here.take(np.arange(len(values)).repeat(tries)), rng, options.orders)
-        found = state.value(near.nest, near.member, "refine").reshape(-1, tries)
-        pick = found.argmin(axis=1)
+    for step in range(plan.rounds):
+        ratio = step / max(plan.rounds - 1, 1)
+        temperature = plan.lively * (plan.calm / plan.lively) ** ratio
+        near, row = proposed(family, sites, here.take(np.arange(len(values)).repeat(tries)), rng, options.orders)
+        found = np.full((len(values), tries), np.inf)
+        if len(row):  # else there is nothing to decide
+            found.flat[row] = state.value(near.nest, near.member, "refine")
+        luck = 0.0 if plan.greedy else temperature * rng.gumbel(size=found.shape)
+        pick = (found - luck).argmin(axis=1)
         best = found[np.arange(len(found)), pick]
         risen = np.maximum(best - values, 0)
-        rows = np.flatnonzero(rng.random(len(best)) < np.exp(-np.minimum(risen / temperature, 700)))
-        put(here, rows, near, rows * tries + pick[rows])
+        rows = np.flatnonzero((rng.random(len(best)) < np.exp(-risen / temperature)) & (best < np.inf))
+        put(here, rows, near, np.searchsorted(row, rows * tries + pick[rows]))
         values[rows] = best[rows]
         lowest = np.minimum(lowest, values)
         if state.out_of_time():
             break
-        if (step + 1) % LOOK_EVERY == 0 or step + 1 == rounds:
+        done = step + 1
+        if (done % LOOK_EVERY == 0 and done >= plan.least) or done == plan.rounds:
             met = lowest <= state.best[here.member] + SAME
-            busy = np.bincount(here.member[met], minlength=len(state.best)) < options.agreeing
+            busy = np.bincount(here.member[met], minlength=len(state.best)) < plan.agreeing
             rows = np.flatnonzero(busy[here.member])
             if len(rows) < len(values):
                 here, values, lowest = here.take(rows), values[rows], lowest[rows]

@@ -48,9 +48,9 @@ def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda 
     nest = descend(state, options.restarts if options.gradient else options.chains, rng)
     status = "descent ended"
     if options.refinement and not state.out_of_time():
-        undecided = anneal(state, population_of(family, *_starts(state, nest)), rng, options.rounds)
+        undecided = anneal(state, population_of(family, *_starts(state, nest)), rng, options.annealing)
         if len(undecided.member) and options.further and not state.out_of_time():
-            anneal(state, undecided, rng, options.further)
+            anneal(state, undecided, rng, options.further_annealing)
         best = population_of(family, joined(state.nests), np.arange(len(state.nests)))
         if polish(state, best, rng):
             status = "converged: no neighbour of the best mapping is better"

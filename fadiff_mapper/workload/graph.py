@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.errors import listed, nearest
 from fadiff_mapper.tree import Where
@@ -15,6 +13,9 @@ from fadiff_mapper.workload.layer import Layer, Shape
 from fadiff_mapper.workload.links import Link, find_links
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.shapes import output_shape
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_NODES = 50_000
 
@@ -79,6 +80,8 @@ class Workload:
 
     def graph(self) -> nx.MultiDiGraph[str]:
         """The network as a networkx graph: `node` on nodes; `tensor`, `shape` and `operand` on edges."""
+        import networkx as nx  # here, so that mapping a layer does not wait for it
+
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
         shapes = {node.name: node.shape for node in self.nodes}
         for node in self.nodes:
@@ -170,6 +173,8 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:
     """Topological order that keeps the given one where it can."""
+    import networkx as nx
+
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(node.name for node in nodes)
     graph.add_edges_from((tensor, node.name) for node in nodes for tensor in node.inputs)
