@@ -16,11 +16,12 @@ import numpy as np
 
 from fadiff_mapper.exact import score
 from fadiff_mapper.fusion import Hardware, TileLoop
-from fadiff_mapper.joint.candidates import MOST_STEPS, Candidate, Price, ways_to_run
+from fadiff_mapper.joint.candidates import MOST_STEPS, ways_to_run
 from fadiff_mapper.joint.descent import Descended
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.relaxed import RelaxedNetwork
 from fadiff_mapper.joint.segments import Segment
+from fadiff_mapper.joint.sheet import Candidate, Price
 from fadiff_mapper.joint.tile_nests import cuts_whole
 from fadiff_mapper.joint.unfused import task_of, with_nest
 from fadiff_mapper.nest import Nest

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_cost, group_violations
-from fadiff_mapper.joint.candidates import Candidate, candidates, distinct
+from fadiff_mapper.joint.candidates import candidates, distinct
 from fadiff_mapper.joint.checkpoint import Saved, batch_key
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
+from fadiff_mapper.joint.sheet import Candidate
 from fadiff_mapper.joint.tiles import steps_of, with_mappings
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions

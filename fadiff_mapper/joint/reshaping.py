@@ -11,9 +11,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, Link
-from fadiff_mapper.joint.candidates import Candidate, Price, ways_along
+from fadiff_mapper.joint.candidates import ways_along
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.segments import Segment
+from fadiff_mapper.joint.sheet import Candidate, Price
 from fadiff_mapper.joint.tile_nests import orders
 
 FURTHER = 2

@@ -1,0 +1,192 @@
+"""The groups of a plan: what is proposed, what of it is worth mapping exactly, where groups begin and end, refinement.
+
+Proposals have estimates. The plan that would be best if these held is mapped and costed exactly, again and again, until
+it is known to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import Any
+
+from fadiff_mapper.fusion import FusedGroup
+from fadiff_mapper.joint.candidates import narrower, neighbours
+from fadiff_mapper.joint.decoding import decoded_groups
+from fadiff_mapper.joint.estimate import LayerBase
+from fadiff_mapper.joint.groups import LIGHT, Evaluated, enumerated, evaluated, ranked
+from fadiff_mapper.joint.partition import Way, partition
+from fadiff_mapper.joint.prices import metric_price
+from fadiff_mapper.joint.reshaping import reshaped
+from fadiff_mapper.joint.segments import Segment, runs_in_order, segments
+from fadiff_mapper.joint.sheet import Candidate, Price
+from fadiff_mapper.joint.state import Run
+from fadiff_mapper.search import SearchOptions
+
+HEAVY = replace(LIGHT, chains=48, rounds=60)
+"""For the tiles of groups that are in the plan."""
+
+SHORT = 0.04
+"""The part by which a group may fall short of its estimate before its mappings are searched for longer."""
+
+RESHAPED = 3
+"""How often the groups next to those of the plan are looked at."""
+
+NEAR = 2
+"""Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""
+
+CLIMBS, WORTH = 5, 1e-3
+"""Steps of that descent, and the part of a group's price that a step must bring for another one."""
+
+
+@dataclass
+class Known:
+    """What is known of one distinct segment.
+
+    waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
+    """
+
+    segment: Segment
+    waiting: list[Candidate] = field(default_factory=list)
+    tried: list[FusedGroup] = field(default_factory=list)
+    exact: list[Evaluated] = field(default_factory=list)
+
+
+def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
+    """The groups of the plan."""
+    every = segments(run.workload, run.options.longest)
+    known = {segment.key: Known(segment) for segment in reversed(every)}
+    light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
+    for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
+        for key, own in proposed(run, every, known).items():
+            _propose(run, known[key], own)
+        while not run.clock.over() and (picked := _hopeful(run, every, known)):
+            _add(run, picked, light, known)
+            run.note("groups", _plan(run, every, known))
+    plan = _plan(run, every, known)
+    if plan and not run.clock.over():
+        used = {way.nodes for way in plan}
+        _refine(run, {segment.key: known[segment.key] for segment in every if segment.nodes in used}, known)
+        plan = _plan(run, every, known)
+        run.note("refined groups", plan)
+    return tuple(plan)
+
+
+def _decoded(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+    """What the descent proposes for segments of any length."""
+    if not run.relaxed:
+        return {}
+    network, ended = run.relaxed
+    run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
+    return decoded_groups(run.hardware, every, network, ended, run.bases, _price_of(run))
+
+
+def _enumerated(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+    """All candidates of short segments, and of long ones those without loops."""
+    distinct = {key: here.segment for key, here in known.items()}
+    return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
+                      run.clock.over) if run.options.enumeration else {}
+
+
+def _reshaped(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+    """What lies next to the groups of the plan so far."""
+    plan = [(way.nodes, way.plan.group) for way in _plan(run, every, known)]
+    return reshaped(run.hardware, plan, run.chains, every, run.bases, _price_of(run))
+
+
+def _hopeful(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Candidate]:
+    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated."""
+    ways = _evaluated_ways(every, known)
+    for segment in every:
+        here = known[segment.key]
+        if here.waiting and len(here.tried) < run.options.kept:
+            ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
+    plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
+    return [one for one in plans.values() if isinstance(one, Candidate)]
+
+
+def _evaluated_ways(every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Way[Any]]:
+    return [Way(segment.nodes, one.point, one) for segment in every for one in known[segment.key].exact]
+
+
+def _plan(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Way[Evaluated]]:
+    """The best partition with the groups known so far."""
+    return _best_plan(run, _evaluated_ways(every, known))
+
+
+def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
+    """The best partition that the network's order allows."""
+    while True:
+        plan = partition(run.chains, run.alone, ways, run.options.metric)
+        if runs_in_order(run.workload, [way.nodes for way in plan]):
+            return plan
+        ways = [way for way in ways if way is not plan[-1]]
+
+
+def _refine(run: Run, used: Mapping[Any, Known], known: Mapping[Any, Known]) -> None:
+    """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
+    light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
+    _add(run, [one for here in used.values() for one in here.waiting[:run.options.kept - len(here.tried)]], light,
+         known)
+    climbing = dict.fromkeys(used, float("inf"))
+    for _ in range(CLIMBS):
+        now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
+        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
+        _add(run, [one for key in climbing for one in _near(run, used[key])], light, known)
+    heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
+    best = [(here.segment, _best(run, here.exact)) for here in used.values()]
+    _add(run, [Candidate(segment, one.group, one.point) for segment, one in best], heavy, known)
+
+
+def _price_of(run: Run) -> Price:
+    return partial(metric_price, total=run.total, metric=run.options.metric)
+
+
+def _price(run: Run, one: Evaluated) -> float:
+    return metric_price(one.point, run.total, run.options.metric)
+
+
+def _best(run: Run, known: list[Evaluated]) -> Evaluated:
+    return min(known, key=lambda one: _price(run, one))
+
+
+def _near(run: Run, here: Known) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
+    best = _best(run, here.exact)
+    return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
+
+
+def _add(run: Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[Any, Known]) -> None:
+    """Evaluates candidates and adds those that can run."""
+    if run.clock.over() or not todo:
+        return
+    outcome = evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over, run.saved)
+    for candidate, one in zip(todo, outcome, strict=True):
+        here = known[candidate.segment.key]
+        here.waiting = [other for other in here.waiting if other is not candidate]
+        here.tried += [candidate.group] if candidate.group not in here.tried else []
+        here.exact += [one] if one is not None else []
+    short = [candidate for candidate, one in zip(todo, outcome, strict=True)
+             if _short(run, candidate, one, known[candidate.segment.key].exact)]
+    if effort.rounds < HEAVY.rounds:
+        _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
+        return
+    for candidate in short:
+        own = [run.bases[name] for name in candidate.segment.nodes]
+        _propose(run, known[candidate.segment.key], narrower(run.hardware, candidate, own, _price_of(run)))
+
+
+def _propose(run: Run, here: Known, found: Sequence[Candidate]) -> None:
+    """Adds candidates of a segment that are not evaluated yet."""
+    here.waiting = [one for one in ranked([*here.waiting, *found], here.segment, run.bases, run.total,
+                                          run.options.metric) if one.group not in here.tried]
+
+
+def _short(run: Run, candidate: Candidate, one: Evaluated | None, exact: Sequence[Evaluated]) -> bool:
+    """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
+    promised = metric_price(candidate.estimate, run.total, run.options.metric)
+    known = min((_price(run, other) for other in exact), default=inf)
+    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < known

@@ -1,0 +1,85 @@
+"""What the parts of one run of a network share: what is known, how the plan got better, when to come to an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.joint import checkpoint
+from fadiff_mapper.joint.descent import Descended
+from fadiff_mapper.joint.estimate import layer_base
+from fadiff_mapper.joint.groups import Evaluated
+from fadiff_mapper.joint.options import NetworkOptions
+from fadiff_mapper.joint.partition import Way
+from fadiff_mapper.joint.prices import Point, metric_value, summed
+from fadiff_mapper.joint.relaxed import RelaxedNetwork
+from fadiff_mapper.joint.segments import chains
+from fadiff_mapper.result import Result
+from fadiff_mapper.workload import Workload
+
+OnProgress = Callable[[str, float], None]
+"""Called with a stage and the network's value whenever it is better."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When to come to an end: `limit` seconds after the start, or when `stopped` says so."""
+
+    limit: float | None
+    stopped: Callable[[], bool]
+    start: float = field(default_factory=time.monotonic)
+
+    def spent(self) -> float:
+        return time.monotonic() - self.start
+
+    def over(self) -> bool:
+        return self.stopped() or (self.limit is not None and self.spent() > self.limit)
+
+
+@dataclass
+class Run:
+    """What the parts of one run share."""
+
+    workload: Workload
+    options: NetworkOptions
+    results: tuple[Result, ...]
+    relaxed: tuple[RelaxedNetwork, Descended] | None
+    clock: Clock
+    saved: checkpoint.Saved
+    on_progress: OnProgress
+    history: list[dict[str, Any]] = field(default_factory=list)
+    sigma: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        spec = self.results[0].spec
+        self.hardware = Hardware(spec.arch, spec.tables)
+        self.by_node = results_by_node(self.workload, self.results)
+        self.bases = {name: layer_base(result) for name, result in self.by_node.items()}
+        self.chains = [names for names, _ in chains(self.workload)]
+        repeats = repeats_of(self.workload)
+        self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
+                      for name, base in self.bases.items()}
+        self.total = summed(list(self.alone.values()))
+
+    def note(self, stage: str, groups: list[Way[Evaluated]] | None = None) -> None:
+        """Records the network's value after a stage."""
+        fused = {name for way in groups or () for name in way.nodes}
+        total = summed([*(point for name, point in self.alone.items() if name not in fused),
+                        *(way.point for way in groups or ())])
+        value = metric_value(total, self.options.metric)
+        if not self.history or value < self.history[-1]["value"]:
+            self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
+            self.on_progress(stage, value)
+
+
+def results_by_node(workload: Workload, results: Sequence[Result]) -> dict[str, Result]:
+    """The result of every layer, those of equal ones being one."""
+    return {name: result for entry, result in zip(workload.distinct(), results, strict=True) for name in entry.nodes}
+
+
+def repeats_of(workload: Workload) -> dict[str, int]:
+    """How often every layer runs back to back."""
+    return {node.name: node.layer.repeat for node in workload.layers if node.layer}
