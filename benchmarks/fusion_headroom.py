@@ -283,11 +283,12 @@ def _charged(layers: Layers, pair: tuple[str, str], runs: tuple[Run, Run], often
     spec, repeat = layers.specs[pair[0]], layers.repeats[pair[0]]
     prices, outermost = per_word(spec)[spec.arch.level_names()[-1]], spec.arch.levels[-1]
     rate = outermost.shared_bandwidth or outermost.read_bandwidth or inf
-    energy: Any = spilled * (prices[0] + prices[2]) + again * prices[0]
+    fetched = prices[0] + per_word(spec)[HOME][1]            # what comes from outside is filled into the home
+    energy: Any = spilled * (prices[0] + prices[2]) + again * fetched
     cycles: Any = 0.0
     for words, run, times, more in zip(_words(layers, pair), runs, np.broadcast_to(often, (2, len(spilled))),
                                        (again, 2 * spilled), strict=True):
-        energy = energy + run.share * words * times * prices[0]
+        energy = energy + run.share * words * times * fetched
         cycles = cycles + run.share * np.maximum(
             (run.outer_words + words * times + more) / rate - run.point.cycles, 0.0)
     best = int((energy / total.energy_pj + cycles / total.cycles).argmin())
