@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from fadiff_mapper import bundled, load_network, map_layers
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop, layer_steps, step_classes
-from fadiff_mapper.fusion.steps import intermediate_words, operand_words, space_of
+from fadiff_mapper.fusion.steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.joint.candidates import candidates, neighbours
-from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts
+from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts, outlasting
 from fadiff_mapper.joint.design import specs_of
 from fadiff_mapper.joint.estimate import LayerBase, layer_base
 from fadiff_mapper.joint.groups import alone
@@ -63,7 +63,7 @@ def test_cuts_add_up_to_what_the_steps_do(p: int, q: int, across: str) -> None:
                 assert held(space, layer.problem, cuts[index], stay.across) == operand_words(layer, name, fused, steps)
         if index < len(fused.links):
             link = fused.links[index]
-            lying = held(layer.problem.output, layer.problem, cuts[index], link.stay.across, handed=True)
+            lying = held(layer.problem.output, layer.problem, cuts[index], link.stay.across, link)
             assert lying == intermediate_words(layer, link, fused, steps)
 
 
@@ -78,6 +78,10 @@ def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, poo
     (cut, *_), _ = layer_cuts(segment, ("P",), [np.array([float(p)])], [set(across)])
     (spans,) = layer_steps(fused)[0].spans
     assert cut.needed == max(len(span.needed) for span in spans)
+    layer, steps = fused.layers[0], layer_steps(fused)[0]
+    for closed, stepped in ((held, intermediate_words), (outlasting, outlasting_words)):
+        words = closed(layer.problem.output, layer.problem, [cut], set(across), links[0])
+        assert words == stepped(layer, links[0], fused, steps)
     assert cut.points == pytest.approx(sum(len(span.done) for span in spans), abs=pool.pad * (len(spans) - 1))
 
 

@@ -274,12 +274,16 @@ def test_behind_a_pool_a_pointwise_layer_needs_what_a_layer_with_its_window_need
     assert group_violations(hardware(), behind) == []
 
 
-def test_a_pooled_intermediate_lies_there_before_and_behind_the_pool() -> None:
+def test_words_are_pooled_before_they_lie_there_unless_windows_overlap() -> None:
     fused = pooled(2, "P")
-    rows = 2 * (2 + 2)                                            # of the intermediate, for two rows of outputs
-    weights, window, behind = 2 * 3 * 3 + 3 * 2 * 3, 2 * (rows + 2), 3 * (2 + 2)
+    rows, made = 2 * (2 + 2), 2 + 2                # for two rows of outputs: of the intermediate, and of what is pooled
+    weights, window = 2 * 3 * 3 + 3 * 2 * 3, 2 * (rows + 2)
     assert group_violations(hardware(), fused) == []
-    assert live_words(hardware(), fused, 4) == weights + window + 3 * rows + behind
+    assert live_words(hardware(), fused, 4) == weights + window + 3 * made
+    assert outlasting_words(fused.layers[0], fused.links[0], fused, layer_steps(fused)[0]) == 3 * 2
+    over = pooled(2, "P", Slide(3, 2), [conv("first", C=2, M=3, P=17, R=3), POOLED[1]])
+    assert group_violations(hardware(), over) == []
+    assert live_words(hardware(), over, 4) == weights + (window + 2) + 3 * (rows + 1) + 3 * made
 
 
 def test_what_pools_make_goes_out_once_and_what_they_read_does_not() -> None:

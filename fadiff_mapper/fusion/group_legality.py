@@ -197,7 +197,7 @@ def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
         staying += sum(operand_words(layer, tensor, group, steps) for tensor in stays)
         if index < len(group.links) and group.links[index].stay.level == name:
             stays.add(layer.problem.output.name)
-        if index and group.links[index - 1].stay.level == name and not group.links[index - 1].pooled:
+        if index and group.links[index - 1].stay.level == name and not group.links[index - 1].beside:
             stays.add(group.links[index - 1].tensor)
         sums, passing = _tile_words(hardware, group, index, steps, place, stays)
         staying += sums

@@ -70,8 +70,8 @@ class Link:
     stay      where the intermediate lies, and along which loops its halo is retained; elsewhere it is recomputed
     padding   points before the first one of its operand that the next layer reads as zeros, per dimension of the next
               layer
-    pooled    windows of pools in between, per dimension of the next layer; where there are any, what the next layer's
-              tile reads lies in the same level, beside what is pooled
+    pooled    windows of pools in between, per dimension of the next layer. Where windows overlap, what the next layer's
+              tile reads lies in the same level, beside what is pooled; else words are pooled as they arrive there
     written   whether it also goes to the outermost level, for a consumer outside the group: each time it is computed;
               or where it is pooled, what the pools make, once
     """
@@ -82,6 +82,17 @@ class Link:
     padding: AnyMapping[str, int] = field(default_factory=dict)
     pooled: AnyMapping[str, Slide] = field(default_factory=dict)
     written: bool = False
+
+    @property
+    def lies_pooled(self) -> bool:
+        """Whether what the pools make lies there instead of what they read."""
+        return bool(self.pooled) and all(slide.kernel <= slide.stride and not slide.pad
+                                         for slide in self.pooled.values())
+
+    @property
+    def beside(self) -> bool:
+        """Whether what the next layer's tile reads has room of its own, beside the intermediate."""
+        return bool(self.pooled) and not self.lies_pooled
 
     @property
     def written_whole(self) -> bool:

@@ -22,6 +22,8 @@ from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Link, Shape, Stay,
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.workload.pieces import Slide, composed
 
+Words = TypeVar("Words", int, np.ndarray)
+
 
 @dataclass(frozen=True)
 class Span:
@@ -228,12 +230,25 @@ def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: 
     """Words of a layer's output that are there at once for the next layer, `link` leading to it."""
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
-        axes = [_axis([span.needed for span in spans], 1 if cut is None else bounds[cut])
-                for cut, spans in zip(steps.cut, steps.spans, strict=True)]
-        return _lines(axes, link.stay, group) * math.prod(output.tile_extents(bounds)) // math.prod(
+        axes = [_lying_axis(link, cut, spans, bounds) for cut, spans in zip(steps.cut, steps.spans, strict=True)]
+        return _lines(axes, link.stay, group) * math.prod(output.tile_extents(lying(link, bounds))) // math.prod(
             axis.whole for axis in axes)
     largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
-    return math.prod(output.tile_extents(_lasting(layer.problem, link.stay, group, steps, largest)))
+    return math.prod(output.tile_extents(lying(link, _lasting(layer.problem, link.stay, group, steps, largest))))
+
+
+def lying(link: Link, extents: AnyMapping[str, Words]) -> dict[str, Words]:
+    """What lies there of so many points of each dimension of a layer's output: fewer where they are pooled before."""
+    strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
+               if link.lies_pooled and theirs in link.pooled}
+    return {dim: -(-points // strides.get(dim, 1)) for dim, points in extents.items()}
+
+
+def _lying_axis(link: Link, cut: str | None, spans: Sequence[Span], bounds: AnyMapping[str, int]) -> _Axis:
+    if cut is None:
+        return _Axis(1, 1, 1)
+    axis = _axis([span.needed for span in spans], bounds[cut])
+    return _Axis(*(lying(link, {cut: points})[cut] for points in (axis.tile, axis.shared, axis.whole)))
 
 
 def outlasting_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
@@ -249,8 +264,8 @@ def outlasting_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: La
     needed = [[span.needed for span in spans] for spans in steps.spans]
     tile = layer.problem.bounds | {dim: max(map(len, wanted))
                                    for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
-    axis = _axis(needed[kept[0]], layer.problem.bounds[cut])
-    return math.prod(layer.problem.output.tile_extents(tile)) * axis.shared // axis.tile
+    axis = _lying_axis(link, cut, steps.spans[kept[0]], layer.problem.bounds)
+    return math.prod(layer.problem.output.tile_extents(lying(link, tile))) * axis.shared // axis.tile
 
 
 def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:
@@ -259,9 +274,6 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
              for layer, link, steps in zip(group.layers, group.links, all_steps, strict=False)]
     return ([intermediate_words(*one) if one[1].stay.level == level else 0 for one in links],
             [outlasting_words(*one) if one[1].stay.level == level else 0 for one in links])
-
-
-Words = TypeVar("Words", int, np.ndarray)
 
 
 def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], index: int) -> list[Words]:

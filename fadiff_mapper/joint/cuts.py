@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.fusion.steps import moved_rank, reading
+from fadiff_mapper.fusion import Link
+from fadiff_mapper.fusion.steps import lying, moved_rank, reading
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -107,27 +108,30 @@ def fetched(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[s
     return np.asarray(times * prod(extents, start=1.0))
 
 
-def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], *,
-         handed: bool = False) -> np.ndarray:
-    """Words that are there at once while a data space stays; `handed`: an intermediate, as the next layer needs it."""
+def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str],
+         link: Link | None = None) -> np.ndarray:
+    """Words that are there at once while a data space stays; with a link an intermediate, as the next layer needs
+    it."""
     extents: dict[str, Any] = dict(problem.bounds)
     outlive = False
     for cut in cuts:
         if cut.dim is not None and not outlive:
-            extents[cut.dim] = cut.needed if handed else cut.largest
+            extents[cut.dim] = cut.largest if link is None else cut.needed
         outlive = outlive or cut.loop in across
-    return np.asarray(prod(space.tile_extents(extents), start=1.0))
+    return np.asarray(prod(space.tile_extents(lying(link, extents) if link else extents), start=1.0))
 
 
-def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]) -> np.ndarray:
+def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], link: Link) -> np.ndarray:
     """Words of an intermediate that are there while other layers run, as `fusion.steps.outlasting_words`."""
     kept = [cut for cut in cuts if cut.loop in across]
     if not kept:
         return np.zeros(())
-    words, innermost = held(space, problem, cuts, across, handed=True), cuts[-1]
+    words, innermost = held(space, problem, cuts, across, link), cuts[-1]
     if [cut.loop for cut in kept] != [innermost.loop] or innermost.dim is None:
         return words
-    return np.asarray(words * np.maximum(innermost.needed - innermost.advance, 0) / innermost.needed)
+    shared, tile = (lying(link, {innermost.dim: points})[innermost.dim]
+                    for points in (np.maximum(innermost.needed - innermost.advance, 0), innermost.needed))
+    return np.asarray(words * shared / tile)
 
 
 def largest_tile(problem: Problem, cuts: Cuts) -> dict[str, Any]:

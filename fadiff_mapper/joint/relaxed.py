@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -53,7 +54,8 @@ class Ties:
     producer, consumer [E]    sites
     operand [E]               the data space of the consumer that is the intermediate
     written [E]               the part of its words that goes to the outermost level, too: all, none, or what pools make
-    pooled [E]                whether pools lie in between, so that the consumer's tile takes room of its own
+    beside [E]                whether the consumer's tile takes room of its own, beside the intermediate
+    lying [E]                 words that lie there for one of the intermediate: fewer where it is pooled before
     mine, theirs [E, J]       dimension of the producer, and the one of the consumer that moves along it
     stride, reach [E, J]      t points of the consumer read stride (t - 1) + reach points of the producer's dimension
     extent, bound [E, J]      of the producer's dimension, and of the consumer's
@@ -66,7 +68,8 @@ class Ties:
     consumer: np.ndarray
     operand: np.ndarray
     written: np.ndarray
-    pooled: np.ndarray
+    beside: np.ndarray
+    lying: np.ndarray
     mine: np.ndarray
     theirs: np.ndarray
     stride: np.ndarray
@@ -184,7 +187,9 @@ def _ties(links: Sequence[tuple[int, int, Segment]]) -> Ties:
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),
         np.array([_written(segment) for _, _, segment in links], dtype=np.float64),
-        np.array([bool(segment.links[0].pooled) for _, _, segment in links], dtype=bool),
+        np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
+        np.array([prod(1 / slide.stride for slide in segment.links[0].pooled.values())
+                  if segment.links[0].lies_pooled else 1.0 for _, _, segment in links], dtype=np.float64),
         table("mine", np.int64), table("theirs", np.int64), table("stride", np.float64), table("reach", np.float64),
         table("extent", np.float64), table("bound", np.float64),
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))

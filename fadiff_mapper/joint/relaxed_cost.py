@@ -85,7 +85,7 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
         points = _tied(sites.tile, ties.producer, ties.mine), _tied(sites.tile, ties.consumer, ties.theirs)
         wanted = _window(ties, points[1])
         misaligned = sigma * aligned(ties, points[0], points[1], model)
-        words = _per_tie(wanted, ties)
+        words = torch.from_numpy(ties.lying)[:, None] * _per_tie(wanted, ties)
         if model == "refined":
             misaligned = misaligned + sigma * _again(network, sites, wanted, points[1])
             work = _work(network, sigma, _recomputed(ties, wanted, points[1]))
@@ -276,13 +276,13 @@ def _crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: _Sites, words:
     else:
         linked = torch.zeros_like(held)
         linked[consumer, torch.from_numpy(network.ties.operand)] = torch.where(
-            torch.from_numpy(network.ties.pooled)[:, None], torch.zeros_like(sigma), sigma)
+            torch.from_numpy(network.ties.beside)[:, None], torch.zeros_like(sigma), sigma)
         held = held * (1 - linked)
         looped = torch.zeros_like(sites.energy, dtype=torch.bool)
         cut = _per_tie(torch.from_numpy(network.ties.bound)[..., None] / points, network.ties) > 1
         looped[consumer], looped[producer] = looped[consumer] | cut, looped[producer] | cut
         stays = (sites.sent <= RESIDENT) & looped[:, None]
-        again = sigma * _used_again(network.ties, points)
+        again = sigma * torch.from_numpy(network.ties.lying)[:, None] * _used_again(network.ties, points)
         passing = torch.where(stays, torch.zeros_like(held), held).sum(dim=1)
         passing = passing.index_add(0, consumer, sigma * words - again).index_add(0, producer, sigma * words - again)
         own = torch.where(stays, held, torch.zeros_like(held)).sum(dim=1).index_add(0, consumer, again)

@@ -92,12 +92,12 @@ def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], n
     cuts = layer_cuts(segment, nest.dims, sizes, nest.retained)
     batch = len(sizes[0]) if sizes else 1
     usable = np.full(batch, inf if level.usable is None else float(level.usable))
-    links = list(zip(segment.problems, cuts, nest.retained, strict=False))
-    whole = [held(problem.output, problem, own, retained, handed=True) for problem, own, retained in links]
-    rest = [outlasting(problem.output, problem, own, retained) for problem, own, retained in links]
+    links = list(zip(segment.problems, cuts, nest.retained, segment.links, strict=False))
+    whole = [held(problem.output, problem, own, retained, link) for problem, own, retained, link in links]
+    rest = [outlasting(problem.output, problem, own, retained, link) for problem, own, retained, link in links]
     rooms = [usable - sum(live_intermediates(whole, rest, index)) for index in range(len(segment.problems))]
     for index, link in enumerate(segment.links, 1):
-        if link.pooled:
+        if link.beside:
             rooms[index] = rooms[index] - _tile_words(segment.problems[index], link.tensor, cuts[index])
     if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
         last = segment.problems[-1]

@@ -153,7 +153,7 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
     if index:
         before = group.links[index - 1]
         held.append(Held(before.tensor, hardware.level(before.stay.level) or 0, whole=whole,
-                         apart=bool(before.pooled)))
+                         apart=before.beside))
     output = layer.problem.output.name
     if index < len(group.links):
         after = group.links[index]
