@@ -96,9 +96,11 @@ def redecided(family: Family, decisions: list[Decision], population: Population,
     nest, member = population.nest, population.member
     order, keep, on_y, spatial_order = (array.copy() for array in (nest.order, nest.keep, nest.on_y,
                                                                    nest.spatial_order))
-    pick = np.where(where, rng.integers(0, len(decisions), len(where)), -1)
+    different = list(dict.fromkeys(decisions))
+    which = np.array([different.index(decision) for decision in decisions])
+    pick = np.where(where, which[rng.integers(0, len(decisions), len(where))], -1)
     changed = np.zeros(len(where), dtype=bool)
-    for index, decision in enumerate(decisions):
+    for index, decision in enumerate(different):
         rows, level = np.flatnonzero(pick == index), decision.level
         if decision.kind == "order":
             orders, factors = family.orders[level], nest.temporal[level][:, rows]
@@ -122,9 +124,8 @@ def _sequence(order: np.ndarray, factors: np.ndarray, on_y: np.ndarray | None = 
     """The loops of several iterations in their order (of spatial ones: with their axes), as one number, [B]."""
     digit = np.arange(1, len(order) + 1)[:, None] + (0 if on_y is None else len(order) * on_y)
     digit = np.take_along_axis(np.where(factors > 1, digit, 0), order, axis=0)                     # [D, B]
-    code = np.zeros(order.shape[1], dtype=np.int64)
-    for here in digit:
-        code = np.where(here > 0, code * (2 * len(order) + 1) + here, code)
+    place = np.cumsum(digit > 0, axis=0)
+    code: np.ndarray = (digit << place * (2 * len(order)).bit_length()).sum(axis=0)
     return code
 
 
