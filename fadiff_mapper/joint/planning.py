@@ -31,6 +31,9 @@ HEAVY = replace(LIGHT, chains=48, rounds=60)
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer."""
 
+NARROWED = 3
+"""How often candidates of a segment that fall short are tried in smaller tiles."""
+
 RESHAPED = 3
 """How often the groups next to those of the plan are looked at."""
 
@@ -46,12 +49,14 @@ class Known:
     """What is known of one distinct segment.
 
     waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
+    narrowed: how many candidates stand for others that fell short, in smaller tiles.
     """
 
     segment: Segment
     waiting: list[Candidate] = field(default_factory=list)
     tried: list[FusedGroup] = field(default_factory=list)
     exact: list[Evaluated] = field(default_factory=list)
+    narrowed: int = 0
 
 
 def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
@@ -101,7 +106,7 @@ def _hopeful(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> 
     ways = _evaluated_ways(every, known)
     for segment in every:
         here = known[segment.key]
-        if here.waiting and len(here.tried) < run.options.kept:
+        if here.waiting and len(here.tried) < run.options.kept + here.narrowed:
             ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
     plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
     return [one for one in plans.values() if isinstance(one, Candidate)]
@@ -175,8 +180,16 @@ def _add(run: Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[
         _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
         return
     for candidate in short:
-        own = [run.bases[name] for name in candidate.segment.nodes]
-        _propose(run, known[candidate.segment.key], narrower(run.hardware, candidate, own, _price_of(run)))
+        _narrow(run, known[candidate.segment.key], candidate)
+
+
+def _narrow(run: Run, here: Known, candidate: Candidate) -> None:
+    """Proposes a candidate that fell short in smaller tiles."""
+    own = [run.bases[name] for name in candidate.segment.nodes]
+    found = narrower(run.hardware, candidate, own, _price_of(run)) if here.narrowed < NARROWED else []
+    if found:
+        _propose(run, here, [min(found, key=lambda one: float(_price_of(run)(one.estimate)))])
+        here.narrowed += 1
 
 
 def _propose(run: Run, here: Known, found: Sequence[Candidate]) -> None:
