@@ -44,6 +44,18 @@ workload:
   - {name: dw, shape: dw, from: [input]}
   - {name: pw, shape: pw, from: [dw]}
 """
+ATTENTION = """
+workload:
+  version: 1
+  name: attention
+  inputs: {q: [32, 2048, 128], k: [32, 2048, 128], v: [32, 2048, 128]}
+  shapes:
+  - {id: qk, op: gemm, repeat: 32, dims: {N: 2048, M: 2048, C: 128, P: 1, Q: 1, R: 1, S: 1}, stride: [1, 1]}
+  - {id: av, op: gemm, repeat: 32, dims: {N: 2048, M: 128, C: 2048, P: 1, Q: 1, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: qk, shape: qk, from: [q], weights_from: k}
+  - {name: av, shape: av, from: [qk], weights_from: v}
+"""
 POOLED = """
 workload:
   version: 1
@@ -217,6 +229,12 @@ def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
     result = fused()
     for tile in (tile for group in result.groups for tile in group.tiles):
         assert verify(tile.spec, tile.mapping, tile.stats, program).equal
+
+
+def test_a_group_is_found_although_the_best_estimates_cannot_be_mapped(tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    file.write_text(ATTENTION)
+    assert map_network(load_network(file), ARCH, threads=1, gradient=False).gain > 0.3
 
 
 def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
