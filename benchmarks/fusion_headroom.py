@@ -102,7 +102,7 @@ def layers_of(result: NetworkResult) -> Layers:
     nodes = [node for node in result.workload.layers if node.layer]
     links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2)}
     reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
-    hands = {pair.nodes[0]: not pair.links[0].written for pair in links.values()}
+    hands = {pair.nodes[0]: not pair.links[0].written_whole for pair in links.values()}
     specs = {node.name: result.layer_of(node.name).spec for node in nodes}
     wanted = [(node.name, side) for node in nodes for side in product((False, True), repeat=2)
               if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)]
