@@ -132,10 +132,10 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepCl
     """The access counts of one step with what the steps before left in place."""
     layer = group.layers[index]
     counts = step.found.counts
-    for (name, stay), fresh in zip(layer.operands.items(), kind.fresh, strict=False):
+    for (name, stay), fresh in zip(layer.operands.items(), kind.fresh, strict=True):
         counts = _fetched_only(counts, step, name, hardware.level(stay.level), fresh)
     if index and group.links[index - 1].written_pooled:
-        counts = _written_out(counts, step, group.links[index - 1].tensor, kind.fresh[-1])
+        counts = _written_out(counts, step, group.links[index - 1].tensor, kind.pooled_out)
     if index < len(group.links):
         counts = _copied(counts, step, hardware.level(group.links[index].stay.level))
     if group.spilled:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import TypeVar
 
@@ -124,14 +124,15 @@ class StepClass:
     """Steps in which one layer does the same work.
 
     shape: its tile. fresh: for every operand that stays, in the order of `FusedLayer.operands`, the words that come
-    from outside, and last those of `LayerSteps.pooled_out` that were not there before. first_sum, last_sum: whether
-    the step is the first, the last of those that add to one output tile.
+    from outside. first_sum, last_sum: whether the step is the first, the last of those that add to one output tile.
+    pooled_out: words of `LayerSteps.pooled_out` that were not there before.
     """
 
     shape: Shape
     fresh: tuple[int, ...]
     first_sum: bool
     last_sum: bool
+    pooled_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,11 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
     for picked in product(*(column.items() for column in columns)):
         kinds = [kind for kind, _ in picked]
         if all(kind.points for kind in kinds):
-            found[_combined(layer.problem, followed, kinds, steps.cut)] += math.prod(count for _, count in picked)
+            kind = _combined(layer.problem, followed, kinds, steps.cut)
+            if steps.pooled_out is not None:
+                *fresh, out = kind.fresh
+                kind = replace(kind, fresh=tuple(fresh), pooled_out=out)
+            found[kind] += math.prod(count for _, count in picked)
     return found
 
 

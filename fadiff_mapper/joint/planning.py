@@ -58,6 +58,10 @@ class Known:
     exact: list[Evaluated] = field(default_factory=list)
     narrowed: int = 0
 
+    def left(self, kept: int) -> int:
+        """How many candidates may still be tried; those that stand for others take no tries from them."""
+        return max(kept + self.narrowed - len(self.tried), 0)
+
 
 def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
     """The groups of the plan."""
@@ -106,7 +110,7 @@ def _hopeful(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> 
     ways = _evaluated_ways(every, known)
     for segment in every:
         here = known[segment.key]
-        if here.waiting and len(here.tried) < run.options.kept + here.narrowed:
+        if here.waiting and here.left(run.options.kept):
             ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
     plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
     return [one for one in plans.values() if isinstance(one, Candidate)]
@@ -133,8 +137,7 @@ def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
 def _refine(run: Run, used: Mapping[Any, Known], known: Mapping[Any, Known]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    _add(run, [one for here in used.values() for one in here.waiting[:run.options.kept - len(here.tried)]], light,
-         known)
+    _add(run, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], light, known)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
