@@ -116,6 +116,10 @@ def find_taken(grid: Grid, move: Floats, count: int, width: int, height: int) ->
     """Fills in which receivers find their words at a neighbour, where they were before a move; returns how many."""
     found = 0
     wanted = np.empty(len(move))
+    for r in range(len(move)):
+        if abs(move[r]) > grid.offsets[count - 1, r]:  # beyond the last receiver's words, and so beyond all words
+            grid.taken[:count] = False
+            return 0
     for e in range(count):
         across, down = e % width, e // width
         for r in range(len(move)):

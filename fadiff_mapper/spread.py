@@ -78,17 +78,16 @@ def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[in
              with_hops: bool) -> None:
     """Adds to a tally a call that delivers `words` to every receiver that is not taken care of."""
     sizes = group_sizes(grid, count, groups)
+    scatter, hop_sum = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
     hops = group_hops(grid, count, groups, shape[0], shape[1]) if with_hops else np.zeros(groups)
+    for g in range(groups):
+        scatter[sizes[g]] += 1
+        hop_sum[sizes[g]] += hops[g]
     for multicast in range(1, count + 1):
-        scatter, hop_sum = 0, 0.0
-        for g in range(groups):
-            if sizes[g] == multicast:
-                scatter += 1
-                hop_sum += hops[g]
-        if scatter > 0:
-            at = place(tally, multicast, scatter)
-            tally[at, WORDS] += scatter * words
-            tally[at, HOP_WORDS] += hop_sum * words
+        if scatter[multicast] > 0:
+            at = place(tally, multicast, scatter[multicast])
+            tally[at, WORDS] += scatter[multicast] * words
+            tally[at, HOP_WORDS] += hop_sum[multicast] * words
 
 
 @compiled
