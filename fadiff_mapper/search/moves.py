@@ -1,179 +1,238 @@
-"""Small changes of mappings: drawn at random, or all of them.
+"""Random small changes of mappings, one column after the other (compiled).
 
 A *shift* takes a divisor of the factor of one loop and gives it to another loop of the same dimension. An *exchange*
 is two shifts between the same two places in opposite directions, of two dimensions: it changes the shape of a tile
 and keeps its size. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+Axes: see `Nest` and `mapspace.tables`; a place is 2 l for the spatial loops of a level, 2 l + 1 for its temporal ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from fadiff_mapper.compiled import compiled
 from fadiff_mapper.family import Family
-from fadiff_mapper.nest import joined
+from fadiff_mapper.nest import columns
+from fadiff_mapper.search.decisions import decisions_of
 from fadiff_mapper.search.population import Population, with_numbers
-from fadiff_mapper.search.shift import Sites, shifted
+from fadiff_mapper.search.shift import NOWHERE, Factors, Shift, factors_of, shift
+
+Ints: TypeAlias = np.ndarray
+Floats: TypeAlias = np.ndarray
+Bools: TypeAlias = np.ndarray
 
 DECISION, SHIFT_TWICE, EXCHANGE, BOTH = 0.3, 0.8, 0.5, 0.1
 """Shares of random moves: that change a decision and no factor; of the others, those with a second shift, of which so
 many are exchanges; and those that change a decision too."""
 
-LAYOUTS_TRIED = 12
-"""How many layouts of the spatial loops of one level count as neighbours of a mapping."""
+CHANCES = 13
+"""Random numbers that a move may need."""
+
+NONE = -1
+ORDER, LAYOUT, KEEP = range(3)
+KINDS = {"order": (ORDER, ORDER), "layout": (LAYOUT,), "keep": (KEEP,)}
+"""Decisions as moves draw them: orders twice as often, because there are more of them."""
 
 
-def proposed(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
-             orders: bool = True) -> tuple[Population, np.ndarray]:
-    """Mappings after one random move each, and the row each came from. Rows whose move changes nothing are left out."""
-    batch = len(population.member)
-    uniform = rng.random((10, batch))
-    decisions = decisions_of(family, orders)
-    moving = (uniform[0] >= DECISION) if decisions else np.ones(batch, dtype=bool)
-    number = population.number.copy()
-    first = shifted(family.factors, sites, population.member, number, moving, uniform[1:4])
-    again = (first.source >= 0) & (uniform[5] < SHIFT_TWICE)
-    shifted(family.factors, sites, population.member, number, again, uniform[6:9], first, uniform[4] < EXCHANGE)
-    changed = (number != population.number).any(axis=(0, 1))
-    new = fitted(family, with_numbers(population, number, family.factors), rng)
-    if decisions:
-        new, decided = redecided(family, decisions, new, ~moving | (uniform[9] < BOTH), rng)
-        changed |= decided
-    rows = np.flatnonzero(changed)
-    return new.take(rows), rows
+class Columns(NamedTuple):
+    """The arrays of a population that moves change; the factors follow from their numbers."""
+
+    number: Ints
+    order: Ints
+    keep: Bools
+    on_y: Bools
+    spatial_order: Ints
 
 
-def fitted(family: Family, population: Population, rng: np.random.Generator) -> Population:
-    """The population with spatial loops placed anew, at random, where one axis is too short for those that it has.
+class Moves(NamedTuple):
+    """What M moves do.
 
-    A loop that grows in a full array often fits only if another one changes its axis.
+    number [P, D, M]   the divisors' numbers after each
+    decision [M]       the row of `Open.decisions` that is decided anew, or `NONE`
+    pick [M]           the candidate that is taken for it, of all levels' candidates
+    layout [L, M]      the layout that a level's spatial loops need now, of all levels' candidates, or `NONE`
     """
-    nest, member = population.nest, population.member
-    spatial_order, on_y = nest.spatial_order.copy(), nest.on_y.copy()
-    for level in [level for level, layout in enumerate(family.layouts) if layout.order.shape[1] > 1]:
-        layout, fanout = family.layouts[level], family.spaces[0].levels[level].fanout
-        rows = np.flatnonzero(~_fit(nest.spatial[level], on_y[level], fanout))
-        drawn = rng.integers(0, layout.order.shape[1], (LAYOUTS_TRIED, len(rows)))
-        drawn_on_y = layout.on_y[member[rows], drawn].transpose(2, 0, 1)                           # [D, n, R]
-        fits = _fit(nest.spatial[level][:, None, rows], drawn_on_y, fanout)
-        taken = np.flatnonzero(fits.any(axis=0))
-        rows, pick = rows[taken], drawn[fits[:, taken].argmax(axis=0), taken]
-        spatial_order[level][:, rows] = layout.order[member[rows], pick].T
-        on_y[level][:, rows] = layout.on_y[member[rows], pick].T
-    return replace(population, nest=replace(nest, spatial_order=spatial_order, on_y=on_y))
+
+    number: Ints
+    decision: Ints
+    pick: Ints
+    layout: Ints
 
 
-def _fit(factors: np.ndarray, on_y: np.ndarray, fanout: tuple[int, int]) -> np.ndarray:
-    """Whether spatial loops [D, ...] are no more than a fan-out has units, on either axis."""
-    x, y = np.where(on_y, 1, factors).prod(axis=0), np.where(on_y, factors, 1).prod(axis=0)
-    fits: np.ndarray = (x <= fanout[0]) & (y <= fanout[1])
-    return fits
+class Open(NamedTuple):
+    """What moves may change in a family.
 
-
-@dataclass(frozen=True)
-class Decision:
-    """Something other than a factor that can be decided anew: "order" or "layout" of a level, or "keep"."""
-
-    kind: str
-    level: int
-    tensor: int = 0
-
-
-def decisions_of(family: Family, orders: bool = True) -> list[Decision]:
-    """Everything that is open. Orders come twice: there are more of them."""
-    ordered = [Decision("order", level) for level, found in enumerate(family.orders) if found.shape[1] > 1 and orders]
-    placed = [Decision("layout", level) for level, found in enumerate(family.layouts) if found.order.shape[1] > 1]
-    return ordered + ordered + placed + [Decision("keep", *pair) for pair in family.keeps]
-
-
-def redecided(family: Family, decisions: list[Decision], population: Population, where: np.ndarray,
-              rng: np.random.Generator) -> tuple[Population, np.ndarray]:
-    """The population with one random decision taken anew in every column where `where` says so.
-
-    Also, [B], whether that changes anything: loops of one iteration may stand anywhere.
+    divisor [W, D, N]; decisions [K, 3]: kind, level and tensor. The candidates of all levels stand one after the
+    other, those of a level from `..._first[level]` on: orders [W, n, D], layouts (their order and on_y) alike.
+    fanout [L, 2]: units along X and Y.
     """
-    nest, member = population.nest, population.member
-    order, keep, on_y, spatial_order = (array.copy() for array in (nest.order, nest.keep, nest.on_y,
-                                                                   nest.spatial_order))
-    different = list(dict.fromkeys(decisions))
-    which = np.array([different.index(decision) for decision in decisions])
-    pick = np.where(where, which[rng.integers(0, len(decisions), len(where))], -1)
-    changed = np.zeros(len(where), dtype=bool)
-    for index, decision in enumerate(different):
-        rows, level = np.flatnonzero(pick == index), decision.level
-        if decision.kind == "order":
-            orders, factors = family.orders[level], nest.temporal[level][:, rows]
-            before, after = order[level][:, rows], orders[member[rows], rng.integers(0, orders.shape[1], len(rows))].T
-            order[level][:, rows] = after
-            changed[rows] = _sequence(before, factors) != _sequence(after, factors)
-        elif decision.kind == "layout":
-            layout, factors = family.layouts[level], nest.spatial[level][:, rows]
-            before = _sequence(spatial_order[level][:, rows], factors, on_y[level][:, rows])
-            taken = member[rows], rng.integers(0, layout.order.shape[1], len(rows))
-            spatial_order[level][:, rows], on_y[level][:, rows] = layout.order[taken].T, layout.on_y[taken].T
-            changed[rows] = before != _sequence(layout.order[taken].T, factors, layout.on_y[taken].T)
+
+    factors: Factors
+    divisor: Floats
+    decisions: Ints
+    orders: Ints
+    orders_first: Ints
+    layouts: Ints
+    layouts_on_y: Bools
+    layouts_first: Ints
+    fanout: Ints
+
+
+def open_in(family: Family, orders: bool = True) -> Open:
+    """What is open in a family; `orders`: whether those of loops are."""
+    decisions = [(kind, decision.level, decision.tensor) for decision in decisions_of(family, orders)
+                 for kind in KINDS[decision.kind]]
+    return Open(factors_of(family.factors), family.factors.divisor,
+                np.array(decisions, dtype=np.int64).reshape(-1, 3),
+                np.concatenate(family.orders, axis=1), _first([order.shape[1] for order in family.orders]),
+                np.concatenate([layout.order for layout in family.layouts], axis=1),
+                np.concatenate([layout.on_y for layout in family.layouts], axis=1),
+                _first([layout.order.shape[1] for layout in family.layouts]),
+                np.array([level.fanout for level in family.spaces[0].levels], dtype=np.int64))
+
+
+def _first(counts: list[int]) -> Ints:
+    return np.cumsum([0, *counts])
+
+
+def proposed(open_: Open, here: Population, tries: int, rng: np.random.Generator) -> tuple[Population, np.ndarray]:
+    """Mappings after one random move each, and for each the number of its draw: `tries` from every row, in order.
+
+    Draws that change nothing are left out.
+    """
+    batch, levels = len(here.member) * tries, len(open_.fanout)
+    before = Columns(here.number, here.nest.order, here.nest.keep, here.nest.on_y, here.nest.spatial_order)
+    moves = Moves(here.number.repeat(tries, axis=-1), np.full(batch, NONE), np.full(batch, NONE),
+                  np.full((levels, batch), NONE))
+    draws = np.flatnonzero(draw_moves(open_, here.member, before, tries, rng.random((batch, CHANCES)), moves))
+    origin = draws // tries
+    member, nest = here.member[origin], here.nest.take(origin)
+    after = Columns(columns(moves.number, draws), nest.order, nest.keep, nest.on_y, nest.spatial_order)
+    decide(open_, member, moves, draws, after)
+    return with_numbers(Population(member, after.number, nest), after.number, open_.divisor), draws
+
+
+@compiled
+def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Floats, moves: Moves) -> Bools:
+    """Draws `tries` moves from every column of `here`; which of them lead to another mapping, [M]."""
+    changed = np.zeros(len(chances), dtype=np.bool_)
+    several_layouts = np.diff(open_.layouts_first) > 1
+    for draw in range(len(chances)):
+        column, chance = draw // tries, chances[draw]
+        w, decides = member[column], len(open_.decisions) > 0
+        if not decides or chance[0] >= DECISION:
+            shift_once_or_twice(open_.factors, w, moves.number, draw, chance)
+            changed[draw] = differ(here.number, column, moves.number, draw)
+            for level in range(len(several_layouts)):
+                if changed[draw] and several_layouts[level]:
+                    moves.layout[level, draw] = fitting(open_, w, here.on_y, level, column, moves.number, draw,
+                                                        chance[7])
+            decides &= chance[8] < BOTH
+        if decides:
+            moves.decision[draw] = int(chance[9] * len(open_.decisions))
+            changed[draw] |= decided(open_, w, here, column, moves, draw, chance[10])
+    return changed
+
+
+@compiled
+def shift_once_or_twice(factors: Factors, member: int, number: Ints, draw: int, chance: Floats) -> None:
+    """One shift or two, or an exchange."""
+    anywhere = Shift(NOWHERE, NOWHERE, NOWHERE)
+    first = shift(factors, member, number, draw, anywhere, chance[1], chance[2], chance[3])
+    if first.source >= 0 and chance[11] < SHIFT_TWICE:
+        back = first if chance[12] < EXCHANGE else anywhere
+        shift(factors, member, number, draw, back, chance[4], chance[5], chance[6])
+
+
+@compiled
+def differ(before: Ints, column: int, number: Ints, draw: int) -> bool:
+    """Whether the divisors' numbers of a draw are not those of its column."""
+    for place in range(number.shape[0]):
+        for d in range(number.shape[1]):
+            if before[place, d, column] != number[place, d, draw]:
+                return True
+    return False
+
+
+@compiled
+def fitting(open_: Open, member: int, on_y: Bools, level: int, column: int, number: Ints, draw: int,
+            chance: float) -> int:
+    """The layout that a level's spatial loops need, where one axis is too short for those that it has; else `NONE`.
+
+    A loop that grows in a full array often fits only if another one changes its axis. Of the layouts that fit, it is
+    the first one from a random one on.
+    """
+    if fits(open_, member, on_y[level, :, column], level, number, draw):
+        return NONE
+    first, stop = open_.layouts_first[level], open_.layouts_first[level + 1]
+    start = int(chance * (stop - first))
+    for step in range(stop - first):
+        pick = first + (start + step) % (stop - first)
+        if fits(open_, member, open_.layouts_on_y[member, pick], level, number, draw):
+            return int(pick)
+    return NONE
+
+
+@compiled
+def fits(open_: Open, member: int, on_y: Bools, level: int, number: Ints, draw: int) -> bool:
+    """Whether the spatial loops of a level are no more than its fan-out has units, on either axis."""
+    x = y = 1.0
+    for d in range(len(on_y)):
+        factor = open_.divisor[member, d, number[2 * level, d, draw]]
+        if on_y[d]:
+            y *= factor
         else:
-            keep[level, decision.tensor, rows] ^= True
-            changed[rows] = True
-    return replace(population, nest=replace(nest, order=order, keep=keep, on_y=on_y,
-                                            spatial_order=spatial_order)), changed
+            x *= factor
+    return bool(x <= open_.fanout[level, 0] and y <= open_.fanout[level, 1])
 
 
-def _sequence(order: np.ndarray, factors: np.ndarray, on_y: np.ndarray | None = None) -> np.ndarray:
-    """The loops of several iterations in their order (of spatial ones: with their axes), as one number, [B]."""
-    digit = np.arange(1, len(order) + 1)[:, None] + (0 if on_y is None else len(order) * on_y)
-    digit = np.take_along_axis(np.where(factors > 1, digit, 0), order, axis=0)                     # [D, B]
-    place = np.cumsum(digit > 0, axis=0)
-    code: np.ndarray = (digit << place * (2 * len(order)).bit_length()).sum(axis=0)
-    return code
+@compiled
+def decided(open_: Open, member: int, here: Columns, column: int, moves: Moves, draw: int, chance: float) -> bool:
+    """Picks a candidate for a decision; whether it changes anything: loops of one iteration may stand anywhere."""
+    kind, level, _ = open_.decisions[moves.decision[draw]]
+    if kind == KEEP:
+        return True
+    place = 2 * level + 1 if kind == ORDER else 2 * level
+    starts = open_.orders_first if kind == ORDER else open_.layouts_first
+    pick = moves.pick[draw] = starts[level] + int(chance * (starts[level + 1] - starts[level]))
+    order = open_.orders[member, pick] if kind == ORDER else open_.layouts[member, pick]
+    at = 0
+    for d in order:
+        if moves.number[place, d, draw] > 0:
+            before = here.order[level, at, column] if kind == ORDER else here.spatial_order[level, at, column]
+            while moves.number[place, before, draw] == 0:
+                at += 1
+                before = here.order[level, at, column] if kind == ORDER else here.spatial_order[level, at, column]
+            if before != d or (kind == LAYOUT and here.on_y[level, d, column] != open_.layouts_on_y[member, pick, d]):
+                return True
+            at += 1
+    return False
 
 
-def neighbours(family: Family, sites: Sites, population: Population, rng: np.random.Generator,
-               orders: bool = True) -> tuple[Population, np.ndarray]:
-    """All mappings one shift or one decision away (a sample of the layouts), and the row each came from."""
-    found = [_all_shifts(family, sites, population)]
-    every = np.arange(len(population.member))
-    for decision in dict.fromkeys(decisions_of(family, orders)):
-        found += [(changed, every) for changed in _all_ways(family, decision, population, rng)]
-    parts, rows = zip(*found, strict=True)
-    member, number = (np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in ("member", "number"))
-    return Population(member, number, joined([part.nest for part in parts])), np.concatenate(rows)
+@compiled
+def decide(open_: Open, member: Ints, moves: Moves, draws: Ints, after: Columns) -> None:
+    """Writes what some draws decide into the columns that they lead to."""
+    for column, draw in enumerate(draws):
+        w = member[column]
+        for level in range(len(moves.layout)):
+            if moves.layout[level, draw] >= 0:
+                lay_out(open_, w, level, moves.layout[level, draw], after, column)
+        if moves.decision[draw] >= 0:
+            kind, level, tensor = open_.decisions[moves.decision[draw]]
+            if kind == LAYOUT:
+                lay_out(open_, w, level, moves.pick[draw], after, column)
+            elif kind == ORDER:
+                for slot in range(after.order.shape[1]):
+                    after.order[level, slot, column] = open_.orders[w, moves.pick[draw], slot]
+            else:
+                after.keep[level, tensor, column] ^= True
 
 
-def _all_shifts(family: Family, sites: Sites, population: Population) -> tuple[Population, np.ndarray]:
-    tables, member, number = family.factors, population.member, population.number
-    here = number[sites.place, sites.dim]                                                          # [Q, B]
-    source, dim = sites.place[:, None, None], sites.dim[:, None, None]
-    left = tables.quotient[member, sites.dim[:, None], here]                                       # [Q, B, N]
-    gives = (left > -1) & tables.allowed[member[:, None], source, dim, left]
-    gives[..., 0] = False
-    more = tables.product[member, sites.dim[:, None], number[:, sites.dim]]                        # [P, Q, B, N]
-    place = np.arange(len(number))[:, None, None, None]
-    takes = (more > -1) & tables.allowed[member[:, None], place, dim, more] & (place != source)
-    target, site, row, part = np.nonzero(gives & takes)
-    changed, column = number[..., row], np.arange(len(row))
-    changed[sites.place[site], sites.dim[site], column] = left[site, row, part]
-    changed[target, sites.dim[site], column] = more[target, site, row, part]
-    return with_numbers(population.take(row), changed, tables), row
-
-
-def _all_ways(family: Family, decision: Decision, population: Population,
-              rng: np.random.Generator) -> list[Population]:
-    nest, member, level, found = population.nest, population.member, decision.level, []
-    if decision.kind == "order":
-        for pick in range(family.orders[level].shape[1]):
-            order = nest.order.copy()
-            order[level] = family.orders[level][member, pick].T
-            found.append(replace(nest, order=order))
-    elif decision.kind == "keep":
-        keep = nest.keep.copy()
-        keep[level, decision.tensor] ^= True
-        found.append(replace(nest, keep=keep))
-    else:
-        layout = family.layouts[level]
-        for pick in rng.permutation(layout.order.shape[1])[:LAYOUTS_TRIED]:
-            spatial_order, on_y = nest.spatial_order.copy(), nest.on_y.copy()
-            spatial_order[level], on_y[level] = layout.order[member, pick].T, layout.on_y[member, pick].T
-            found.append(replace(nest, spatial_order=spatial_order, on_y=on_y))
-    return [replace(population, nest=changed) for changed in found]
+@compiled
+def lay_out(open_: Open, member: int, level: int, pick: int, after: Columns, column: int) -> None:
+    """Writes a layout of a level's spatial loops into a column."""
+    for slot in range(after.order.shape[1]):
+        after.spatial_order[level, slot, column] = open_.layouts[member, pick, slot]
+        after.on_y[level, slot, column] = open_.layouts_on_y[member, pick, slot]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.family import Family
-from fadiff_mapper.mapspace import NUMBER, FactorTables
+from fadiff_mapper.mapspace import NUMBER
 from fadiff_mapper.nest import Nest, columns
 
 
@@ -39,13 +39,13 @@ def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
     return Population(member, number, nest)
 
 
-def with_numbers(population: Population, number: np.ndarray, tables: FactorTables) -> Population:
-    """The population with other factors."""
-    dims, width = tables.divisor.shape[1:]
+def with_numbers(population: Population, number: np.ndarray, divisor: np.ndarray) -> Population:
+    """The population with other factors; `divisor` [W, D, N] says which number is which."""
+    dims, width = divisor.shape[1:]
     first = (population.member * dims + np.arange(dims)[:, None]) * width                          # [D, B]
     return replace(population, number=number, nest=replace(
-        population.nest, spatial=tables.divisor.take(first + number[0::2]),
-        temporal=tables.divisor.take(first + number[1::2])))
+        population.nest, spatial=divisor.take(first + number[0::2]),
+        temporal=divisor.take(first + number[1::2])))
 
 
 def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fadiff_mapper.search.moves import neighbours, proposed
+from fadiff_mapper.search.moves import open_in, proposed
+from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.options import Annealing
 from fadiff_mapper.search.population import Population, put
-from fadiff_mapper.search.shift import sites_of
 from fadiff_mapper.search.state import State, best_rows
 
 SAME = 1e-9
@@ -28,14 +28,14 @@ def anneal(state: State, start: Population, rng: np.random.Generator, plan: Anne
     agree on the best mapping leave early; what is returned are the chains of the others as they stand.
     """
     options, family = state.options, state.family
-    sites, tries = sites_of(family.factors), options.tries
+    open_, tries = open_in(family, options.orders), options.tries
     here = start.take(np.arange(len(start.member)))  # a copy
     values = state.value(here.nest, here.member, "refine")
     lowest = values.copy()
     for step in range(plan.rounds):
         ratio = step / max(plan.rounds - 1, 1)
         temperature = plan.lively * (plan.calm / plan.lively) ** ratio
-        near, row = proposed(family, sites, here.take(np.arange(len(values)).repeat(tries)), rng, options.orders)
+        near, row = proposed(open_, here, tries, rng)
         found = np.full((len(values), tries), np.inf)
         if len(row):  # else there is nothing to decide
             found.flat[row] = state.value(near.nest, near.member, "refine")
@@ -63,12 +63,12 @@ def anneal(state: State, start: Population, rng: np.random.Generator, plan: Anne
 
 def polish(state: State, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
     """Steepest descent of every row to a local optimum; whether all of them arrived."""
-    family, sites = state.family, sites_of(state.family.factors)
+    family = state.family
     here, values = start, state.value(start.nest, start.member, "polish")
     for _ in range(most):
         if state.out_of_time():
             return False
-        near, row = neighbours(family, sites, here, rng, state.options.orders)
+        near, row = neighbours(family, here, rng, state.options.orders)
         if not len(row):
             return True
         found = state.value(near.nest, near.member, "polish")

@@ -1,86 +1,69 @@
-"""Random shifts of factors, column by column: whole-number work that numba does faster than any array operation."""
+"""Shifts of factors: a divisor of the factor of one loop goes to another loop of the same dimension (compiled)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fadiff_mapper.compiled import compiled
 from fadiff_mapper.mapspace import FactorTables
 
-Ints = np.ndarray
-Floats = np.ndarray
-Bools = np.ndarray
+Ints: TypeAlias = np.ndarray
+Bools: TypeAlias = np.ndarray
 
 NOWHERE = -1
-"""The place of a shift that was not possible."""
+"""The place of a shift that was not possible, and of one that may be anywhere."""
 
 
-@dataclass(frozen=True)
-class Sites:
-    """The loops that can be other than fixed in some member of a family, [Q] each."""
+class Factors(NamedTuple):
+    """What may stand where (see `FactorTables`), and the loops with a choice in some member of a family, [Q]."""
 
+    quotient: Ints
+    product: Ints
+    allowed: Bools
+    movable: Bools
     place: Ints
     dim: Ints
 
 
-def sites_of(tables: FactorTables) -> Sites:
-    """All loops with a choice."""
-    return Sites(*np.nonzero(tables.movable.any(axis=0)))
+class Shift(NamedTuple):
+    """From which place to which, and of which dimension; `NOWHERE` where none was possible."""
+
+    source: int
+    target: int
+    dim: int
 
 
-@dataclass(frozen=True)
-class Shifts:
-    """One shift per column, [B] each: from which place to which, of which dimension; `NOWHERE` where none is."""
-
-    source: Ints
-    target: Ints
-    dim: Ints
-
-
-def shifted(tables: FactorTables, sites: Sites, member: Ints, number: Ints, where: Bools, uniform: Floats,
-            back: Shifts | None = None, exchange: Bools | None = None) -> Shifts:
-    """Shift one random divisor in every column where `where` [B] is set; changes `number` [P, D, B] in place.
-
-    `uniform` [3, B] decides which. Where `exchange` [B] is set, the shift goes between the places of `back` in the
-    opposite direction, with another dimension.
-    """
-    batch = len(member)
-    source, target, dim = (np.full(batch, NOWHERE) for _ in range(3))
-    before = back or Shifts(source, target, dim)
-    shift_columns(tables.quotient, tables.product, tables.allowed, tables.movable, sites.place, sites.dim, member,
-                  number, where, uniform, np.zeros(batch, dtype=np.bool_) if exchange is None else exchange,
-                  before.source.copy(), before.target.copy(), before.dim.copy(), source, target, dim)
-    return Shifts(source, target, dim)
+def factors_of(tables: FactorTables) -> Factors:
+    """The tables for compiled code."""
+    movable = tables.movable
+    return Factors(tables.quotient, tables.product, tables.allowed, movable, *np.nonzero(movable.any(axis=0)))
 
 
 @compiled
-def shift_columns(quotient: Ints, product: Ints, allowed: Bools, movable: Bools, site_place: Ints, site_dim: Ints,
-                  member: Ints, number: Ints, where: Bools, uniform: Floats, exchange: Bools, back_source: Ints,
-                  back_target: Ints, back_dim: Ints, source: Ints, target: Ints, dim: Ints) -> None:
-    """See `shifted`; fills in source, target and dim."""
-    for b in range(len(member)):
-        if not where[b]:
-            continue
-        w = member[b]
-        only, other, to = -1, -1, -1
-        if exchange[b]:
-            only, other, to = back_target[b], back_dim[b], back_source[b]
-        site = pick_site(movable[w], site_place, site_dim, number, b, only, other, uniform[0, b])
-        if site < 0:
-            continue
-        p, d = site_place[site], site_dim[site]
-        here = number[p, d, b]
-        part = pick_part(quotient[w, d, here], allowed[w, p, d], uniform[1, b])
-        if part < 0:
-            continue
-        goal = pick_target(product[w, d, :, part], allowed[w, :, d], number[:, d, b], p, to, uniform[2, b])
-        if goal < 0:
-            continue
-        number[p, d, b] = quotient[w, d, here, part]
-        number[goal, d, b] = product[w, d, number[goal, d, b], part]
-        source[b], target[b], dim[b] = p, goal, d
+def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift, one: float, two: float,
+          three: float) -> Shift:
+    """Shifts one divisor in a column of `number` [P, D, B]; three random numbers in [0, 1) say which.
+
+    After `back`, if that is a shift, between the same places in the opposite direction, and of another dimension.
+    """
+    w = member
+    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, back.dim, one)
+    if site < 0:
+        return Shift(NOWHERE, NOWHERE, NOWHERE)
+    p, d = factors.place[site], factors.dim[site]
+    here = number[p, d, column]
+    part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], two)
+    if part < 0:
+        return Shift(NOWHERE, NOWHERE, NOWHERE)
+    goal = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
+                       three)
+    if goal < 0:
+        return Shift(NOWHERE, NOWHERE, NOWHERE)
+    number[p, d, column] = factors.quotient[w, d, here, part]
+    number[goal, d, column] = factors.product[w, d, number[goal, d, column], part]
+    return Shift(p, goal, d)
 
 
 @compiled
