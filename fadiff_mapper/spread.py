@@ -195,16 +195,16 @@ def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, 
     if not cells:
         return Spread(closed_form, np.zeros_like(closed_form.words))
     batch, fan = batch_of(nest, tile), Fan(*map(np.ascontiguousarray, (nest.spatial, nest.on_y, nest.spatial_order)))
-    room, needed = 0, FIRST_KINDS
-    while needed > room:
-        room = needed
+    room, most = 0, FIRST_KINDS
+    while most > room:
+        room, most = most, 1
         result = _with_room(closed_form, room)
         for level, tensor in cells:
             width, height = arch.fanout(level)
             held, multicast = bool(reuse.held[level, tensor]), bool(reuse.multicast[level, tensor])
-            needed = max(needed, count_rows(_cell(result, level, tensor), batch, fan, coefficients(projection, tensor),
-                                            level, width, height, differing[level, tensor], held, multicast, with_hops))
-    return result
+            most = max(most, count_rows(_cell(result, level, tensor), batch, fan, coefficients(projection, tensor),
+                                        level, width, height, differing[level, tensor], held, multicast, with_hops))
+    return _with_kinds(result, most)
 
 
 def _differing(projection: Projection, tensor: int, everywhere: bool) -> Bools:
@@ -228,3 +228,10 @@ def _with_room(closed_form: Delivery, kinds: int) -> Spread:
     words, multicast, scatter = np.zeros(shape), np.ones(shape), np.ones(shape)
     words[0], multicast[0], scatter[0] = closed_form.words[0], closed_form.multicast[0], closed_form.scatter[0]
     return Spread(Delivery(words, multicast, scatter, closed_form.fan, closed_form.links.copy()), np.zeros(shape))
+
+
+def _with_kinds(counted: Spread, kinds: int) -> Spread:
+    """The tally without the room that no row needs."""
+    tally = counted.delivery
+    return Spread(Delivery(tally.words[:kinds], tally.multicast[:kinds], tally.scatter[:kinds], tally.fan, tally.links),
+                  counted.hop_words[:kinds])
