@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.exact import evaluate_one
+from fadiff_mapper.exact import Layer, evaluate_one, prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.legality import rejection, violations
+from fadiff_mapper.reuse import constrained_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.tables import energy_sources
 from fadiff_mapper.stats import Stats, stats_of
@@ -28,3 +29,9 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     if not found.legal[0]:
         raise rejection(violations(found.checks, 0))
     return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
+
+
+def layer_of(spec: Spec) -> Layer:
+    """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
+    return prepare(spec.arch, spec.problem, spec.tables,
+                   constrained_reuse(spec.constraints, spec.problem.dataspace_names()))

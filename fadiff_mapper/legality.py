@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -129,8 +130,7 @@ def legal(checks: list[Limit]) -> np.ndarray:
 def excess(checks: list[Limit]) -> np.ndarray:
     """[B]: how far from legal: over all broken limits the sum of log2(asked / available), and a little for each."""
     total = np.zeros(len(checks[0].broken))
-    for check in checks:
-        if check.broken.any():
-            ratio = np.maximum(check.amount, 1e-9) / max(check.limit, 1e-9)
-            total += check.broken * (np.abs(np.log2(ratio)) + 0.1)
+    for check in compress(checks, np.any([check.broken for check in checks], axis=1)):
+        ratio = np.maximum(check.amount, 1e-9) / max(check.limit, 1e-9)
+        total += check.broken * (np.abs(np.log2(ratio)) + 0.1)
     return total

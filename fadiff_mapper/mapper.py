@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.bound import lower_bound
 from fadiff_mapper.errors import FadiffError, listed
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.exact import Layer, prepare
+from fadiff_mapper.evaluation import evaluate_mapping, layer_of
+from fadiff_mapper.exact import Layer
 from fadiff_mapper.first import first_nest
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts
 from fadiff_mapper.nest import Nest, pack, unpack
 from fadiff_mapper.objective import check_metrics
 from fadiff_mapper.result import Result
-from fadiff_mapper.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.reuse import with_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 
@@ -195,8 +195,7 @@ def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:
     contradictions = conflicts(space)
     if contradictions:
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
-    return prepare(spec.arch, spec.problem, spec.tables,
-                   constrained_reuse(spec.constraints, spec.problem.dataspace_names())), space
+    return layer_of(spec), space
 
 
 def _nest_of(spec: Spec, space: MapSpace, mapping: Mapping | None) -> Nest | None:

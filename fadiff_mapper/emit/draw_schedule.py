@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from math import prod
 
 from fadiff_mapper.emit.drawing import Drawing, Label, Rect, Shape, fitting, level_line, tint, upright_line
 from fadiff_mapper.fusion.plan import FusedGroup, Stay
@@ -40,11 +39,6 @@ class Resident:
     writer: int | None = None
 
 
-def steps_of(group: FusedGroup) -> int:
-    """Steps of all shared loops together."""
-    return prod(-(-group.layers[-1].problem.bounds[loop.dim] // loop.tile) for loop in group.loops)
-
-
 def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[Resident, ...]:
     """What stays on the chip, in the order of the layers: operands, then the tensor for the next layer."""
     found = []
@@ -65,7 +59,7 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[Resident, ...]:
 def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawing:
     """The first `MOST_STEPS` steps of a group."""
     every = layer_steps(group)
-    total = steps_of(group)
+    total = group.steps
     shown = list(islice(product(*(range(len(spans)) for spans in every[-1].spans)), MOST_STEPS))
     column = (WIDTH - NAMES - 8) / len(shown)
     strip = TALL if total > 1 else LOW

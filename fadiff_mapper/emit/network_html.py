@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.emit.draw_graph import draw_graph
 from fadiff_mapper.emit.draw_layers import component_kind, draw_layers
-from fadiff_mapper.emit.draw_schedule import draw_schedule, steps_of
+from fadiff_mapper.emit.draw_schedule import draw_schedule
 from fadiff_mapper.emit.drawing import COLOURS, Drawing, tint
 from fadiff_mapper.emit.network_view import (
     LayerView,
@@ -107,7 +107,7 @@ def _group(result: NetworkResult, outcome: GroupOutcome, number: int) -> GroupPa
     levels = result.hardware.arch.levels
     held = tuple(Held(level.name, live_words(result.hardware, group, place), level.usable)
                  for place, level in enumerate(levels[:-1]) if not level.is_dummy)
-    return GroupPart(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, steps_of(group),
+    return GroupPart(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, group.steps,
                      group.repeat, held, draw_schedule(group, outcome.nodes, number))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias
 
 from fadiff_mapper.spec.arch import Architecture
@@ -122,6 +123,12 @@ class FusedGroup:
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()
     spilled: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Steps of all shared loops together."""
+        bounds = self.layers[-1].problem.bounds
+        return prod(-(-bounds[loop.dim] // loop.tile) for loop in self.loops)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.sheet import Candidate
-from fadiff_mapper.joint.tiles import steps_of, with_mappings
+from fadiff_mapper.joint.tiles import with_mappings
 from fadiff_mapper.result import Result
 from fadiff_mapper.search import SearchOptions
 
@@ -50,7 +50,7 @@ def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, Lay
            metric: str) -> list[Candidate]:
     """Different candidates of one segment that promise a gain, the best estimate first."""
     limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
-    scored = [(round(float(metric_price(one.estimate, total, metric)), 9), steps_of(one.group), place, one)
+    scored = [(round(float(metric_price(one.estimate, total, metric)), 9), one.group.steps, place, one)
               for place, one in enumerate(found)]
     return distinct([one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit])
 

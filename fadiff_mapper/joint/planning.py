@@ -63,66 +63,74 @@ class Known:
         return max(kept + self.narrowed - len(self.tried), 0)
 
 
+@dataclass(frozen=True)
+class Board:
+    """All segments of a run, and what is known of the distinct ones, by their key."""
+
+    run: Run
+    every: Sequence[Segment]
+    known: Mapping[Any, Known]
+
+
 def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
     """The groups of the plan."""
     every = segments(run.workload, run.options.longest)
-    known = {segment.key: Known(segment) for segment in reversed(every)}
-    light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
+    board = Board(run, every, {segment.key: Known(segment) for segment in reversed(every)})
     for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
-        for key, own in proposed(run, every, known).items():
-            _propose(run, known[key], own)
-        while not run.clock.over() and (picked := _hopeful(run, every, known)):
-            _add(run, picked, light, known)
-            run.note("groups", _plan(run, every, known))
-    plan = _plan(run, every, known)
+        for key, own in proposed(board).items():
+            _propose(run, board.known[key], own)
+        while not run.clock.over() and (picked := _hopeful(board)):
+            _add(board, picked, LIGHT)
+            run.note("groups", _plan(board))
+    plan = _plan(board)
     if plan and not run.clock.over():
-        used = {way.nodes for way in plan}
-        _refine(run, {segment.key: known[segment.key] for segment in every if segment.nodes in used}, known)
-        plan = _plan(run, every, known)
+        _refine(board, {way.nodes for way in plan})
+        plan = _plan(board)
         run.note("refined groups", plan)
     return tuple(plan)
 
 
-def _decoded(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+def _decoded(board: Board) -> dict[Any, list[Candidate]]:
     """What the descent proposes for segments of any length."""
+    run = board.run
     if not run.relaxed:
         return {}
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, every, network, ended, run.bases, _price_of(run))
+    return decoded_groups(run.hardware, board.every, network, ended, run.bases, _price_of(run))
 
 
-def _enumerated(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+def _enumerated(board: Board) -> dict[Any, list[Candidate]]:
     """All candidates of short segments, and of long ones those without loops."""
-    distinct = {key: here.segment for key, here in known.items()}
+    run, distinct = board.run, {key: here.segment for key, here in board.known.items()}
     return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
                       run.clock.over) if run.options.enumeration else {}
 
 
-def _reshaped(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> dict[Any, list[Candidate]]:
+def _reshaped(board: Board) -> dict[Any, list[Candidate]]:
     """What lies next to the groups of the plan so far."""
-    plan = [(way.nodes, way.plan.group) for way in _plan(run, every, known)]
-    return reshaped(run.hardware, plan, run.chains, every, run.bases, _price_of(run))
+    run, plan = board.run, [(way.nodes, way.plan.group) for way in _plan(board)]
+    return reshaped(run.hardware, plan, run.chains, board.every, run.bases, _price_of(run))
 
 
-def _hopeful(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Candidate]:
+def _hopeful(board: Board) -> list[Candidate]:
     """The candidates not evaluated yet in the plan that would be best if they cost what is estimated."""
-    ways = _evaluated_ways(every, known)
-    for segment in every:
-        here = known[segment.key]
-        if here.waiting and here.left(run.options.kept):
+    ways = _evaluated_ways(board)
+    for segment in board.every:
+        here = board.known[segment.key]
+        if here.waiting and here.left(board.run.options.kept):
             ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
-    plans = {id(way.plan): way.plan for way in _best_plan(run, ways)}
+    plans = {id(way.plan): way.plan for way in _best_plan(board.run, ways)}
     return [one for one in plans.values() if isinstance(one, Candidate)]
 
 
-def _evaluated_ways(every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Way[Any]]:
-    return [Way(segment.nodes, one.point, one) for segment in every for one in known[segment.key].exact]
+def _evaluated_ways(board: Board) -> list[Way[Any]]:
+    return [Way(segment.nodes, one.point, one) for segment in board.every for one in board.known[segment.key].exact]
 
 
-def _plan(run: Run, every: Sequence[Segment], known: Mapping[Any, Known]) -> list[Way[Evaluated]]:
+def _plan(board: Board) -> list[Way[Evaluated]]:
     """The best partition with the groups known so far."""
-    return _best_plan(run, _evaluated_ways(every, known))
+    return _best_plan(board.run, _evaluated_ways(board))
 
 
 def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
@@ -134,18 +142,18 @@ def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
         ways = [way for way in ways if way is not plan[-1]]
 
 
-def _refine(run: Run, used: Mapping[Any, Known], known: Mapping[Any, Known]) -> None:
+def _refine(board: Board, planned: set[tuple[str, ...]]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
-    light = replace(LIGHT, seed=run.options.seed, threads=run.options.threads)
-    _add(run, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], light, known)
+    run = board.run
+    used = {segment.key: board.known[segment.key] for segment in board.every if segment.nodes in planned}
+    _add(board, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], LIGHT)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        _add(run, [one for key in climbing for one in _near(run, used[key])], light, known)
-    heavy = replace(HEAVY, seed=run.options.seed, threads=run.options.threads)
+        _add(board, [one for key in climbing for one in _near(run, used[key])], LIGHT)
     best = [(here.segment, _best(run, here.exact)) for here in used.values()]
-    _add(run, [Candidate(segment, one.group, one.point) for segment, one in best], heavy, known)
+    _add(board, [Candidate(segment, one.group, one.point) for segment, one in best], HEAVY)
 
 
 def _price_of(run: Run) -> Price:
@@ -167,11 +175,13 @@ def _near(run: Run, here: Known) -> list[Candidate]:
     return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 
 
-def _add(run: Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[Any, Known]) -> None:
+def _add(board: Board, todo: list[Candidate], effort: SearchOptions) -> None:
     """Evaluates candidates and adds those that can run."""
+    run, known = board.run, board.known
     if run.clock.over() or not todo:
         return
-    outcome = evaluated(run.hardware, todo, run.by_node, run.total, effort, run.clock.over, run.saved)
+    options = replace(effort, seed=run.options.seed, threads=run.options.threads)
+    outcome = evaluated(run.hardware, todo, run.by_node, run.total, options, run.clock.over, run.saved)
     for candidate, one in zip(todo, outcome, strict=True):
         here = known[candidate.segment.key]
         here.waiting = [other for other in here.waiting if other is not candidate]
@@ -180,7 +190,7 @@ def _add(run: Run, todo: list[Candidate], effort: SearchOptions, known: Mapping[
     short = [candidate for candidate, one in zip(todo, outcome, strict=True)
              if _short(run, candidate, one, known[candidate.segment.key].exact)]
     if effort.rounds < HEAVY.rounds:
-        _add(run, short, replace(HEAVY, seed=effort.seed, threads=effort.threads), known)
+        _add(board, short, HEAVY)
         return
     for candidate in short:
         _narrow(run, known[candidate.segment.key], candidate)

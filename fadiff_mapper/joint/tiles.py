@@ -13,7 +13,7 @@ from math import inf, prod
 
 import numpy as np
 
-from fadiff_mapper.exact import prepare
+from fadiff_mapper.evaluation import layer_of
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.steps import intermediates, live_intermediates, operand_words, space_of
 from fadiff_mapper.inputs import Spec
@@ -21,7 +21,7 @@ from fadiff_mapper.joint.estimate import sum_level
 from fadiff_mapper.legality import Room
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import unpack
-from fadiff_mapper.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.reuse import with_reuse
 from fadiff_mapper.search import Found, SearchOptions, Task, search_all
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
@@ -105,8 +105,7 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         goes_on = not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
         for shape in dict.fromkeys(kind.shape for kind in kinds):
             problem = resized(layer.problem, shape)
-            layer_of = prepare(hardware.arch, problem, hardware.tables,
-                               constrained_reuse(spec.constraints, problem.dataspace_names()))
+            prepared = layer_of(replace(spec, problem=problem))
             tasks = []
             for whole, finished in WAYS if index < len(group.links) else LAST_WAYS:
                 held = held_spaces(hardware, group, index, spec, goes_on, whole)
@@ -117,7 +116,7 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                                                         for name in problem.dataspace_names()]
                                                        for place in range(len(rooms))]))
                 space = build_mapspace(hardware.arch, problem, constrained(spec, problem, held, finished))
-                tasks.append(Task(layer_of, space, room=room, weights=weights))
+                tasks.append(Task(prepared, space, room=room, weights=weights))
             tiles.append(_Tile(index, shape, spec, tuple(tasks)))
     return tiles
 
@@ -233,9 +232,3 @@ def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelCon
                        minimum={dim: min(value, problem.bounds[dim]) for dim, value in loops.minimum.items()})
 
     return replace(level, temporal=cut(level.temporal), spatial=cut(level.spatial))
-
-
-def steps_of(group: FusedGroup) -> int:
-    """How many steps the shared loops have."""
-    last = group.layers[-1].problem
-    return prod(-(-last.bounds[loop.dim] // loop.tile) for loop in group.loops)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.exact import prepare
+from fadiff_mapper.evaluation import evaluate_mapping, layer_of
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.prices import Point, chosen
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.nest import Nest, pack, unpack
 from fadiff_mapper.result import Result
-from fadiff_mapper.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.reuse import with_reuse
 from fadiff_mapper.search import SearchOptions, Task, search_all
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
@@ -27,9 +26,7 @@ AGAIN = SearchOptions(gradient=False, least=1, chains=64, rounds=80, tries=3, ag
 
 def task_of(spec: Spec) -> Task:
     """What a search needs of a spec."""
-    return Task(prepare(spec.arch, spec.problem, spec.tables,
-                        constrained_reuse(spec.constraints, spec.problem.dataspace_names())),
-                build_mapspace(spec.arch, spec.problem, spec.constraints))
+    return Task(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
 
 
 def searched_again(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[Result]:
