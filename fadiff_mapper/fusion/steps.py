@@ -313,8 +313,8 @@ class _Axis:
 def _axis(used: Sequence[range], whole: int) -> _Axis:
     if whole == 1:
         return _Axis(1, 1, 1)
-    return _Axis(max(map(len, used)), max((max(0, one.stop - other.start) for one, other in pairwise(used)), default=0),
-                 whole)
+    shared = (len(range(max(one.start, other.start), min(one.stop, other.stop))) for one, other in pairwise(used))
+    return _Axis(max(map(len, used)), max(shared, default=0), whole)
 
 
 def _lines(axes: Sequence[_Axis], stay: Stay, group: FusedGroup) -> int:
