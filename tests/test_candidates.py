@@ -85,6 +85,23 @@ def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, poo
     assert cut.points == pytest.approx(sum(len(span.done) for span in spans), abs=pool.pad * (len(spans) - 1))
 
 
+@given(st.sampled_from([1, 2, 3, 5]), st.lists(st.booleans(), min_size=3, max_size=3), st.sampled_from([0, 1]))
+def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad: int) -> None:
+    """The first step makes most of what is kept, but it has padding before it; four layers, windows of three rows."""
+    rows = [21 - (2 - 2 * pad) * place for place in range(4)]
+    fused = group([conv("layer", C=2, M=2, P=extent, R=3) for extent in rows], [("P", p)], "",
+                  padding={"P": pad} if pad else {})
+    links = tuple(replace(link, stay=replace(link.stay, across=frozenset("P" * keeps)))
+                  for link, keeps in zip(fused.links, kept, strict=True))
+    fused = replace(fused, links=links)
+    segment = Segment(tuple("abcd"), tuple(layer.problem for layer in fused.layers), links, (frozenset(),) * 3, 1)
+    cuts = layer_cuts(segment, ("P",), [np.array([float(p)])], [link.stay.across for link in links])
+    for (cut,), steps in zip(cuts, layer_steps(fused), strict=True):
+        (spans,) = steps.spans
+        assert cut.largest == max(len(span.done) for span in spans)
+        assert cut.needed == max(len(span.needed) for span in spans)
+
+
 @pytest.mark.parametrize(("room", "sums", "times"), [
     (10_000, 64 * 64, (1, 1)),     # all sums fit: both operands stream by once
     (100, 1024, (2, 2)),        # blocks of 32 x 32 sums

@@ -26,8 +26,10 @@ class Cut:
     loop      the dimension of the last layer
     dim       the dimension of this layer that it moves, None where it moves none
     steps     those in which the layer works
-    points    of `dim` that it computes in all steps together; largest: in one step
-    needed    points of `dim` that the next layer wants in one step
+    points    of `dim` that it computes in all steps together
+    first     of these in the first step, which has nothing yet that is kept, but padding before it
+    later     in any later step
+    needed    points of `dim` that the next layer wants in one step, at most
     advance   from the first of these in one step to the first in the next
     """
 
@@ -35,9 +37,22 @@ class Cut:
     dim: str | None
     steps: np.ndarray
     points: np.ndarray
-    largest: np.ndarray
+    first: np.ndarray
+    later: np.ndarray
     needed: np.ndarray
     advance: np.ndarray
+
+    @property
+    def largest(self) -> np.ndarray:
+        """Points of the largest step."""
+        result: np.ndarray = np.maximum(self.first, self.usual)
+        return result
+
+    @property
+    def usual(self) -> np.ndarray:
+        """Points of most steps."""
+        result: np.ndarray = np.where(self.steps > 1, self.later, self.first)
+        return result
 
     @property
     def average(self) -> np.ndarray:
@@ -62,7 +77,7 @@ def layer_cuts(segment: Segment, dims: Sequence[str], sizes: Sequence[np.ndarray
 
 def _cut_last(problem: Problem, dim: str, size: np.ndarray) -> Cut:
     bound = problem.bounds[dim]
-    return Cut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size, size)
+    return Cut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size, size, size)
 
 
 def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut:
@@ -70,13 +85,15 @@ def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut
     own = next((mine for mine, theirs in link.dims.items() if theirs == after.dim), None)
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
-        return Cut(after.loop, None, one if retained else after.steps, one, one, one, one)
+        return Cut(after.loop, None, one if retained else after.steps, one, one, one, one, one)
     extent, slide = problem.bounds[own], reading(reader, link, after.dim)
-    needed = np.minimum(slide.reach(after.largest), extent)
+    first = np.minimum(slide.reach(after.first) - slide.pad, extent)
+    later = np.minimum(slide.reach(after.usual), extent)
     whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
     again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.pad, after.steps * extent)
-    return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), needed, needed,
-               slide.stride * after.advance)
+    advance = slide.stride * after.advance
+    return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), first,
+               np.minimum(later, advance) if retained else later, np.maximum(first, later), advance)
 
 
 def _reach(space: DataSpace, problem: Problem, dim: str, points: np.ndarray) -> np.ndarray:

@@ -133,7 +133,7 @@ def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: 
 
 def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
     """The part of the lanes that a tile keeps busy."""
-    return prod((_busy(cut.largest, base.lanes[cut.dim]) for cut in cuts
+    return prod((_busy(cut.usual, base.lanes[cut.dim]) for cut in cuts
                  if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
 
 
