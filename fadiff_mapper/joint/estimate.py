@@ -6,6 +6,7 @@ This ranks candidates; every plan that is returned is evaluated exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
@@ -23,11 +24,12 @@ class LayerBase:
     """A layer by itself, as its best mapping runs it.
 
     inside        energy in pJ of everything but the outermost level's accesses
-    compute       cycles of the arithmetic and of all levels but the outermost one
+    compute       cycles of the arithmetic and of all levels but the outermost one, as its fastest mapping runs it:
+                  where the outermost level holds a layer up, its best mapping has no use for more units
     outer_reads, outer_writes   words per data space that the outermost level gives and takes
     home_reads    level -> data space -> words that the level gives inwards
     sums_room     words of output that fit where sums are kept, all instances together
-    lanes         dimension -> units that work side by side on it
+    lanes         dimension -> units that work side by side on it in that mapping
     """
 
     inside: float
@@ -52,20 +54,24 @@ class Prices:
     level_read: dict[str, float]
 
 
-def layer_base(result: Result) -> LayerBase:
-    """What the estimate needs of a layer's best mapping by itself."""
+def layer_base(result: Result, others: Sequence[Result] = ()) -> LayerBase:
+    """What the estimate needs of a layer's best mapping by itself; `others` trade energy against cycles."""
     outer, spaces = result.stats.levels[-1], result.stats.levels[-1]["dataspaces"]
     moved = {kind: {name: float(space["utilized_instances"] * sum(space[what] for what in kinds))
                     for name, space in spaces.items()}
              for kind, kinds in (("reads", ("reads",)), ("writes", ("fills", "updates")))}
     accesses = sum(space["energy_pj_total"] for space in outer["dataspaces"].values())
-    inside = max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1]))
+    fastest = min((result, *others), key=_cycles_inside)
     return LayerBase(
-        result.stats.energy_pj - accesses, float(inside), moved["reads"], moved["writes"],
+        result.stats.energy_pj - accesses, _cycles_inside(fastest), moved["reads"], moved["writes"],
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
-        _sums_room(result.spec), _lanes(result), _prices(result),
+        _sums_room(result.spec), _lanes(fastest), _prices(result),
         Point(result.stats.energy_pj, float(result.stats.cycles)))
+
+
+def _cycles_inside(result: Result) -> float:
+    return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
 def sum_level(spec: Spec) -> int:

@@ -60,11 +60,12 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
     specs = specs_of(workload, arch_spec, energy)
     clock = Clock(time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
-    results = _layers(workload, specs, options, clock, saved, on_progress)
+    ways = _layers(workload, specs, options, clock, saved)
+    results = tuple(best_together(ways, _times(workload), metric))
     relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
     if relaxed:
-        results = _better(workload, results, options, *relaxed)
-    run = Run(workload, options, results, relaxed, clock, saved, on_progress)
+        results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), metric))
+    run = Run(workload, options, results, ways, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = planned_groups(run) if fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -74,8 +75,8 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
 
 
 def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: Clock,
-            saved: checkpoint.Saved, on_progress: OnProgress) -> tuple[Result, ...]:
-    """Every distinct layer by itself, as is best for the network."""
+            saved: checkpoint.Saved) -> list[list[Result]]:
+    """Of every distinct layer by itself the mappings that could be best for the network."""
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
@@ -89,10 +90,14 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
         known[index] = result
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
-        return tuple(results)
+        return [[result] for result in results]
     results = searched_again(results, replace(AGAIN, seed=options.seed, threads=options.threads), clock.over)
-    ways = variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
-    return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))
+    return variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
+
+
+def _times(workload: Workload) -> list[int]:
+    """How often every distinct layer runs."""
+    return [entry.times for entry in workload.distinct()]
 
 
 def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOptions,
@@ -107,10 +112,3 @@ def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOpti
     network = relaxed_network([names for names, _ in chains(workload)], pairs, results_by_node(workload, results),
                               repeats_of(workload), hardware.level(places[0]) or 0)
     return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)
-
-
-def _better(workload: Workload, results: Sequence[Result], options: NetworkOptions, network: RelaxedNetwork,
-            ended: Descended) -> tuple[Result, ...]:
-    """The layers' mappings, or those that the descent ended with where the network is better with them."""
-    ways = decoded_layers(results, network, ended)
-    return tuple(best_together(ways, [entry.times for entry in workload.distinct()], options.metric))

@@ -41,11 +41,16 @@ class Clock:
 
 @dataclass
 class Run:
-    """What the parts of one run share."""
+    """What the parts of one run share.
+
+    results    of every distinct layer by itself
+    variants   of every distinct layer mappings that trade energy against cycles, if any
+    """
 
     workload: Workload
     options: NetworkOptions
     results: tuple[Result, ...]
+    variants: Sequence[Sequence[Result]]
     relaxed: tuple[RelaxedNetwork, Descended] | None
     clock: Clock
     saved: checkpoint.Saved
@@ -57,7 +62,9 @@ class Run:
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = results_by_node(self.workload, self.results)
-        self.bases = {name: layer_base(result) for name, result in self.by_node.items()}
+        bases = [layer_base(result, others) for result, others in zip(self.results, self.variants, strict=True)]
+        self.bases = {name: base for entry, base in zip(self.workload.distinct(), bases, strict=True)
+                      for name in entry.nodes}
         self.chains = [names for names, _ in chains(self.workload)]
         repeats = repeats_of(self.workload)
         self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
