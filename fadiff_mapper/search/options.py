@@ -32,8 +32,9 @@ class SearchOptions:
     The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
     `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
     metric), to one that is worse. After `least` rounds it ends early once `agreeing` chains have met the same best
-    mapping. Chains that have not agreed by the end go on for `further` rounds from `lively_further` to `calm_further`.
-    They take a good neighbour instead of the best: many are equally good, and would hold a chain where it is.
+    mapping. Where chains have not agreed by the end, the best `chains_further` go on for `further` rounds from
+    `lively_further` to `calm_further`. They take a good neighbour instead of the best: many are equally good, and would
+    hold a chain where it is.
 
     `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
     is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
@@ -55,6 +56,7 @@ class SearchOptions:
     chains: int = 64
     rounds: int = 60
     further: int = 240
+    chains_further: int = 32
     tries: int = 12
     lively: float = 0.3
     calm: float = 0.01

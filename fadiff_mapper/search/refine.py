@@ -61,6 +61,14 @@ def anneal(state: State, start: Population, rng: np.random.Generator, plan: Anne
     return here
 
 
+def strongest(state: State, chains: Population, count: int) -> Population:
+    """The best `count` chains of every member."""
+    values = state.value(chains.nest, chains.member, "refine")
+    ranked = np.lexsort((values, chains.member))
+    member = chains.member[ranked]
+    return chains.take(np.sort(ranked[np.arange(len(ranked)) - np.searchsorted(member, member) < count]))
+
+
 def polish(state: State, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
     """Steepest descent of every row to a local optimum; whether all of them arrived."""
     family = state.family

@@ -13,7 +13,7 @@ from fadiff_mapper.objective import ILLEGAL
 from fadiff_mapper.search.descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.population import population_of
-from fadiff_mapper.search.refine import anneal, polish
+from fadiff_mapper.search.refine import anneal, polish, strongest
 from fadiff_mapper.search.state import NO_TERMS, State, Terms, Watcher
 
 
@@ -50,7 +50,7 @@ def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda 
     if options.refinement and not state.out_of_time():
         undecided = anneal(state, population_of(family, *_starts(state, nest)), rng, options.annealing)
         if len(undecided.member) and options.further and not state.out_of_time():
-            anneal(state, undecided, rng, options.further_annealing)
+            anneal(state, strongest(state, undecided, options.chains_further), rng, options.further_annealing)
         best = population_of(family, joined(state.nests), np.arange(len(state.nests)))
         if polish(state, best, rng):
             status = "converged: no neighbour of the best mapping is better"

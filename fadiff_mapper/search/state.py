@@ -62,10 +62,12 @@ class State:
         room = self.terms.room and self.terms.room.take(member)
         weights = None if self.terms.weights is None else self.terms.weights[:, member]
         scores = score(self.family.layer, nest, threads=self.options.threads, room=room)
-        found: np.ndarray = np.maximum(exact_value(scores, self.options.metrics, weights), self._short(nest))
+        found = exact_value(scores, self.options.metrics, weights)
+        if self.family.spaces[0].constraints.min_parallelism > 0:
+            found = np.maximum(found, self._short(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))
-        rows = best_rows(found, member)
-        for row in rows[found[rows] < self.best[member[rows]]]:
+        better = np.flatnonzero(found < self.best[member])
+        for row in better[best_rows(found[better], member[better])]:
             self._improve(int(member[row]), nest.take([row]), float(found[row]), stage)
         return found
 
