@@ -227,6 +227,19 @@ def test_while_other_layers_run_there_is_room_for_what_later_steps_use(across: s
         assert least < words == intermediate_words(fused.layers[0], fused.links[0], fused, steps)
 
 
+@pytest.mark.parametrize("tile", [1, 2, 3, 5])
+def test_a_layer_that_is_done_early_keeps_nothing_more(tile: int) -> None:
+    """Where rows are padded, the early layers of a long group have nothing left to do in its last steps."""
+    fused = group([conv("layer", C=2, M=2, P=21, R=3)] * 4, [("P", tile)], "P", padding={"P": 1})
+    resting = 0
+    for layer, link, steps in zip(fused.layers, fused.links, layer_steps(fused), strict=False):
+        needed = [span.needed for span in steps.spans[0]]
+        resting += needed.count(range(0))
+        least = 2 * most_alive([needed, [range(1)]], "P", while_used=False)
+        assert outlasting_words(layer, link, fused, steps) == least < layer.problem.tensor_size(layer.problem.output)
+    assert resting or tile > 2
+
+
 def test_an_intermediate_takes_no_room_once_it_is_used_up() -> None:
     fused = group(THREE, [], "")
     operands = 14 * 2 + 2 * 3 + 2 * 3 + 4 * 3                             # inputs, and the weights of three layers

@@ -313,7 +313,8 @@ class _Axis:
 def _axis(used: Sequence[range], whole: int) -> _Axis:
     if whole == 1:
         return _Axis(1, 1, 1)
-    shared = (len(range(max(one.start, other.start), min(one.stop, other.stop))) for one, other in pairwise(used))
+    working = [points for points in used if len(points)]    # what is kept outlasts steps in which a layer rests
+    shared = (max(0, one.stop - other.start) for one, other in pairwise(working))
     return _Axis(max(map(len, used)), max(shared, default=0), whole)
 
 
