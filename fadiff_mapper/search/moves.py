@@ -1,8 +1,9 @@
 """Random small changes of mappings, one column after the other (compiled).
 
 A *shift* takes a divisor of the factor of one loop and gives it to another loop of the same dimension. An *exchange*
-is two shifts between the same two places in opposite directions, of two dimensions: it changes the shape of a tile
-and keeps its size. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+is two shifts between the same two places in opposite directions: of two dimensions, which changes the shape of a tile
+and little of its size, or of one, whose loops then swap divisors. The other decisions (loop order, keep or bypass,
+layout of spatial loops) change one at a time.
 Axes: see `Nest` and `mapspace.tables`; a place is 2 l for the spatial loops of a level, 2 l + 1 for its temporal ones.
 """
 
@@ -139,7 +140,7 @@ def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Fl
 @compiled
 def shift_once_or_twice(factors: Factors, member: int, number: Ints, draw: int, chance: Floats) -> None:
     """One shift or two, or an exchange."""
-    anywhere = Shift(NOWHERE, NOWHERE, NOWHERE)
+    anywhere = Shift(NOWHERE, NOWHERE)
     first = shift(factors, member, number, draw, anywhere, chance[1], chance[2], chance[3])
     if first.source >= 0 and chance[11] < SHIFT_TWICE:
         back = first if chance[12] < EXCHANGE else anywhere

@@ -28,11 +28,10 @@ class Factors(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """From which place to which, and of which dimension; `NOWHERE` where none was possible."""
+    """From which place to which; `NOWHERE` where none was possible."""
 
     source: int
     target: int
-    dim: int
 
 
 def factors_of(tables: FactorTables) -> Factors:
@@ -46,35 +45,33 @@ def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift,
           three: float) -> Shift:
     """Shifts one divisor in a column of `number` [P, D, B]; three random numbers in [0, 1) say which.
 
-    After `back`, if that is a shift, between the same places in the opposite direction, and of another dimension.
+    After `back`, if that is a shift, between the same places in the opposite direction.
     """
     w = member
-    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, back.dim, one)
+    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, one)
     if site < 0:
-        return Shift(NOWHERE, NOWHERE, NOWHERE)
+        return Shift(NOWHERE, NOWHERE)
     p, d = factors.place[site], factors.dim[site]
     here = number[p, d, column]
     part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], two)
     if part < 0:
-        return Shift(NOWHERE, NOWHERE, NOWHERE)
+        return Shift(NOWHERE, NOWHERE)
     goal = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
                        three)
     if goal < 0:
-        return Shift(NOWHERE, NOWHERE, NOWHERE)
+        return Shift(NOWHERE, NOWHERE)
     number[p, d, column] = factors.quotient[w, d, here, part]
     number[goal, d, column] = factors.product[w, d, number[goal, d, column], part]
-    return Shift(p, goal, d)
+    return Shift(p, goal)
 
 
 @compiled
-def pick_site(movable: Bools, place: Ints, dim: Ints, number: Ints, column: int, only: int, other: int,
-              uniform: float) -> int:
-    """A loop of several iterations: at the place `only` and not of the dimension `other`, where these are set."""
+def pick_site(movable: Bools, place: Ints, dim: Ints, number: Ints, column: int, only: int, uniform: float) -> int:
+    """A loop of several iterations; `only`: at that place."""
     count, wanted = 0, -1
     for _ in range(2):
         for q in range(len(place)):
-            open_here = only < 0 or (place[q] == only and dim[q] != other)
-            if open_here and movable[place[q], dim[q]] and number[place[q], dim[q], column] > 0:
+            if (only < 0 or place[q] == only) and movable[place[q], dim[q]] and number[place[q], dim[q], column] > 0:
                 if count == wanted:
                     return q
                 count += 1
