@@ -55,7 +55,7 @@ class SearchOptions:
     heavy: float = 8.0
     chains: int = 64
     rounds: int = 60
-    further: int = 240
+    further: int = 180
     chains_further: int = 32
     tries: int = 12
     lively: float = 0.3
