@@ -28,8 +28,8 @@ DECISION, SHIFT_TWICE, EXCHANGE, BOTH = 0.3, 0.8, 0.5, 0.1
 """Shares of random moves: that change a decision and no factor; of the others, those with a second shift, of which so
 many are exchanges; and those that change a decision too."""
 
-CHANCES = 13
-"""Random numbers that a move may need."""
+WHAT, FIRST, SECOND, FIT, ALSO, DECIDE, PICK, AGAIN, BACK, CHANCES = 0, 1, 4, 7, 8, 9, 10, 11, 12, 13
+"""What each of the random numbers of a move decides (shifts take three), and how many there are."""
 
 NONE = -1
 ORDER, LAYOUT, KEEP = range(3)
@@ -123,17 +123,17 @@ def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Fl
     for draw in range(len(chances)):
         column, chance = draw // tries, chances[draw]
         w, decides = member[column], len(open_.decisions) > 0
-        if not decides or chance[0] >= DECISION:
+        if not decides or chance[WHAT] >= DECISION:
             shift_once_or_twice(open_.factors, w, moves.number, draw, chance)
             changed[draw] = differ(here.number, column, moves.number, draw)
             for level in range(len(several_layouts)):
                 if changed[draw] and several_layouts[level]:
                     moves.layout[level, draw] = fitting(open_, w, here.on_y, level, column, moves.number, draw,
-                                                        chance[7])
-            decides &= chance[8] < BOTH
+                                                        chance[FIT])
+            decides &= chance[ALSO] < BOTH
         if decides:
-            moves.decision[draw] = int(chance[9] * len(open_.decisions))
-            changed[draw] |= decided(open_, w, here, column, moves, draw, chance[10])
+            moves.decision[draw] = int(chance[DECIDE] * len(open_.decisions))
+            changed[draw] |= decided(open_, w, here, column, moves, draw, chance[PICK])
     return changed
 
 
@@ -141,10 +141,10 @@ def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Fl
 def shift_once_or_twice(factors: Factors, member: int, number: Ints, draw: int, chance: Floats) -> None:
     """One shift or two, or an exchange."""
     anywhere = Shift(NOWHERE, NOWHERE)
-    first = shift(factors, member, number, draw, anywhere, chance[1], chance[2], chance[3])
-    if first.source >= 0 and chance[11] < SHIFT_TWICE:
-        back = first if chance[12] < EXCHANGE else anywhere
-        shift(factors, member, number, draw, back, chance[4], chance[5], chance[6])
+    first = shift(factors, member, number, draw, anywhere, chance[FIRST:])
+    if first.source >= 0 and chance[AGAIN] < SHIFT_TWICE:
+        back = first if chance[BACK] < EXCHANGE else anywhere
+        shift(factors, member, number, draw, back, chance[SECOND:])
 
 
 @compiled

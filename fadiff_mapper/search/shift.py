@@ -10,6 +10,7 @@ from fadiff_mapper.compiled import compiled
 from fadiff_mapper.mapspace import FactorTables
 
 Ints: TypeAlias = np.ndarray
+Floats: TypeAlias = np.ndarray
 Bools: TypeAlias = np.ndarray
 
 NOWHERE = -1
@@ -41,23 +42,22 @@ def factors_of(tables: FactorTables) -> Factors:
 
 
 @compiled
-def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift, one: float, two: float,
-          three: float) -> Shift:
+def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift, chance: Floats) -> Shift:
     """Shifts one divisor in a column of `number` [P, D, B]; three random numbers in [0, 1) say which.
 
     After `back`, if that is a shift, between the same places in the opposite direction.
     """
     w = member
-    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, one)
+    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, chance[0])
     if site < 0:
         return Shift(NOWHERE, NOWHERE)
     p, d = factors.place[site], factors.dim[site]
     here = number[p, d, column]
-    part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], two)
+    part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], chance[1])
     if part < 0:
         return Shift(NOWHERE, NOWHERE)
     goal = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
-                       three)
+                       chance[2])
     if goal < 0:
         return Shift(NOWHERE, NOWHERE)
     number[p, d, column] = factors.quotient[w, d, here, part]
