@@ -13,6 +13,7 @@ from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.groups import Evaluated
 from fadiff_mapper.joint.partition import Way
 from fadiff_mapper.joint.result import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
+from fadiff_mapper.joint.state import by_node, repeats_of
 from fadiff_mapper.joint.tiles import resized
 from fadiff_mapper.result import Result
 from fadiff_mapper.workload import Totals, Workload
@@ -24,12 +25,11 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
                    time_s: float) -> NetworkResult:
     """The plan with all its numbers."""
     entries = workload.distinct()
-    by_node = {name: result for entry, result in zip(entries, results, strict=True) for name in entry.nodes}
-    repeats = {node.name: node.layer.repeat for node in workload.layers if node.layer}
+    alone, repeats = by_node(workload, results), repeats_of(workload)
     unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
-    outcomes = tuple(_group(way, by_node, repeats, sigma) for way in groups)
+    outcomes = tuple(_group(way, alone, repeats, sigma) for way in groups)
     fused = {name for outcome in outcomes for name in outcome.nodes}
-    left = _layers_alone([name for name in repeats if name not in fused], by_node, repeats)
+    left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
         left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes),
         left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)))
@@ -38,24 +38,24 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     return NetworkResult(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
 
 
-def _layers_alone(names: Sequence[str], by_node: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
-    return Totals(sum(repeats[name] * by_node[name].stats.energy_pj for name in names),
-                  sum(repeats[name] * by_node[name].stats.cycles for name in names))
+def _layers_alone(names: Sequence[str], alone: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
+    return Totals(sum(repeats[name] * alone[name].stats.energy_pj for name in names),
+                  sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(way: Way[Evaluated], by_node: Mapping[str, Result], repeats: Mapping[str, int],
+def _group(way: Way[Evaluated], alone: Mapping[str, Result], repeats: Mapping[str, int],
            sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
     group = way.plan.group
-    return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, by_node, repeats),
+    return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),
                         tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
-                        _tiles(way.nodes, group, by_node))
+                        _tiles(way.nodes, group, alone))
 
 
-def _tiles(nodes: Sequence[str], group: FusedGroup, by_node: Mapping[str, Result]) -> tuple[TileMapping, ...]:
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result]) -> tuple[TileMapping, ...]:
     found = []
     for name, layer in zip(nodes, group.layers, strict=True):
         for shape, mapping in layer.mappings.items():
-            spec = tile_spec(by_node[name].spec, shape)
+            spec = tile_spec(alone[name].spec, shape)
             found.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
     return tuple(found)
 

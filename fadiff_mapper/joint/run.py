@@ -19,7 +19,7 @@ from fadiff_mapper.joint.planning import planned_groups
 from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
 from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import chains, segments
-from fadiff_mapper.joint.state import Clock, OnProgress, Run, repeats_of, results_by_node
+from fadiff_mapper.joint.state import Clock, OnProgress, Run, by_node, repeats_of
 from fadiff_mapper.joint.tile_nests import homes
 from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
 from fadiff_mapper.mapper import map_layers
@@ -109,6 +109,6 @@ def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOpti
     places = homes(hardware)
     if not pairs or not places:
         return None
-    network = relaxed_network([names for names, _ in chains(workload)], pairs, results_by_node(workload, results),
+    network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
                               repeats_of(workload), hardware.level(places[0]) or 0)
     return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)

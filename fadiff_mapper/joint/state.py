@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.joint import checkpoint
@@ -19,6 +19,8 @@ from fadiff_mapper.joint.relaxed import RelaxedNetwork
 from fadiff_mapper.joint.segments import chains
 from fadiff_mapper.result import Result
 from fadiff_mapper.workload import Workload
+
+T = TypeVar("T")
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's value whenever it is better."""
@@ -61,10 +63,9 @@ class Run:
     def __post_init__(self) -> None:
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
-        self.by_node = results_by_node(self.workload, self.results)
-        bases = [layer_base(result, others) for result, others in zip(self.results, self.variants, strict=True)]
-        self.bases = {name: base for entry, base in zip(self.workload.distinct(), bases, strict=True)
-                      for name in entry.nodes}
+        self.by_node = by_node(self.workload, self.results)
+        self.bases = by_node(self.workload, [layer_base(result, others) for result, others in zip(
+            self.results, self.variants, strict=True)])
         self.chains = [names for names, _ in chains(self.workload)]
         repeats = repeats_of(self.workload)
         self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
@@ -82,9 +83,9 @@ class Run:
             self.on_progress(stage, value)
 
 
-def results_by_node(workload: Workload, results: Sequence[Result]) -> dict[str, Result]:
-    """The result of every layer, those of equal ones being one."""
-    return {name: result for entry, result in zip(workload.distinct(), results, strict=True) for name in entry.nodes}
+def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:
+    """For every layer the value of its distinct problem; those of equal layers are one."""
+    return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
 
 
 def repeats_of(workload: Workload) -> dict[str, int]:

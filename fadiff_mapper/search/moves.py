@@ -15,10 +15,10 @@ import numpy as np
 
 from fadiff_mapper.compiled import compiled
 from fadiff_mapper.family import Family
-from fadiff_mapper.nest import columns
+from fadiff_mapper.nest import Nest, columns
 from fadiff_mapper.search.decisions import decisions_of
-from fadiff_mapper.search.population import Population, with_numbers
-from fadiff_mapper.search.shift import NOWHERE, Factors, Shift, factors_of, shift
+from fadiff_mapper.search.population import Population, factors_of
+from fadiff_mapper.search.shift import NOWHERE, Factors, Shift, shift, shiftable
 
 Ints: TypeAlias = np.ndarray
 Floats: TypeAlias = np.ndarray
@@ -85,7 +85,7 @@ def open_in(family: Family, orders: bool = True) -> Open:
     """What is open in a family; `orders`: whether those of loops are."""
     decisions = [(kind, decision.level, decision.tensor) for decision in decisions_of(family, orders)
                  for kind in KINDS[decision.kind]]
-    return Open(factors_of(family.factors), family.factors.divisor,
+    return Open(shiftable(family.factors), family.factors.divisor,
                 np.array(decisions, dtype=np.int64).reshape(-1, 3),
                 np.concatenate(family.orders, axis=1), _first([order.shape[1] for order in family.orders]),
                 np.concatenate([layout.order for layout in family.layouts], axis=1),
@@ -109,10 +109,12 @@ def proposed(open_: Open, here: Population, tries: int, rng: np.random.Generator
                   np.full((levels, batch), NONE))
     draws = np.flatnonzero(draw_moves(open_, here.member, before, tries, rng.random((batch, CHANCES)), moves))
     origin = draws // tries
-    member, nest = here.member[origin], here.nest.take(origin)
-    after = Columns(columns(moves.number, draws), nest.order, nest.keep, nest.on_y, nest.spatial_order)
+    member = here.member[origin]
+    after = Columns(columns(moves.number, draws), *(columns(array, origin) for array in before[1:]))
     decide(open_, member, moves, draws, after)
-    return with_numbers(Population(member, after.number, nest), after.number, open_.divisor), draws
+    spatial, temporal = factors_of(member, after.number, open_.divisor)
+    nest = Nest(temporal, spatial, after.order, after.keep, after.on_y, after.spatial_order)
+    return Population(member, after.number, nest), draws
 
 
 @compiled
@@ -195,18 +197,17 @@ def decided(open_: Open, member: int, here: Columns, column: int, moves: Moves, 
     kind, level, _ = open_.decisions[moves.decision[draw]]
     if kind == KEEP:
         return True
-    place = 2 * level + 1 if kind == ORDER else 2 * level
-    starts = open_.orders_first if kind == ORDER else open_.layouts_first
+    place, standing, candidates, starts = (
+        (2 * level + 1, here.order, open_.orders, open_.orders_first) if kind == ORDER else
+        (2 * level, here.spatial_order, open_.layouts, open_.layouts_first))
     pick = moves.pick[draw] = starts[level] + int(chance * (starts[level + 1] - starts[level]))
-    order = open_.orders[member, pick] if kind == ORDER else open_.layouts[member, pick]
     at = 0
-    for d in order:
+    for d in candidates[member, pick]:
         if moves.number[place, d, draw] > 0:
-            before = here.order[level, at, column] if kind == ORDER else here.spatial_order[level, at, column]
-            while moves.number[place, before, draw] == 0:
+            while moves.number[place, standing[level, at, column], draw] == 0:
                 at += 1
-                before = here.order[level, at, column] if kind == ORDER else here.spatial_order[level, at, column]
-            if before != d or (kind == LAYOUT and here.on_y[level, d, column] != open_.layouts_on_y[member, pick, d]):
+            if standing[level, at, column] != d or (
+                    kind == LAYOUT and here.on_y[level, d, column] != open_.layouts_on_y[member, pick, d]):
                 return True
             at += 1
     return False

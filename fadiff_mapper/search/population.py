@@ -41,11 +41,15 @@ def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
 
 def with_numbers(population: Population, number: np.ndarray, divisor: np.ndarray) -> Population:
     """The population with other factors; `divisor` [W, D, N] says which number is which."""
+    spatial, temporal = factors_of(population.member, number, divisor)
+    return replace(population, number=number, nest=replace(population.nest, spatial=spatial, temporal=temporal))
+
+
+def factors_of(member: np.ndarray, number: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The spatial and the temporal factors, [L, D, B] each, that `number` [P, D, B] stands for."""
     dims, width = divisor.shape[1:]
-    first = (population.member * dims + np.arange(dims)[:, None]) * width                          # [D, B]
-    return replace(population, number=number, nest=replace(
-        population.nest, spatial=divisor.take(first + number[0::2]),
-        temporal=divisor.take(first + number[1::2])))
+    first = (member * dims + np.arange(dims)[:, None]) * width                                     # [D, B]
+    return divisor.take(first + number[0::2]), divisor.take(first + number[1::2])
 
 
 def put(population: Population, rows: np.ndarray, new: Population, taken: np.ndarray) -> None:

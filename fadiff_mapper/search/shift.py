@@ -35,7 +35,7 @@ class Shift(NamedTuple):
     target: int
 
 
-def factors_of(tables: FactorTables) -> Factors:
+def shiftable(tables: FactorTables) -> Factors:
     """The tables for compiled code."""
     movable = tables.movable
     return Factors(tables.quotient, tables.product, tables.allowed, movable, *np.nonzero(movable.any(axis=0)))
