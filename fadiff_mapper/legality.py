@@ -102,7 +102,8 @@ def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: 
     least = level.usable * level.min_utilization
     filled = words
     if room is not None:
-        filled = (kept * room.counted[index]).sum(axis=0) + np.maximum(level.usable - room.words[index], 0)
+        there = np.maximum(level.usable - room.words[index], 0)
+        filled = np.maximum(words, (kept * room.counted[index]).sum(axis=0) + there)
     return [Limit("capacity", level.name, filled, level.usable, filled > level.usable),
             *([Limit("utilization", level.name, words, least, words < least)] if least else [])]
 

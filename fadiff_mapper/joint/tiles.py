@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import ceil, inf, prod
 
 import numpy as np
 
 from fadiff_mapper.evaluation import layer_of
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.steps import intermediates, live_intermediates, operand_words, space_of
+from fadiff_mapper.fusion.steps import StepClass, intermediates, live_intermediates, operand_words, space_of
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.estimate import sum_level
 from fadiff_mapper.legality import Room
@@ -99,10 +99,10 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                 weights: tuple[float, float]) -> list[_Tile]:
     all_steps = layer_steps(group)
     tiles = []
-    rooms_of = _rooms(hardware, group)
+    rooms_of = _rooms(hardware, group, specs[-1])
     for index, (layer, steps, spec) in enumerate(zip(group.layers, all_steps, specs, strict=True)):
         kinds, rooms = step_classes(group, layer, steps), rooms_of[index]
-        goes_on = not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
+        goes_on = _goes_on(group, kinds)
         for shape in dict.fromkeys(kind.shape for kind in kinds):
             problem = resized(layer.problem, shape)
             prepared = layer_of(replace(spec, problem=problem))
@@ -162,8 +162,9 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
     return held
 
 
-def _rooms(hardware: Hardware, group: FusedGroup) -> list[list[float]]:
-    """For each layer the words of every level that are left for its tile, beside all that is there while it runs."""
+def _rooms(hardware: Hardware, group: FusedGroup, last: Spec) -> list[list[float]]:
+    """For each layer the words of every level that are left for its tile, beside all that is there while it runs:
+    sums of the last layer that go on among it, if they are spread over all instances."""
     all_steps = layer_steps(group)
     rooms: list[list[float]] = [[] for _ in group.layers]
     layers = list(zip(group.layers, all_steps, strict=True))
@@ -174,7 +175,18 @@ def _rooms(hardware: Hardware, group: FusedGroup) -> list[list[float]]:
         for index, left in enumerate(rooms):
             there = operands + sum(live_intermediates(whole, outlasting, index))
             left.append(inf if level.usable is None else max(level.usable - there, 0.0))
+    kinds = step_classes(group, group.layers[-1], all_steps[-1])
+    if _goes_on(group, kinds):
+        place, problem = sum_level(last), group.layers[-1].problem
+        sums = max(resized(problem, kind.shape).tensor_size(problem.output) for kind in kinds)
+        for left in rooms[:-1]:
+            left[place] = max(left[place] - ceil(sums / hardware.arch.levels[place].instances), 0.0)
     return rooms
+
+
+def _goes_on(group: FusedGroup, kinds: Iterable[StepClass]) -> bool:
+    """Whether sums of a layer stay from one step to another."""
+    return not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
 
 
 def constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
