@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +15,35 @@ from fused_groups import CONV_2D, ONWARDS, conv, group
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import bundled, load_network, map_layers
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop, layer_steps, step_classes
+from fadiff_mapper import bundled, load, load_network, map_layers
+from fadiff_mapper.evaluation import layer_of
+from fadiff_mapper.exact import evaluate_nest
+from fadiff_mapper.fusion import (
+    FusedGroup,
+    FusedLayer,
+    Hardware,
+    Link,
+    Stay,
+    TileLoop,
+    group_violations,
+    layer_steps,
+    step_classes,
+)
 from fadiff_mapper.fusion.steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.joint.candidates import candidates, neighbours
 from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts, outlasting
 from fadiff_mapper.joint.design import specs_of
 from fadiff_mapper.joint.estimate import LayerBase, layer_base
-from fadiff_mapper.joint.groups import alone
+from fadiff_mapper.joint.groups import LIGHT, alone
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.refetch import refetched
 from fadiff_mapper.joint.reshaping import reshaped
 from fadiff_mapper.joint.segments import Segment, segments
+from fadiff_mapper.joint.tiles import Held, constrained, with_mappings
+from fadiff_mapper.legality import Room
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.objective import ILLEGAL
+from fadiff_mapper.search import SearchOptions, Task, search_all
 from fadiff_mapper.workload.pieces import Slide
 
 MATMULS = """
@@ -107,10 +125,12 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
     (100, 1024, (2, 2)),        # blocks of 32 x 32 sums
     (64 * 32 + 32, 32, (1, 1)),    # one operand stays whole, the other comes in columns
     (64 * 16 + 32, 32, (1, 2)),    # half of it
-    (10, 1024, None)], ids=str)
+    (10, 1024, (11, 16)),          # blocks of 6 x 4 sums: no more of both fits beside each other
+    (1, 1024, None)], ids=str)
 def test_what_a_tile_brings_in_again(room: int, sums: int, times: tuple[int, int] | None) -> None:
     problem = conv("product", N=64, M=64, C=32)
-    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]), float(sums), {})
+    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]),
+                      np.array([float(sums)]), {})
     assert again.fits[0] == (times is not None)
     if times:
         assert sorted((again.times["Weights"][0], again.times["Inputs"][0])) == sorted(times)
@@ -119,18 +139,64 @@ def test_what_a_tile_brings_in_again(room: int, sums: int, times: tuple[int, int
 @given(st.lists(st.floats(0, 5000), min_size=2, max_size=5), st.sampled_from([32.0, 1024.0]))
 def test_many_rooms_at_once_are_as_each_by_itself(rooms: list[float], sums: float) -> None:
     problem = conv("product", N=64, M=48, C=32)
-    at_once, *each = (refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array(some), sums, {"M": 16})
+    at_once, *each = (refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array(some),
+                                 np.full(len(some), sums), {"M": 16})
                       for some in (rooms, *([room] for room in rooms)))
     assert at_once.fits.tolist() == [one.fits[0] for one in each]
     for name in ("Weights", "Inputs"):
         assert at_once.times[name].tolist() == [one.times[name][0] for one in each]
 
 
+@pytest.mark.parametrize("layer", ["resnet18/conv3x3_256_256_14_s1", "resnet18/conv3x3_64_128_28_s2",
+                                   "mobilenet_v1/conv1x1_512_512_14_s1"])
+@pytest.mark.parametrize("room", [2000, 8000])
+def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str, room: int) -> None:
+    """Mappings that keep all lanes busy and finish every sum, with less room in the scratchpad than there is."""
+    spec = load(bundled.find("arch/gemmini_small"), bundled.find(f"layers/{layer}"))
+    names, problem = spec.arch.level_names(), spec.problem
+    home, accumulator = names.index("Scratchpad"), spec.arch.levels[names.index("Accumulator")]
+    words = np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels])
+    words[home] = room
+    counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
+    counted[home, problem.dataspace_names().index("Outputs")] = False
+    limits = [constrained(spec, problem, [Held("Outputs", home, outside=True, whole=False)], finished)
+              for finished in ("inside", "in turn")]
+    tasks = [Task(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
+                  room=Room(words, counted)) for one in limits]
+    found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
+    best = evaluate_nest(tasks[0].layer, min(found, key=lambda one: one.value).nest)
+    reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.use.instances[-1, 0], strict=True))
+    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]),
+                      np.array([float((accumulator.usable or 0) * accumulator.instances)]), {"C": 16, "M": 16})
+    estimate = sum(float(times[0]) * problem.tensor_size(space_of(problem, name))
+                   for name, times in again.times.items())
+    assert min(one.value for one in found) < ILLEGAL
+    assert 0.5 < estimate / (reads["Weights"] + reads["Inputs"]) < 1.7
+
+
 def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
     problem = conv("product", N=64, M=64, C=32)
     for room, fits in ((31.0, False), (32.0, True)):
-        found = refetched(problem, problem.bounds, ["Inputs"], ["Weights"], np.array([room]), 4096.0, {})
+        found = refetched(problem, problem.bounds, ["Inputs"], ["Weights"], np.array([room]), np.array([4096.0]), {})
         assert found.fits[0] == fits
+
+
+@pytest.mark.parametrize(("network", "names", "loops", "kept"), [
+    ("vgg16", ("conv1_1", "conv1_2", "conv2_1"), (TileLoop("P", 8),), "P"),      # Timeloop counts padding, the chip not
+    ("resnet18", ("layer1.0.conv1", "layer1.0.conv2"),
+     (TileLoop("P", 8), TileLoop("Q", 28), TileLoop("C", 32)), "")], ids=["padding", "sums that go on"])
+def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, ...], loops: tuple[TileLoop, ...],
+                                                kept: str) -> None:
+    workload = load_network(f"bundled:networks/{network}")
+    specs = specs_of(workload, bundled.find("arch/gemmini_large"))
+    spec_of = {name: spec for entry, spec in zip(workload.distinct(), specs, strict=True) for name in entry.nodes}
+    segment = next(one for one in segments(workload, len(names)) if one.nodes == names)
+    stay = Stay("Scratchpad", frozenset(kept))
+    bare = FusedGroup(tuple(FusedLayer(problem, {}, {"Weights": stay} if kept else {}) for problem in segment.problems),
+                      tuple(replace(link, stay=stay) for link in segment.links), loops)
+    hardware = Hardware(specs[0].arch, specs[0].tables)
+    (mapped,) = with_mappings(hardware, [bare], [[spec_of[name] for name in names]], [(1.0, 1.0)], LIGHT)
+    assert mapped and not group_violations(hardware, mapped)
 
 
 @cache

@@ -6,13 +6,13 @@ once per step is a lower one; orders whose lower estimate cannot compete are not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
 from math import inf, prod
 
 import numpy as np
 
-from fadiff_mapper.fusion import Hardware, TileLoop
+from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.segments import Segment
 from fadiff_mapper.joint.sheet import Candidate, Price, Sheet, Way, closer, lower_prices, sheet_of, ways_of
@@ -31,17 +31,18 @@ KEPT = 8
 FINER = 16
 """Steps in which a tile size of the grid is varied, as parts of it."""
 
+
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: Price,
                limit: float) -> list[Candidate]:
     """The most promising ways to run a segment below a price, the best estimate first."""
     rough: list[tuple[float, int, Sheet, Way, np.ndarray]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
-        for way in ways_of(sheet):
-            prices = lower_prices(sheet, way, price)
-            prices[prices >= limit] = inf
-            if np.isfinite(prices).any():
-                rough.append((float(prices.min()), len(rough), sheet, way, prices))
+        ways = ways_of(sheet)
+        prices = lower_prices(sheet, ways, price)
+        rough += [(least, place, sheet, ways[row], prices[row])
+                  for place, (row, least) in enumerate(enumerate(prices.min(axis=1, initial=inf)), len(rough))
+                  if least < limit]
     best: list[tuple[float, int, Candidate]] = []
     for least, place, sheet, way, prices in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == KEPT else limit
@@ -106,9 +107,10 @@ def _best_of(sheet: Sheet, price: Price) -> list[Candidate]:
     """The best sizes and operands of a sheet; none where nothing fits."""
     best: list[Candidate] = []
     bar = inf
-    for prices, way in sorted(((lower_prices(sheet, way, price), way) for way in ways_of(sheet)),
-                              key=lambda one: float(one[0].min())):
-        found = closer(sheet, way, prices, price, bar) if prices.min() < bar else None
+    ways = ways_of(sheet)
+    lower = lower_prices(sheet, ways, price)
+    for row in lower.min(axis=1, initial=inf).argsort(kind="stable"):
+        found = closer(sheet, ways[row], lower[row], price, bar) if lower[row].min() < bar else None
         if found is not None:
             bar, best = found[0], [found[1]]
     return best
@@ -120,30 +122,25 @@ def _near(bound: int, tile: int) -> set[int]:
             if 1 <= count <= bound} - {tile}
 
 
-def ways_to_run(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...], bases: Sequence[LayerBase],
-                price: Price) -> list[Candidate]:
-    """The ways to run a segment in given loops that could fit, each with the best that can stay on the chip."""
-    sizes = [np.array([float(loop.tile)]) for loop in loops]
-    sheets = [sheet_of(hardware, segment, bases, nest, sizes)
-              for nest in nests_of(hardware, segment, tuple(loop.dim for loop in loops))]
-    return [one for sheet in sheets for one in _best_of(sheet, price)]
-
-
 def ways_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
-               price: Price) -> list[Candidate]:
-    """The ways to run a segment in loops over these dimensions that could fit, each with the best tile sizes."""
+               price: Price, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
+    """The ways to run a segment in loops over these dimensions that could fit, each with the best tile sizes, these
+    ones among them."""
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
-    sizes = _grid(segment, bases, dims)
+    sizes = _grid(segment, bases, dims, tiles)
     return [one for nest in nests_of(hardware, segment, dims)
             for one in _best_of(sheet_of(hardware, segment, bases, nest, sizes), price)]
 
 
-def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...]) -> list[np.ndarray]:
-    """Every combination of tile sizes for some loops, one array for each."""
+def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
+          tiles: Collection[tuple[int, ...]] = ()) -> list[np.ndarray]:
+    """Every combination of tile sizes for some loops, and these ones, one array for each loop."""
     last, most = segment.problems[-1], SIZES.get(len(dims), 1)
     axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
     grid = [axis.reshape(-1).astype(np.float64) for axis in np.meshgrid(*axes, indexing="ij")] if dims else []
+    if tiles and dims:
+        grid = [np.concatenate(pair) for pair in zip(grid, np.array(sorted(tiles), dtype=np.float64).T, strict=True)]
     steps = prod((np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)), start=1.0)
     return [axis[steps <= MOST_STEPS] for axis in grid]
 

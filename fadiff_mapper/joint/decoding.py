@@ -2,21 +2,19 @@
 
 What a restart has at the outermost level of a group's last layer, along dimensions that the link carries, are the
 group's tile loops, in that order. The rest of a candidate is found as for those that are enumerated: what stays on the
-chip, halo kept or recomputed, and, where the tiles do not fit, more steps.
+chip, halo kept or recomputed, and, where other tile sizes promise more or those of the restart do not fit, these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 
 from fadiff_mapper.exact import score
 from fadiff_mapper.fusion import Hardware, TileLoop
-from fadiff_mapper.joint.candidates import MOST_STEPS, ways_to_run
+from fadiff_mapper.joint.candidates import ways_along
 from fadiff_mapper.joint.descent import Descended
 from fadiff_mapper.joint.estimate import LayerBase
 from fadiff_mapper.joint.relaxed import RelaxedNetwork
@@ -30,20 +28,21 @@ from fadiff_mapper.result import Result
 FUSED = 0.5
 """Sigma above which a link is fused."""
 
-HALVINGS = 4
-"""How often a tile that does not fit is cut in halves."""
+Loops = dict[tuple[str, ...], set[tuple[int, ...]]]
+"""Orders of loops and the tile sizes that they come in."""
 
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: Descended,
                    bases: Mapping[str, LayerBase], price: Price) -> dict[Hashable, list[Candidate]]:
     """For every segment that is fused in some restarts, the groups that these mean."""
-    found: dict[Hashable, dict[tuple[TileLoop, ...], list[Candidate]]] = {}
+    wanted: dict[Hashable, tuple[Segment, Loops]] = {}
     for segment in segments:
-        known = found.setdefault(segment.key, {})
+        _, sizes = wanted.setdefault(segment.key, (segment, {}))
         for loops in _loops(segment, network, ended):
-            if loops not in known:
-                known[loops] = _that_fit(hardware, segment, loops, [bases[name] for name in segment.nodes], price)
-    return {key: [one for group in known.values() for one in group] for key, known in found.items()}
+            sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
+    return {key: [one for dims, tiles in sizes.items()
+                  for one in _ways(hardware, segment, dims, tiles, [bases[name] for name in segment.nodes], price)]
+            for key, (segment, sizes) in wanted.items()}
 
 
 def _loops(segment: Segment, network: RelaxedNetwork, ended: Descended) -> dict[tuple[TileLoop, ...], None]:
@@ -66,28 +65,17 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
     return tuple(sorted(loops, key=lambda loop: loop.dim not in last.output.dimensions))
 
 
-def _that_fit(hardware: Hardware, segment: Segment, loops: tuple[TileLoop, ...],
-              bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
-    """The ways to run a segment in given loops, or in more steps of them where it does not fit."""
-    bounds = segment.problems[-1].bounds
-    for _ in range(HALVINGS + 1):
-        if prod(-(-bounds[loop.dim] // loop.tile) for loop in loops) > MOST_STEPS:
-            return []
-        found = ways_to_run(hardware, segment, loops, bases, price)
-        if found:
-            return found
-        loops = _halved(segment, loops)
-    return []
-
-
-def _halved(segment: Segment, loops: tuple[TileLoop, ...]) -> tuple[TileLoop, ...]:
-    """The outermost loop with half its tile; where there is none, one over the largest dimension that may be cut."""
+def _ways(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
+          bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+    """The ways to run a segment in an order of loops; where none fits without a loop, in one over the largest dimension
+    that may be cut."""
+    found = ways_along(hardware, segment, dims, bases, price, tiles)
+    if dims or found:
+        return found
     last = segment.problems[-1]
-    if not loops:
-        dims = [dim for dim in segment.links[-1].dims.values()
-                if dim in last.output.dimensions and not cuts_whole(segment, dim)]
-        loops = tuple(TileLoop(dim, last.bounds[dim]) for dim in sorted(dims, key=lambda dim: -last.bounds[dim])[:1])
-    return tuple(replace(loop, tile=-(-loop.tile // 2)) if place == 0 else loop for place, loop in enumerate(loops))
+    cut = [dim for dim in segment.links[-1].dims.values()
+           if dim in last.output.dimensions and not cuts_whole(segment, dim)]
+    return ways_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price) if cut else []
 
 
 def decoded_layers(results: Sequence[Result], network: RelaxedNetwork, ended: Descended) -> list[list[Result]]:

@@ -72,12 +72,14 @@ class _Layer:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A nest with a grid of tile sizes; rooms: for each layer the words left beside the intermediates."""
+    """A nest with a grid of tile sizes. For each layer: rooms, the words left beside the intermediates, and sums, the
+    outputs that can be summed up at once."""
 
     nest: TileNest
     segment: Segment
     sizes: list[np.ndarray]
     rooms: list[np.ndarray]
+    sums: list[np.ndarray]
     layers: list[_Layer]
 
 
@@ -99,11 +101,13 @@ def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], n
     for index, link in enumerate(segment.links, 1):
         if link.beside:
             rooms[index] = rooms[index] - _tile_words(segment.problems[index], link.tensor, cuts[index])
+    sums = [np.full(batch, base.sums_room) for base in bases]
     if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
-        last = segment.problems[-1]
-        rooms[-1] = np.where(_tile_words(last, last.output.name, cuts[-1]) > bases[-1].sums_room, -inf, rooms[-1])
-    return Sheet(nest, segment, sizes, rooms, [_layer(segment, nest, index, cuts[index], base, batch)
-                                               for index, base in enumerate(bases)])
+        going_on = _tile_words(segment.problems[-1], segment.problems[-1].output.name, cuts[-1])
+        rooms[-1] = np.where(going_on > bases[-1].sums_room, -inf, rooms[-1])
+        sums[:-1] = [room - going_on for room in sums[:-1]]
+    return Sheet(nest, segment, sizes, rooms, sums, [_layer(segment, nest, index, cuts[index], base, batch)
+                                                     for index, base in enumerate(bases)])
 
 
 def _tile_words(problem: Problem, name: str, cuts: list[Cut]) -> np.ndarray:
@@ -188,48 +192,49 @@ def _one_by_one(options: Sequence[list[Choice]]) -> Iterator[tuple[int, ...]]:
             yield tuple(taken)
 
 
-def _left(sheet: Sheet, way: Way) -> list[np.ndarray]:
-    """For each layer the words left for what comes and goes."""
-    staying = sum((choice.words for part in way for choice in part.values()), np.zeros(()))
-    return [room - staying for room in sheet.rooms]
+def lower_prices(sheet: Sheet, ways: Sequence[Way], price: Price) -> np.ndarray:
+    """A lower price for each of the ways and every choice of tile sizes, [W, B]; infinite where what stays does not
+    fit."""
+    reads = [sum((np.stack([way[index][name].reads for way in ways]) for name in layer.choices), layer.reads)
+             for index, layer in enumerate(sheet.layers)]
+    staying = np.stack([_staying(way) for way in ways])
+    return np.where(np.min(sheet.rooms, axis=0) - staying > 0, price(_total(sheet, reads)), inf)
 
 
-def _total(sheet: Sheet, way: Way, times: Sequence[dict[str, np.ndarray]] = (), rows: Any = slice(None)) -> Point:
-    """Energy and cycles of the group; `times`: how often what passes is brought in per step, once without."""
-    energy: Any = 0.0
-    cycles: Any = 0.0
-    for index, (layer, part) in enumerate(zip(sheet.layers, way, strict=True)):
-        reads = layer.reads[rows] + sum(choice.reads[rows] * (times[index].get(name, 1.0) if times else 1.0)
-                                        for name, choice in part.items())
-        one = estimated(layer.base, layer.computed[rows], reads, layer.writes[rows], layer.extra[rows],
-                        layer.slowed[rows])
-        energy, cycles = energy + one.energy_pj, cycles + one.cycles
-    return Point(sheet.segment.repeat * energy, sheet.segment.repeat * cycles)
+def _staying(way: Way) -> np.ndarray:
+    """Words of the operands that stay."""
+    return sum((choice.words for part in way for choice in part.values()), np.zeros(()))
 
 
-def lower_prices(sheet: Sheet, way: Way, price: Price) -> np.ndarray:
-    """A lower price for every choice of tile sizes; infinite where what stays does not fit."""
-    return np.where(np.min(_left(sheet, way), axis=0) > 0, price(_total(sheet, way)), inf)
+def _total(sheet: Sheet, reads: Sequence[np.ndarray], rows: Any = slice(None)) -> Point:
+    """Energy and cycles of the group, some choices of tile sizes; reads: words that every layer fetches."""
+    points = [estimated(layer.base, layer.computed[rows], own, layer.writes[rows], layer.extra[rows],
+                        layer.slowed[rows]) for layer, own in zip(sheet.layers, reads, strict=True)]
+    return Point(sheet.segment.repeat * sum(point.energy_pj for point in points),
+                 sheet.segment.repeat * sum(point.cycles for point in points))
 
 
 def closer(sheet: Sheet, way: Way, prices: np.ndarray, price: Price,
            bar: float) -> tuple[float, Candidate] | None:
-    """The best tile sizes with what passes brought in as often as it must be, if below the bar."""
-    segment = sheet.segment
+    """The best tile sizes with what passes brought in as often as it must be, if below the bar; prices: the lower ones
+    of this way."""
+    segment, staying = sheet.segment, _staying(way)
     rows = np.argsort(prices, kind="stable")[:CLOSER]
     rows = rows[prices[rows] < bar]
     if not len(rows):
         return None
-    times, fits = [], np.ones(len(rows), dtype=bool)
-    for problem, layer, part, left in zip(segment.problems, sheet.layers, way, _left(sheet, way), strict=True):
+    reads, fits = [], np.ones(len(rows), dtype=bool)
+    for problem, layer, part, room, sums in zip(segment.problems, sheet.layers, way, sheet.rooms, sheet.sums,
+                                                strict=True):
         tile = {dim: extent[rows] if isinstance(extent, np.ndarray) else extent
                 for dim, extent in largest_tile(problem, layer.cuts).items()}
         passing = [name for name, choice in part.items() if choice.stay is None]
-        again = refetched(problem, tile, passing, part.keys() - set(passing), left[rows], layer.base.sums_room,
+        again = refetched(problem, tile, passing, part.keys() - set(passing), (room - staying)[rows], sums[rows],
                           layer.base.lanes)
-        times.append(again.times)
+        reads.append(sum((choice.reads[rows] * again.times.get(name, 1.0) for name, choice in part.items()),
+                         layer.reads[rows]))
         fits &= again.fits
-    point = _total(sheet, way, times, rows)
+    point = _total(sheet, reads, rows)
     exact = np.where(fits, price(point), inf)
     best = int(exact.argmin())
     if not exact[best] < bar:
