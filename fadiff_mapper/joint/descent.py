@@ -33,7 +33,7 @@ class Descent:
     layers has fewer restarts, so that no batch exceeds `columns`.
     """
 
-    steps: int = 60
+    steps: int = 30
     restarts: int = 16
     rate: float = 0.08
     sigma_rate: float = 0.2

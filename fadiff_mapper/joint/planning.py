@@ -34,11 +34,17 @@ SHORT = 0.04
 NARROWED = 3
 """How often candidates of a segment that fall short are tried in smaller tiles."""
 
+PROMISE = 3e-5
+"""The part of the network's metric that candidates must promise to be evaluated."""
+
 RESHAPED = 3
 """How often the groups next to those of the plan are looked at."""
 
 NEAR = 2
 """Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""
+
+REFINED = "refined groups"
+"""What a plan is called whose groups were looked at closer."""
 
 CLIMBS, WORTH = 5, 1e-3
 """Steps of that descent, and the part of a group's price that a step must bring for another one."""
@@ -80,13 +86,11 @@ def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
         for key, own in proposed(board).items():
             _propose(run, board.known[key], own)
         while not run.clock.over() and (picked := _hopeful(board)):
-            _add(board, picked, LIGHT)
-            run.note("groups", _plan(board))
+            _add(board, picked, LIGHT, "groups")
     plan = _plan(board)
     if plan and not run.clock.over():
         _refine(board, {way.nodes for way in plan})
         plan = _plan(board)
-        run.note("refined groups", plan)
     return tuple(plan)
 
 
@@ -114,13 +118,17 @@ def _reshaped(board: Board) -> dict[Any, list[Candidate]]:
 
 
 def _hopeful(board: Board) -> list[Candidate]:
-    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated."""
+    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated; none where it
+    promises next to nothing."""
     ways = _evaluated_ways(board)
     for segment in board.every:
         here = board.known[segment.key]
         if here.waiting and here.left(board.run.options.kept):
             ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
-    plans = {id(way.plan): way.plan for way in _best_plan(board.run, ways)}
+    hoped = _best_plan(board.run, ways)
+    if board.run.value(hoped) > board.run.value(_plan(board)) * (1 - PROMISE):
+        return []
+    plans = {id(way.plan): way.plan for way in hoped}
     return [one for one in plans.values() if isinstance(one, Candidate)]
 
 
@@ -146,14 +154,14 @@ def _refine(board: Board, planned: set[tuple[str, ...]]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     run = board.run
     used = {segment.key: board.known[segment.key] for segment in board.every if segment.nodes in planned}
-    _add(board, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], LIGHT)
+    _add(board, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], LIGHT, REFINED)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        _add(board, [one for key in climbing for one in _near(run, used[key])], LIGHT)
+        _add(board, [one for key in climbing for one in _near(run, used[key])], LIGHT, REFINED)
     best = [(here.segment, _best(run, here.exact)) for here in used.values()]
-    _add(board, [Candidate(segment, one.group, one.point) for segment, one in best], HEAVY)
+    _add(board, [Candidate(segment, one.group, one.point) for segment, one in best], HEAVY, REFINED)
 
 
 def _price_of(run: Run) -> Price:
@@ -175,7 +183,7 @@ def _near(run: Run, here: Known) -> list[Candidate]:
     return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 
 
-def _add(board: Board, todo: list[Candidate], effort: SearchOptions) -> None:
+def _add(board: Board, todo: list[Candidate], effort: SearchOptions, stage: str) -> None:
     """Evaluates candidates and adds those that can run."""
     run, known = board.run, board.known
     if run.clock.over() or not todo:
@@ -187,10 +195,11 @@ def _add(board: Board, todo: list[Candidate], effort: SearchOptions) -> None:
         here.waiting = [other for other in here.waiting if other is not candidate]
         here.tried += [candidate.group] if candidate.group not in here.tried else []
         here.exact += [one] if one is not None else []
+    run.note(stage, _plan(board))
     short = [candidate for candidate, one in zip(todo, outcome, strict=True)
              if _short(run, candidate, one, known[candidate.segment.key].exact)]
     if effort.rounds < HEAVY.rounds:
-        _add(board, short, HEAVY)
+        _add(board, short, HEAVY, stage)
         return
     for candidate in short:
         _narrow(run, known[candidate.segment.key], candidate)

@@ -72,12 +72,15 @@ class Run:
                       for name, base in self.bases.items()}
         self.total = summed(list(self.alone.values()))
 
-    def note(self, stage: str, groups: list[Way[Evaluated]] | None = None) -> None:
+    def value(self, groups: Sequence[Way[Any]] = ()) -> float:
+        """The network's metric with these groups, every other layer by itself."""
+        fused = {name for way in groups for name in way.nodes}
+        return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
+                                    *(way.point for way in groups)]), self.options.metric)
+
+    def note(self, stage: str, groups: Sequence[Way[Evaluated]] = ()) -> None:
         """Records the network's value after a stage."""
-        fused = {name for way in groups or () for name in way.nodes}
-        total = summed([*(point for name, point in self.alone.items() if name not in fused),
-                        *(way.point for way in groups or ())])
-        value = metric_value(total, self.options.metric)
+        value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:
             self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
             self.on_progress(stage, value)
