@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from math import inf
+from math import inf, prod
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +30,11 @@ from fadiff_mapper.fusion import (
     step_classes,
 )
 from fadiff_mapper.fusion.steps import intermediate_words, operand_words, outlasting_words, space_of
+from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.candidates import candidates, neighbours
 from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts, outlasting
 from fadiff_mapper.joint.design import specs_of
-from fadiff_mapper.joint.estimate import LayerBase, layer_base
+from fadiff_mapper.joint.estimate import LayerBase, layer_base, revised
 from fadiff_mapper.joint.groups import LIGHT, alone
 from fadiff_mapper.joint.prices import Point, metric_price, summed
 from fadiff_mapper.joint.refetch import refetched
@@ -44,6 +45,7 @@ from fadiff_mapper.legality import Room
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.objective import ILLEGAL
 from fadiff_mapper.search import SearchOptions, Task, search_all
+from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.pieces import Slide
 
 MATMULS = """
@@ -199,17 +201,43 @@ def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, 
     assert mapped and not group_violations(hardware, mapped)
 
 
+def test_estimates_learn_from_groups_that_run_a_layer_in_fewer_cycles() -> None:
+    _, segment, (base, _) = products()
+    mapping = next(iter(fused_products().layers[0].mappings.values()))
+    assert revised(base, base.compute, mapping) is base
+    assert revised(base, 2 * base.compute, mapping) is base
+    faster = revised(base, base.compute / 2, mapping)
+    assert faster.compute == base.compute / 2 and faster.whole == base.whole
+    assert faster.lanes == {dim: prod(level.spatial[dim] for level in mapping.levels)
+                            for dim in segment.problems[0].dimensions}
+
+
 @cache
-def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
-    """Two matrix products on the small design, whose intermediate fits nowhere."""
+def product_specs() -> tuple[Workload, tuple[Spec, ...]]:
+    """Two matrix products on the small design."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "net.yaml"
         file.write_text(MATMULS)
         workload = load_network(file)
-    specs = specs_of(workload, bundled.find("arch/gemmini_small"))
+    return workload, specs_of(workload, bundled.find("arch/gemmini_small"))
+
+
+@cache
+def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
+    """The two products, whose intermediate fits nowhere."""
+    workload, specs = product_specs()
     results = map_layers(specs, metric="edp", threads=1)
     return (Hardware(specs[0].arch, specs[0].tables), segments(workload, 2)[0],
             tuple(layer_base(result) for result in results))
+
+
+@cache
+def fused_products() -> FusedGroup:
+    """The two products in the tiles that promise most."""
+    hardware, _, _ = products()
+    (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], [(1.0, 1.0)], LIGHT)
+    assert mapped
+    return mapped
 
 
 def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -> None:

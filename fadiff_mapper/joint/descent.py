@@ -33,9 +33,9 @@ class Descent:
     layers has fewer restarts, so that no batch exceeds `columns`.
     """
 
-    steps: int = 30
+    steps: int = 20
     restarts: int = 16
-    rate: float = 0.08
+    rate: float = 0.12
     sigma_rate: float = 0.2
     last: float = 0.05
     hot: float = 0.1

@@ -7,7 +7,7 @@ This ranks candidates; every plan that is returned is evaluated exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
 
@@ -17,6 +17,10 @@ from fadiff_mapper.exact import prepare
 from fadiff_mapper.inputs import Spec
 from fadiff_mapper.joint.prices import Point
 from fadiff_mapper.result import Result
+from fadiff_mapper.spec.mapping import Mapping
+
+LESS = 1e-6
+"""The part by which cycles must be fewer to count as fewer."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,15 @@ def layer_base(result: Result, others: Sequence[Result] = ()) -> LayerBase:
         result.stats.energy_pj - accesses, _cycles_inside(fastest), moved["reads"], moved["writes"],
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
-        _sums_room(result.spec), _lanes(fastest), _prices(result),
+        _sums_room(result.spec), _lanes(fastest.mapping), _prices(result),
         Point(result.stats.energy_pj, float(result.stats.cycles)))
+
+
+def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
+    """What is known of a layer once a group has run it in so many cycles, with such a mapping for its tiles.
+
+    Where the outermost level holds a layer up, none of its mappings by itself has a use for more units."""
+    return base if cycles >= base.compute * (1 - LESS) else replace(base, compute=cycles, lanes=_lanes(mapping))
 
 
 def _cycles_inside(result: Result) -> float:
@@ -87,9 +98,8 @@ def _sums_room(spec: Spec) -> float:
     return inf if level.usable is None else float(level.usable * level.instances)
 
 
-def _lanes(result: Result) -> dict[str, int]:
-    return {dim: prod(level.spatial[dim] for level in result.mapping.levels)
-            for dim in result.spec.problem.dimensions}
+def _lanes(mapping: Mapping) -> dict[str, int]:
+    return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 
 
 def _prices(result: Result) -> Prices:

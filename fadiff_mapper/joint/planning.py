@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf
+from math import inf, prod
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.joint.candidates import narrower, neighbours
 from fadiff_mapper.joint.decoding import decoded_groups
-from fadiff_mapper.joint.estimate import LayerBase
+from fadiff_mapper.joint.estimate import LayerBase, revised
 from fadiff_mapper.joint.groups import LIGHT, Evaluated, enumerated, evaluated, ranked
 from fadiff_mapper.joint.partition import Way, partition
 from fadiff_mapper.joint.prices import metric_price
@@ -196,6 +196,9 @@ def _add(board: Board, todo: list[Candidate], effort: SearchOptions, stage: str)
         here.tried += [candidate.group] if candidate.group not in here.tried else []
         here.exact += [one] if one is not None else []
     run.note(stage, _plan(board))
+    for candidate, one in zip(todo, outcome, strict=True):
+        if one is not None:
+            _learn(run, candidate, one)
     short = [candidate for candidate, one in zip(todo, outcome, strict=True)
              if _short(run, candidate, one, known[candidate.segment.key].exact)]
     if effort.rounds < HEAVY.rounds:
@@ -203,6 +206,15 @@ def _add(board: Board, todo: list[Candidate], effort: SearchOptions, stage: str)
         return
     for candidate in short:
         _narrow(run, known[candidate.segment.key], candidate)
+
+
+def _learn(run: Run, candidate: Candidate, one: Evaluated) -> None:
+    """Estimates know from now on of layers that a group runs in fewer cycles than their mappings by themselves."""
+    for name, layer, cost in zip(candidate.segment.nodes, one.group.layers, one.cost.layers, strict=True):
+        base, operations = run.bases[name], prod(layer.problem.bounds.values())
+        largest = max(layer.mappings, key=prod)
+        known = revised(base, cost.cycles * operations / cost.computes, layer.mappings[largest])
+        run.bases.update({other: known for other, same in run.bases.items() if same is base})
 
 
 def _narrow(run: Run, here: Known, candidate: Candidate) -> None:
