@@ -4,7 +4,7 @@
 
 EDP in pJ * cycles is the sum of energies times the sum of cycles. "reference" is the part of the unfused EDP that
 AccelForge 1.0.467 saves on an equivalent design, or what a plan made by hand saves; nan where there is none. "90 %"
-are the CPU seconds of all threads after which the plan had nine tenths of its gain. A name is a network of the package,
+are the seconds after which the plan had nine tenths of its gain. A name is a network of the package,
 some of its layers one after the other (`network:layer,layer`), or one without an operator (`network-operator`). Every
 line has a process of its own, so MB is its peak memory. `network_baselines.py` compares with gradient descent alone.
 """
@@ -40,7 +40,7 @@ def main() -> None:
     options = given.parse_args()
     names = options.names or [*dict.fromkeys(name for name, _ in REFERENCES), ATTENTION, *NETWORKS]
     print(f"{'network':56} {'design':6} {'unfused EDP':>12} {'plan EDP':>12} {'saved':>7} {'reference':>9} "
-          f"{'groups':>6} {'s':>6} {'CPU s':>6} {'90 %':>6} {'MB':>5}", flush=True)
+          f"{'groups':>6} {'s':>6} {'90 %':>6} {'CPU s':>6} {'MB':>5}", flush=True)
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for name in names:
             for design in options.design or ("large", "small"):
@@ -51,18 +51,13 @@ def line(name: str, design: str) -> str:
     """One line of the table."""
     workload, file = chain(name), bundled.find(f"arch/gemmini_{design}")
     start = time.process_time()
-    better: list[tuple[float, float]] = []
-
-    def note(stage: str, value: float) -> None:
-        better.append((time.process_time() - start, value))
-
-    result = map_network(workload, file, on_progress=note)
+    result = map_network(workload, file)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     enough = result.unfused_stats.edp * (1 - 0.9 * result.gain) * (1 + 1e-12)
-    soon = next(seconds for seconds, value in better if value <= enough)
+    soon = next(step["time_s"] for step in result.history if step["value"] <= enough)
     return (f"{name:56} {design:6} {result.unfused_stats.edp:12.6g} {result.stats.edp:12.6g} {result.gain:7.2%} "
             f"{REFERENCES.get((name, design), nan):9.2%} {len(result.groups):6} {result.time_s:6.1f} "
-            f"{spent:6.1f} {soon:6.1f} {memory:5}")
+            f"{soon:6.1f} {spent:6.1f} {memory:5}")
 
 
 def chain(name: str) -> Workload:

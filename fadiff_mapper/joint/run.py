@@ -21,7 +21,7 @@ from fadiff_mapper.joint.result import NetworkResult
 from fadiff_mapper.joint.segments import chains, segments
 from fadiff_mapper.joint.state import Clock, OnProgress, Run, by_node, repeats_of
 from fadiff_mapper.joint.tile_nests import homes
-from fadiff_mapper.joint.unfused import AGAIN, VARIANTS, best_together, searched_again, variants
+from fadiff_mapper.joint.unfused import VARIANTS, best_together, variants
 from fadiff_mapper.mapper import map_layers
 from fadiff_mapper.result import Result
 from fadiff_mapper.workload import Workload
@@ -91,7 +91,6 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
         return [[result] for result in results]
-    results = searched_again(results, replace(AGAIN, seed=options.seed, threads=options.threads), clock.over)
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
 
 

@@ -20,21 +20,10 @@ TRADES = ((1.5, 0.5), (0.5, 1.5))
 VARIANTS = SearchOptions(gradient=False, least=1, chains=32, rounds=40, tries=3, further=0)
 """A variant is near the best mapping: a short refinement finds it."""
 
-AGAIN = SearchOptions(gradient=False, least=1, chains=64, rounds=80, tries=3, agreeing=60, further=0)
-"""A search for the best EDP that nearly all chains have to agree on: a network has few layers."""
-
 
 def task_of(spec: Spec) -> Task:
     """What a search needs of a spec."""
     return Task(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
-
-
-def searched_again(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[Result]:
-    """The results, or better ones that a further search from them finds."""
-    tasks = [replace(task_of(one.spec), given=pack([one.mapping], one.spec.problem)) for one in results]
-    found = [with_nest(one, other.nest)
-             for one, other in zip(results, search_all(tasks, options, stopped=stopped), strict=True)]
-    return [other if other.stats.edp < one.stats.edp else one for one, other in zip(results, found, strict=True)]
 
 
 def variants(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[list[Result]]:
