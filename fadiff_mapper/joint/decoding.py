@@ -2,7 +2,7 @@
 
 What a restart has at the outermost level of a group's last layer, along dimensions that the link carries, are the
 group's tile loops, in that order. The rest of a candidate is found as for those that are enumerated: what stays on the
-chip, halo kept or recomputed, and, where other tile sizes promise more or those of the restart do not fit, these.
+chip, halo kept or recomputed, and other tile sizes where these promise more or those of the restart do not fit.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
                      {dim: tile[dim] for dim in summed & space.dimensions if _slides(space, dim)})
 
     sides = first, second = side(left, right), side(right, left)
-    ways = [_blocks(first, second, room, sums_room), _blocks(second, first, room, sums_room)[::-1]]
+    ways = [_blocks(first, second, room), _blocks(second, first, room)[::-1]]
     windows = sorted(first.windows.keys() | second.windows.keys())
     ways += [_outputs(first, second, room, sums_room, set(inside))
              for count in range(len(windows) + 1) for inside in combinations(windows, count)]
@@ -112,11 +112,10 @@ class _Side:
         return prod(apart[:-1], start=1.0)
 
 
-def _blocks(stays: _Side, streams: _Side, room: np.ndarray, sums_room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(times of the one, times of the other) where a block of the one stays while the other streams by in slices."""
-    whole = streams.size * streams.fewest / streams.rows if streams.passing else 0.0
-    summed = sums_room / streams.fewest >= stays.fewest
-    left = room - np.where(summed, streams.slice(streams.fewest), whole)
+def _blocks(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(times of the one, times of the other) where a block of the one stays while the other streams by in slices, whole
+    in what is summed: loops over that would move the block."""
+    left = room - (streams.size * streams.fewest / streams.rows if streams.passing else 0.0)
     block = np.floor(stays.rows * left / stays.size) if stays.passing else np.where(left >= 0, stays.rows, 0.0)
     ok = block >= stays.fewest
     return (np.where(ok, 1.0, np.inf),
