@@ -2,7 +2,9 @@
 
 A layer of two operands X and W multiplies `a` rows of outputs that X moves with `b` columns that W moves, as a matrix
 product does. Either a block of outputs is summed up while both stream by, or a block of one operand stays while the
-other streams by; the better of these is taken. Arrays are [B].
+other streams by; the better of these is taken. What streams by comes in slices of what is summed, as thin as the lanes
+allow; a window that slides is there whole, or it comes again for the points of all its dimensions but one.
+Arrays are [B].
 """
 
 from __future__ import annotations
