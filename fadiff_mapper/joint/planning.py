@@ -71,17 +71,23 @@ class Known:
 
 @dataclass(frozen=True)
 class Board:
-    """All segments of a run, and what is known of the distinct ones, by their key."""
+    """All segments of a run, with what is known of each, and what is known of the distinct ones, by their key."""
 
     run: Run
-    every: Sequence[Segment]
+    every: Sequence[tuple[Segment, Known]]
     known: Mapping[Any, Known]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments."""
+        return [segment for segment, _ in self.every]
 
 
 def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
     """The groups of the plan."""
-    every = segments(run.workload, run.options.longest)
-    board = Board(run, every, {segment.key: Known(segment) for segment in reversed(every)})
+    every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
+    known = {key: Known(segment) for key, segment in reversed(every)}
+    board = Board(run, [(segment, known[key]) for key, segment in every], known)
     for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
         for key, own in proposed(board).items():
             _propose(run, board.known[key], own)
@@ -101,7 +107,7 @@ def _decoded(board: Board) -> dict[Any, list[Candidate]]:
         return {}
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, board.every, network, ended, run.bases, _price_of(run))
+    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run))
 
 
 def _enumerated(board: Board) -> dict[Any, list[Candidate]]:
@@ -114,15 +120,14 @@ def _enumerated(board: Board) -> dict[Any, list[Candidate]]:
 def _reshaped(board: Board) -> dict[Any, list[Candidate]]:
     """What lies next to the groups of the plan so far."""
     run, plan = board.run, [(way.nodes, way.plan.group) for way in _plan(board)]
-    return reshaped(run.hardware, plan, run.chains, board.every, run.bases, _price_of(run))
+    return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run))
 
 
 def _hopeful(board: Board) -> list[Candidate]:
     """The candidates not evaluated yet in the plan that would be best if they cost what is estimated; none where it
     promises next to nothing."""
     ways = _evaluated_ways(board)
-    for segment in board.every:
-        here = board.known[segment.key]
+    for segment, here in board.every:
         if here.waiting and here.left(board.run.options.kept):
             ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
     hoped = _best_plan(board.run, ways)
@@ -133,7 +138,7 @@ def _hopeful(board: Board) -> list[Candidate]:
 
 
 def _evaluated_ways(board: Board) -> list[Way[Any]]:
-    return [Way(segment.nodes, one.point, one) for segment in board.every for one in board.known[segment.key].exact]
+    return [Way(segment.nodes, one.point, one) for segment, here in board.every for one in here.exact]
 
 
 def _plan(board: Board) -> list[Way[Evaluated]]:
@@ -153,7 +158,7 @@ def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
 def _refine(board: Board, planned: set[tuple[str, ...]]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     run = board.run
-    used = {segment.key: board.known[segment.key] for segment in board.every if segment.nodes in planned}
+    used = {segment.key: here for segment, here in board.every if segment.nodes in planned}
     _add(board, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], LIGHT, REFINED)
     climbing = dict.fromkeys(used, float("inf"))
     for _ in range(CLIMBS):

@@ -31,8 +31,10 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
     by_nodes = {segment.nodes: segment for segment in segments}
     found: dict[Hashable, dict[Dims, list[Candidate]]] = {}
     for segment, dims in _moved(plan, chains, by_nodes):
-        known = found.setdefault(segment.key, {})
-        for some in (dims, *(order for order in orders(segment) if len(order) == 1)):
+        key = segment.key
+        single = [] if key in found else [order for order in orders(segment) if len(order) == 1]
+        known = found.setdefault(key, {})
+        for some in (dims, *single):
             if some not in known:
                 known[some] = ways_along(hardware, segment, some, [bases[name] for name in segment.nodes], price)
     return {key: [one for group in known.values() for one in group] for key, known in found.items()}
