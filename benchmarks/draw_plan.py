@@ -13,8 +13,9 @@ from pathlib import Path
 
 from network_fusion import chain
 
-from fadiff_mapper import bundled, map_network
-from fadiff_mapper.emit.network_html import network_html
+from fadiff_mapper import map_network
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.output.network_report.page import network_html
 
 
 def main() -> None:

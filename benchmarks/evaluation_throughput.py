@@ -15,11 +15,11 @@ import os
 import time
 
 from fadiff_mapper import load
-from fadiff_mapper.bundled import find
-from fadiff_mapper.exact import Layer, prepare, score
+from fadiff_mapper.inputs.bundled import find
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import Nest
-from fadiff_mapper.sample import random_nests
+from fadiff_mapper.model.exact.evaluate import Layer, prepare, score
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.search.random_mappings import random_nests
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
 LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2")

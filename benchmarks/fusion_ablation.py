@@ -15,7 +15,8 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fadiff_mapper import bundled, load_network, map_network
+from fadiff_mapper import load_network, map_network
+from fadiff_mapper.inputs import bundled
 
 WAYS: dict[str, dict[str, Any]] = {
     "enumerated": {"gradient": False},

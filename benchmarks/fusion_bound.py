@@ -18,13 +18,14 @@ from pathlib import Path
 
 from network_fusion import chain
 
-from fadiff_mapper import NetworkResult, Workload, bundled, map_network
-from fadiff_mapper.bound import lower_bound
-from fadiff_mapper.exact import prepare
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.joint.design import specs_of
-from fadiff_mapper.joint.segments import Segment, segments
-from fadiff_mapper.joint.unfused import task_of
+from fadiff_mapper import NetworkResult, Workload, map_network
+from fadiff_mapper.analysis.lower_bound import lower_bound
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.network.chains.segments import Segment, segments
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.layers.unfused import task_of
 
 CHAINS = ("resnet18:layer1.0.conv1,layer1.0.conv2", "resnet18:layer1.0.conv1,layer1.0.conv2,layer1.1.conv1",
           "mobilenet_v1:conv1,dw1", "vgg16:conv1_1,conv1_2", "gpt3_6b7_block:qk,softmax,av")

@@ -33,17 +33,19 @@ import numpy as np
 from fusion_bound import HOME, SUMS, per_word
 from network_fusion import NETWORKS, chain
 
-from fadiff_mapper import NetworkResult, bundled, map_network
-from fadiff_mapper.exact import evaluate_nest
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.joint.prices import Point, summed
-from fadiff_mapper.joint.segments import Segment, chains, segments
-from fadiff_mapper.joint.tiles import Held, constrained
-from fadiff_mapper.joint.unfused import TRADES, task_of
-from fadiff_mapper.legality import Room
+from fadiff_mapper import NetworkResult, map_network
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import Nest
-from fadiff_mapper.search import SearchOptions, Task, search_all
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.legality import Room
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.network.chains.segments import Segment, chains, segments
+from fadiff_mapper.network.layers.edp_prices import Point, summed
+from fadiff_mapper.network.layers.unfused import TRADES, task_of
+from fadiff_mapper.network.plan.map_tiles import Held, constrained
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.search_many import Task, search_all
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
 WEIGHTS = ((1.0, 1.0), *TRADES)

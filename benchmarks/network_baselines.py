@@ -26,11 +26,13 @@ from multiprocessing import get_context
 
 from network_fusion import NETWORKS
 
-from fadiff_mapper import Workload, bundled, load_network, map_network
-from fadiff_mapper.exact import score
-from fadiff_mapper.joint.design import specs_of
-from fadiff_mapper.joint.unfused import task_of
-from fadiff_mapper.search import SearchOptions, Task, search_all
+from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.layers.unfused import task_of
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.search_many import Task, search_all
 
 SHORT = SearchOptions(refinement=False)
 DOSA = SearchOptions(refinement=False, restarts=7, steps=1490, reorder_every=500)

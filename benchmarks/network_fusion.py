@@ -20,7 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fadiff_mapper import Workload, bundled, load_network, map_network
+from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper.inputs import bundled
 from fadiff_mapper.workload import Node
 
 NETWORKS = ("resnet18", "vgg16", "vgg19", "mobilenet_v1", "gpt3_6b7_block")

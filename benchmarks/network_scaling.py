@@ -19,7 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fadiff_mapper import Workload, bundled, load_network, map_network
+from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper.inputs import bundled
 
 PIXELS = 14
 SAME = (32, 48)

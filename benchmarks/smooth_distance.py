@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fadiff_mapper import bundled
-from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.nest import Nest, pack
-from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from validation.random_mappings import constrained_nests, random_mapping
 from validation.tasks import Task, bundled_tasks
 

@@ -14,9 +14,9 @@ import time
 from dataclasses import replace
 
 from fadiff_mapper import load, map_layer, map_layers
-from fadiff_mapper.bundled import designs, find
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.result import Result
+from fadiff_mapper.inputs.bundled import designs, find
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.results.mapped_layer import Result
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
 POINTWISE, DEPTHWISE = "mobilenet_v1/conv1x1_512_512_14_s1", "mobilenet_v1/dw3x3_256_28_s1"
@@ -63,7 +63,7 @@ def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
 
 def optimum(names: list[str], seeds: int) -> None:
     from fadiff_mapper.mapspace import build_mapspace
-    from fadiff_mapper.search.whole_space import count
+    from fadiff_mapper.search.enumerate import count
     print("| design | layer | bounds | metric | mappings | found | worst / optimum | s for all | s for one search |")
     print("|---|---|---|---|---|---|---|---|---|")
     hits = total = cases = 0

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fadiff_mapper import bundled
-from fadiff_mapper.timeloop.run import INPUT, environment
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.timeloop.run_model import INPUT, environment
 from validation.asking import ask_all
 from validation.questions import Question, random_questions
 from validation.store import Store

@@ -8,10 +8,11 @@ from typing import Any
 
 from fused_chains import document, loop, store
 
-from fadiff_mapper import bundled, load
-from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Hardware, Link, Shape, Stay, TileLoop
-from fadiff_mapper.fusion.steps import layer_steps, step_classes
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper import load
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Link, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from fadiff_mapper.fusion.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage
+from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage
 
 Point = tuple[int, ...]
 Word = tuple[int, ...]

@@ -10,14 +10,15 @@ import pytest
 import yaml
 from accelergy_stand_ins import stand_in
 
-from fadiff_mapper import bundled, load
+from fadiff_mapper import load
+from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.energy import cache
-from fadiff_mapper.energy.accelergy import accelergy_tables, answer
-from fadiff_mapper.energy.asking import LOG, MOST_BYTES
-from fadiff_mapper.energy.request import TEXT, request
-from fadiff_mapper.errors import FadiffError, SpecError
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.energy import answer_cache
+from fadiff_mapper.energy.accelergy_request import TEXT, request
+from fadiff_mapper.energy.accelergy_tables import accelergy_tables, answer
+from fadiff_mapper.energy.run_accelergy import LOG, MOST_BYTES
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.tables import RANGE, component_name
 
 LAYER = str(bundled.find("problems/conv"))
@@ -165,9 +166,9 @@ def test_without_a_cache_it_still_answers(tmp_path: Path, own_cache: Path) -> No
 def test_the_cache_is_under_the_home_folder_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
+    assert answer_cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
+    assert answer_cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
 
 
 # How it fails.

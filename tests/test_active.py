@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from strategies import Case, batches
 
-from fadiff_mapper.counts import delivery, demand, tiles
-from fadiff_mapper.exact import evaluate_nest, prepare, score
-from fadiff_mapper.nest import active_parts, pack, project
+from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare, score
+from fadiff_mapper.model.loop_nest import active_parts, pack, project
 from fadiff_mapper.spec.tables import Tables
 
 

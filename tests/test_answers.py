@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import bundled
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.evaluation import evaluate
-from fadiff_mapper.inputs import load
-from fadiff_mapper.timeloop.answer import STATS, XML, read_answer
-from fadiff_mapper.timeloop.compare import compared, differences
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate_spec import evaluate
+from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.timeloop.read_answer import STATS, XML, read_answer
 
 RECORDED = Path(__file__).parent / "recorded" / "designs"
 ROWS = {"reads": "Scalar reads (per-instance)", "fills": "Scalar fills (per-instance)",

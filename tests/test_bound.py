@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from strategies import SHAPES, Case, cases, forgetful_cases
 from test_search import product, whole_space
 
-from fadiff_mapper import bundled, load
-from fadiff_mapper.bound import Bound, lower_bound
-from fadiff_mapper.bound.frontier import undominated
-from fadiff_mapper.exact import Layer, Scores, prepare, score
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper import load
+from fadiff_mapper.analysis.lower_bound import Bound, lower_bound
+from fadiff_mapper.analysis.lower_bound.frontier import undominated
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import constrained_reuse, reuse_of
+from fadiff_mapper.model.exact.evaluate import Layer, Scores, prepare, score
+from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import EnergyTable, Tables

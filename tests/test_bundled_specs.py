@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fadiff_mapper.exact import prepare, score
-from fadiff_mapper.inputs import load
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.nest import pack
+from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.loop_nest import pack
 
 SPECS = Path(__file__).parent.parent / "timeloop_specs"
 DESIGNS = sorted(path.stem for path in (SPECS / "arch").glob("*.yaml"))

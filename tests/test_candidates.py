@@ -15,9 +15,7 @@ from fused_groups import CONV_2D, ONWARDS, conv, group
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import bundled, load, load_network, map_layers
-from fadiff_mapper.evaluation import layer_of
-from fadiff_mapper.exact import evaluate_nest
+from fadiff_mapper import load, load_network, map_layers
 from fadiff_mapper.fusion import (
     FusedGroup,
     FusedLayer,
@@ -29,24 +27,28 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.steps import intermediate_words, operand_words, outlasting_words, space_of
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.joint.candidates import candidates, neighbours
-from fadiff_mapper.joint.cuts import computed, fetched, held, layer_cuts, outlasting
-from fadiff_mapper.joint.design import specs_of
-from fadiff_mapper.joint.estimate import LayerBase, layer_base, revised
-from fadiff_mapper.joint.groups import LIGHT, alone
-from fadiff_mapper.joint.prices import Point, metric_price, summed
-from fadiff_mapper.joint.refetch import refetched
-from fadiff_mapper.joint.reshaping import reshaped
-from fadiff_mapper.joint.segments import Segment, segments
-from fadiff_mapper.joint.tiles import Held, constrained, with_mappings
-from fadiff_mapper.legality import Room
+from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.objective import ILLEGAL
-from fadiff_mapper.search import SearchOptions, Task, search_all
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.legality import Room
+from fadiff_mapper.network.chains.segments import Segment, segments
+from fadiff_mapper.network.layers.edp_prices import Point, metric_price, summed
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.plan.groups import LIGHT, alone
+from fadiff_mapper.network.plan.map_tiles import Held, constrained, with_mappings
+from fadiff_mapper.network.tilings.candidates import candidates, neighbours
+from fadiff_mapper.network.tilings.estimate import LayerBase, layer_base, revised
+from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
+from fadiff_mapper.network.tilings.refetch import refetched
+from fadiff_mapper.network.tilings.reshaping import reshaped
+from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.search_many import Task, search_all
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.pieces import Slide
+from fadiff_mapper.workload.axis_algebra import Slide
 
 MATMULS = """
 workload:

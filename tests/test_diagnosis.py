@@ -9,10 +9,10 @@ import pytest
 from test_search import QUICK, product
 
 from fadiff_mapper import FadiffError, load, map_layer
-from fadiff_mapper.bundled import find
-from fadiff_mapper.exact import prepare
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.inputs.bundled import find
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import Demand, build_mapspace, demands, without
+from fadiff_mapper.model.exact.evaluate import prepare
 from fadiff_mapper.search.diagnosis import attempt, diagnosis, smallest
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from accelergy_stand_ins import stand_in
 
-from fadiff_mapper.doctor import LIBRARIES, examine
+from fadiff_mapper.timeloop.doctor import LIBRARIES, examine
 
 
 def test_every_library_that_the_package_requires_is_looked_for() -> None:

@@ -16,14 +16,20 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import emit
-from fadiff_mapper.errors import InvalidMapping
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.inputs import Spec, load
-from fadiff_mapper.result import Result
+from fadiff_mapper.base.errors import InvalidMapping
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files.map_txt import map_txt
+from fadiff_mapper.output.timeloop_files.result_json import result_json
+from fadiff_mapper.output.timeloop_files.run_files import run_files
+from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
+from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.native.mapping_text import map_yaml
+from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.tables import Tables, energy_sources
-from fadiff_mapper.stats import Stats
 
 RECORDED = Path(__file__).parent / "recorded" / "emit"
 CORPUS = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
@@ -49,13 +55,13 @@ def result_of(spec: Spec, mapping: Mapping, stats: Stats, time_s: float = 1.5) -
 
 @DESIGNS
 def test_the_loop_nest_is_printed_as_timeloop_prints_it(name: str) -> None:
-    assert emit.map_txt(*design(name)) == (RECORDED / f"{name}.map.txt").read_text()
+    assert map_txt(*design(name)) == (RECORDED / f"{name}.map.txt").read_text()
 
 
 @DESIGNS
 def test_the_statistics_are_timeloops_below_a_first_line_of_our_own(name: str) -> None:
     spec, _, stats = design(name)
-    first, rest = emit.stats_txt(spec, stats).split("\n", 1)
+    first, rest = stats_txt(spec, stats).split("\n", 1)
     assert first.startswith("# Written by fadiff_mapper ")
     assert not re.search(r"Cycles: |Utilization|Computes =|===", first), "what readers look for"
     assert rest == (RECORDED / f"{name}.stats.txt").read_text()
@@ -73,7 +79,7 @@ def summary(text: str) -> dict[str, float]:
 @DESIGNS
 def test_the_usual_greps_find_the_numbers(name: str) -> None:
     spec, _, stats = design(name)
-    assert summary(emit.stats_txt(spec, stats)) == {
+    assert summary(stats_txt(spec, stats)) == {
         "gflops": pytest.approx(2 * stats.computes / stats.cycles, rel=0.15),
         "utilization": pytest.approx(stats.utilization * 100, abs=0.005), "cycles": stats.cycles,
         "energy_uj": pytest.approx(stats.energy_pj / 1e6, abs=0.005), "edp": pytest.approx(stats.edp / 1e12, rel=0.005),
@@ -83,14 +89,14 @@ def test_the_usual_greps_find_the_numbers(name: str) -> None:
 
 def test_energies_per_compute_add_up_to_the_total() -> None:
     spec, _, stats = MESH
-    block = emit.stats_txt(spec, stats).split("fJ/Compute\n")[1]
+    block = stats_txt(spec, stats).split("fJ/Compute\n")[1]
     parts = {name.strip(): float(value) for name, value in re.findall(r"^    (.+?)= (\S+)$", block, re.MULTILINE)}
     assert parts.pop("Total") == pytest.approx(sum(parts.values()), abs=0.005 * (len(parts) + 1))
     assert list(parts) == ["Mac", "Tile", "Buffer", "DRAM", "Buffer <==> Tile"]
 
 
 def test_levels_without_traffic_and_networks_without_energy_are_left_out() -> None:
-    text = emit.stats_txt(LIST[0], LIST[2])
+    text = stats_txt(LIST[0], LIST[2])
     details, intensity = text.split("Operational Intensity Stats")
     assert "=== Spread ===" not in details and "=== Spread ===" in intensity
     assert "<==>" not in text
@@ -100,7 +106,7 @@ def test_a_data_space_that_is_never_touched_has_no_energy_per_access() -> None:
     spec, _, stats = LIST
     idle = json.loads(json.dumps(stats.to_dict()["levels"]))
     idle[0]["dataspaces"]["A"] |= {"reads": 0, "fills": 0, "updates": 0, "energy_pj_per_instance": 0.0}
-    text = emit.stats_txt(spec, replace(stats, levels=idle))
+    text = stats_txt(spec, replace(stats, levels=idle))
     assert "Energy (per-scalar-access)               : -nan pJ" in text
 
 
@@ -108,7 +114,7 @@ def test_a_data_space_that_is_never_touched_has_no_energy_per_access() -> None:
 def test_the_summary_of_measured_cases_is_what_timeloop_printed() -> None:
     for spec, printed in measured_cases(every=15):
         assert spec.mapping is not None
-        text = emit.stats_txt(spec, evaluate_mapping(spec, spec.mapping))
+        text = stats_txt(spec, evaluate_mapping(spec, spec.mapping))
         found = summary(text)
         assert (found["energy_uj"], found["utilization"], found["edp"]) == (
             printed["energy_uj"], printed["utilization_percent"], float(printed["edp_j_cycle"]))
@@ -161,7 +167,7 @@ def primes(number: int) -> list[int]:
 def test_a_mapping_is_read_back_as_it_was(mapping: Mapping) -> None:
     spec = MESH[0]
     document = {**spec.arch.native, "problem": spec.literal["problem"],
-                **yaml.safe_load(emit.map_yaml(spec, mapping))}
+                **yaml.safe_load(map_yaml(spec, mapping))}
     assert load(document).mapping == mapping
 
 
@@ -173,7 +179,7 @@ def test_the_nest_lists_every_loop_once_indented_by_its_depth(mapping: Mapping) 
         stats = evaluate_mapping(spec, mapping)
     except InvalidMapping:
         stats = LIST[2]  # its tiles are not this mapping's, its levels are
-    text = emit.map_txt(spec, mapping, stats)
+    text = map_txt(spec, mapping, stats)
     loops = LOOP.findall(text)
     expected = [factor for level in mapping.levels for factor in (*level.temporal.values(), *level.spatial.values())]
     assert len(loops) == sum(factor > 1 for factor in expected)
@@ -189,12 +195,12 @@ def test_the_nest_lists_every_loop_once_indented_by_its_depth(mapping: Mapping) 
 @DESIGNS
 def test_the_merged_input_reads_back_as_the_same_run(name: str) -> None:
     spec, mapping, stats = design(name)
-    again = load(yaml.safe_load(emit.merged_input(spec, mapping)))
+    again = load(yaml.safe_load(merged_input(spec, mapping)))
     assert (again.arch, again.problem, again.mapping) == (spec.arch, spec.problem, mapping)
     assert (again.tables.ert, again.tables.art) == (spec.tables.ert, spec.tables.art)
     assert evaluate_mapping(again, mapping) == replace(
         stats, energy_source=energy_sources(again.arch, again.tables))
-    assert emit.merged_input(again, mapping) == emit.merged_input(spec, mapping)
+    assert merged_input(again, mapping) == merged_input(spec, mapping)
 
 
 @DESIGNS
@@ -203,28 +209,28 @@ def test_the_merged_input_is_literal_and_unconstrained(name: str) -> None:
     constrained = replace(spec, arch=replace(spec.arch, native={
         key: tree | {"constraints": [{"target": "DRAM", "type": "temporal", "factors": "M=1"}]}
         for key, tree in spec.arch.native.items()}))
-    text = emit.merged_input(constrained, mapping)
-    assert text == emit.merged_input(spec, mapping)
+    text = merged_input(constrained, mapping)
+    assert text == merged_input(spec, mapping)
     assert not any(isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
                    for event in yaml.parse(text))
     assert "constraints" not in text and "{{" not in text
 
 
 def test_without_a_mapping_the_merged_input_is_complete_but_for_it() -> None:
-    assert "mapping" not in yaml.safe_load(emit.merged_input(MESH[0]))
-    assert set(yaml.safe_load(emit.merged_input(MESH[0]))) == {"architecture", "problem", "ERT", "ART"}
+    assert "mapping" not in yaml.safe_load(merged_input(MESH[0]))
+    assert set(yaml.safe_load(merged_input(MESH[0]))) == {"architecture", "problem", "ERT", "ART"}
 
 
 def test_a_tree_without_tables_gets_the_built_in_energies_so_that_accelergy_is_not_called() -> None:
     spec, mapping, _ = MESH
     bare = replace(spec, tables=Tables())
-    priced = load(yaml.safe_load(emit.merged_input(bare, mapping)))
+    priced = load(yaml.safe_load(merged_input(bare, mapping)))
     assert len(priced.tables.ert) == len(spec.arch.levels) + 1
     assert evaluate_mapping(priced, mapping).energy_pj == evaluate_mapping(bare, mapping).energy_pj
 
 
 def test_the_list_format_needs_no_tables() -> None:
-    assert set(yaml.safe_load(emit.merged_input(LIST[0], LIST[1]))) == {"arch", "problem", "mapping"}
+    assert set(yaml.safe_load(merged_input(LIST[0], LIST[1]))) == {"arch", "problem", "mapping"}
 
 
 # Tables.
@@ -232,12 +238,12 @@ def test_the_list_format_needs_no_tables() -> None:
 def test_the_tables_are_written_as_they_were_read() -> None:
     spec = MESH[0]
     given_tables = yaml.safe_load((RECORDED / "mesh.yaml").read_text())
-    assert yaml.safe_load(emit.ert_yaml(spec)) == {"ERT": given_tables["ERT"]}
-    assert yaml.safe_load(emit.art_yaml(spec)) == {"ART": given_tables["ART"]}
+    assert yaml.safe_load(ert_yaml(spec)) == {"ERT": given_tables["ERT"]}
+    assert yaml.safe_load(art_yaml(spec)) == {"ART": given_tables["ART"]}
 
 
 def test_without_tables_energies_and_areas_are_timeloops_built_in_ones_and_those_of_the_architecture() -> None:
-    ert, art = (yaml.safe_load(text) for text in (emit.ert_yaml(LIST[0]), emit.art_yaml(LIST[0])))
+    ert, art = (yaml.safe_load(text) for text in (ert_yaml(LIST[0]), art_yaml(LIST[0])))
     energies = {table["name"]: {action["name"]: action["energy"] for action in table["actions"]}
                 for table in ert["ERT"]["tables"]}
     assert energies["system.DRAM"] == {"read": 200.0, "write": 200.0, "update": 200.0, "leak": 0.0}
@@ -250,8 +256,8 @@ def test_without_tables_energies_and_areas_are_timeloops_built_in_ones_and_those
 
 def test_the_result_holds_mapping_statistics_and_where_they_come_from() -> None:
     spec, mapping, stats = MESH
-    found = json.loads(emit.result_json(result_of(*MESH)))
-    assert found["mapping"] == yaml.safe_load(emit.map_yaml(spec, mapping))["mapping"]
+    found = json.loads(result_json(result_of(*MESH)))
+    assert found["mapping"] == yaml.safe_load(map_yaml(spec, mapping))["mapping"]
     assert found["stats"] == json.loads(json.dumps(stats.to_dict()))
     assert found["history"] == [{"evaluations": 10, "value": 2.5, "stage": "descent"}]
     assert (found["status"], found["seed"], found["energy_source"]) == ("converged", 7, stats.energy_source)
@@ -260,7 +266,7 @@ def test_the_result_holds_mapping_statistics_and_where_they_come_from() -> None:
 
 
 def test_only_the_timing_differs_between_two_runs_with_one_seed() -> None:
-    quick, slow = (json.loads(emit.result_json(result_of(*MESH, time_s=t))) for t in (0.25, 99.0))
+    quick, slow = (json.loads(result_json(result_of(*MESH, time_s=t))) for t in (0.25, 99.0))
     assert quick.pop("timing") == {"total_s": 0.25, "history_s": [0.125]}
     assert slow.pop("timing") == {"total_s": 99.0, "history_s": [49.5]}
     assert quick == slow
@@ -269,11 +275,11 @@ def test_only_the_timing_differs_between_two_runs_with_one_seed() -> None:
 def test_json_has_null_for_what_is_not_finite() -> None:
     result = result_of(*MESH)
     endless = replace(result, options={"seed": 1, "limit": float("inf")})
-    assert json.loads(emit.result_json(endless))["options"] == {"seed": 1, "limit": None}
+    assert json.loads(result_json(endless))["options"] == {"seed": 1, "limit": None}
 
 
 def test_a_run_leaves_timeloops_files_and_two_of_our_own() -> None:
-    files = emit.run_files(result_of(*MESH))
+    files = run_files(result_of(*MESH))
     assert sorted(files) == ["fadiff.input.yaml", "fadiff.result.json", "timeloop-mapper.ART.yaml",
                              "timeloop-mapper.ERT.yaml", "timeloop-mapper.map.txt", "timeloop-mapper.map.yaml",
                              "timeloop-mapper.stats.txt"]

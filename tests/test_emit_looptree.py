@@ -13,15 +13,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.emit import looptree_yaml, to_looptree
-from fadiff_mapper.emit.looptree_limits import beyond_looptree
-from fadiff_mapper.fusion.group_cost import group_cost
-from fadiff_mapper.fusion.group_legality import group_violations
-from fadiff_mapper.fusion.plan import FusedGroup, Stay, TileLoop
-from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay, TileLoop
+from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.fusion.groups.group_legality import group_violations
+from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
+from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.tree import plain
-from fadiff_mapper.workload.pieces import Slide
+from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.yaml.located import plain
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]

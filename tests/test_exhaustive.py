@@ -12,16 +12,16 @@ from test_mapspace import matmul, space
 from test_search import product, whole_space
 
 from fadiff_mapper import FadiffError, load, map_layer
-from fadiff_mapper.bundled import designs, find
 from fadiff_mapper.cli import main
-from fadiff_mapper.exact import prepare, score
-from fadiff_mapper.family import family_of
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.inputs.bundled import designs, find
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
-from fadiff_mapper.nest import Nest, joined, unpack
-from fadiff_mapper.objective import exact_value
-from fadiff_mapper.search.whole_space import count, nests
-from fadiff_mapper.search.whole_space import whole_space as laid_out
+from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.relaxation.layer_batch import family_of
+from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.enumerate import count, nests
+from fadiff_mapper.search.enumerate import whole_space as laid_out
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 

@@ -10,8 +10,9 @@ import pytest
 from test_search import product
 
 from fadiff_mapper import map_layer
+from fadiff_mapper.analysis.explain_run import explain_run
+from fadiff_mapper.analysis.finished_run import read_run
 from fadiff_mapper.cli import main
-from fadiff_mapper.explain import explain_run, read_run
 
 
 @pytest.fixture(scope="module")

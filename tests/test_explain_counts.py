@@ -13,15 +13,15 @@ from strategies import UNSHARED, Case, cases, forgetful_cases
 from test_recorded_timeloop import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
 from test_recorded_timeloop import cases as recorded_cases
 
-from fadiff_mapper import bundled
-from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
-from fadiff_mapper.explain import Explanation, explain_counts
-from fadiff_mapper.inputs import load
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.analysis.count_breakdown import Explanation, explain_counts
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.tables import Tables
-from fadiff_mapper.stats import stats_of
 
 
 def worth(expression: str) -> Fraction:

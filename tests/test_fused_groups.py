@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.fusion.group_cost import evaluate_group, evaluate_groups, group_cost, single
-from fadiff_mapper.fusion.group_legality import group_violations, live_words
-from fadiff_mapper.fusion.plan import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.steps import intermediate_words, layer_steps, operand_words, outlasting_words
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
+from fadiff_mapper.fusion.groups.group_cost import evaluate_group, evaluate_groups, group_cost, single
+from fadiff_mapper.fusion.groups.group_legality import group_violations, live_words
+from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.workload.pieces import Slide
+from fadiff_mapper.workload.axis_algebra import Slide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]

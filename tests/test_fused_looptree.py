@@ -16,9 +16,9 @@ from fadiff_validation import looptree
 from fused_chains import document
 
 from fadiff_mapper import evaluate_fused
-from fadiff_mapper.fusion.looptree_input import read_fused
-from fadiff_mapper.fusion.tiling import tilings
-from fadiff_mapper.fusion.traffic import movements, volume
+from fadiff_mapper.fusion.looptree.read_input import read_fused
+from fadiff_mapper.fusion.looptree.tiling import tilings
+from fadiff_mapper.fusion.looptree.traffic import movements, volume
 
 Json = dict[str, Any]
 

@@ -11,11 +11,11 @@ from fused_oracle import observe, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper.fusion.chain import Loop, Storage, leaf, paths
-from fadiff_mapper.fusion.looptree_input import FusedInput, read_fused
-from fadiff_mapper.fusion.occupancy import Movement
-from fadiff_mapper.fusion.tiling import tilings
-from fadiff_mapper.fusion.traffic import Place, movements
+from fadiff_mapper.fusion.looptree.chain import Loop, Storage, leaf, paths
+from fadiff_mapper.fusion.looptree.occupancy import Movement
+from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
+from fadiff_mapper.fusion.looptree.tiling import tilings
+from fadiff_mapper.fusion.looptree.traffic import Place, movements
 
 MOST_OPERATIONS = 1500
 """Larger chains are left out: the run by sets would take seconds."""

@@ -12,17 +12,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import bundled
-from fadiff_mapper.choices import Choices
-from fadiff_mapper.exact import Layer, prepare
-from fadiff_mapper.family import family_of, random_choices
-from fadiff_mapper.inputs import load
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
-from fadiff_mapper.nest import Nest, unpack
-from fadiff_mapper.penalty import capacity, parallelism, spatial, validity
-from fadiff_mapper.relax import Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
-from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.straight_through import ALPHA
+from fadiff_mapper.model.exact.evaluate import Layer, prepare
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.relaxation.discrete_decisions import Choices
+from fadiff_mapper.relaxation.gumbel_softmax import Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.penalty import capacity, parallelism, spatial, validity
+from fadiff_mapper.relaxation.straight_through import ALPHA
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
 BATCH = 3

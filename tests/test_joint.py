@@ -13,23 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fadiff_mapper import (
-    FadiffError,
-    NetworkResult,
-    Workload,
-    bundled,
-    load,
-    load_network,
-    map_network,
-)
+from fadiff_mapper import FadiffError, NetworkResult, Workload, load, load_network, map_network
 from fadiff_mapper.cli import main
-from fadiff_mapper.emit import to_looptree
-from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import group_violations
-from fadiff_mapper.joint.partition import Way, partition
-from fadiff_mapper.joint.prices import Point, chosen, summed
-from fadiff_mapper.joint.segments import chains, runs_in_order, segments
-from fadiff_mapper.workload.pieces import Slide
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.network.chains.partition import Way, partition
+from fadiff_mapper.network.chains.segments import chains, runs_in_order, segments
+from fadiff_mapper.network.layers.edp_prices import Point, chosen, summed
+from fadiff_mapper.output.looptree_files.group_text import to_looptree
+from fadiff_mapper.workload.axis_algebra import Slide
 
 ARCH = str(bundled.find("arch/gemmini_large"))
 PAIR = """

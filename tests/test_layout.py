@@ -14,58 +14,59 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "errors", "process", "rundir", "tree", "expressions", "templates", "yamlparse", "yamldump", "yamlio",
-    "spec.problem", "spec.arch", "spec.mapping", "spec.tables", "spec.constraints", "spec.mapper",
-    "spec.native", "spec.v04", "bundled", "energy", "inputs", "layers", "workload", "frontends", "mapspace",
-    "nest", "reuse", "counts", "cost", "compiled", "windows", "grid", "spread", "network", "legality", "exact",
-    "bound", "stats", "fusion",
-    "choices", "family", "first", "straight_through", "relax", "sample", "slides", "sharing", "smooth", "paper_model",
-    "sensitivity", "penalty", "objective", "adam", "search",
-    "emit", "interrupt", "timeloop",
-    "evaluation", "result", "mapper", "joint", "explain", "dropin", "doctor", "report", "cli", "__main__",
+    "base", "yaml", "spec", "spec.v04", "spec.native", "energy", "inputs", "mapspace",
+    "model", "model.exact", "model.smooth", "workload", "workload.readers",
+    "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
+    "relaxation", "results", "search",
+    "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
+    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.terminal", "output",
+    "dropin", "cli", "",
 )
-"""Every module, or package, imports from those before it and from itself only."""
-
-
-def room(module: str) -> str:
-    """The entry of ORDER that a module belongs to."""
-    return max((name for name in ORDER if module == name or module.startswith(name + ".")), key=len, default=module)
-
-
-def imports(path: Path) -> set[str]:
-    """Modules of the package that a file imports when it runs (not those for type checking only)."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    guarded = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    typing_only = {id(node) for outer in guarded for node in ast.walk(outer)}
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing_only:
-            if node.module == "fadiff_mapper":
-                found |= {alias.name for alias in node.names if (PACKAGE / alias.name).exists()
-                          or (PACKAGE / f"{alias.name}.py").exists()}
-            elif node.module.startswith("fadiff_mapper."):
-                found.add(node.module.removeprefix("fadiff_mapper."))
-    return found
+"""The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
 
 def modules() -> dict[str, Path]:
-    files = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py"))
-    names = {".".join(parts.parts).removesuffix(".__init__"): PACKAGE / parts.with_suffix(".py") for parts in files}
-    return {name: path for name, path in names.items()
-            if name != "__init__" and not name.startswith(("spec.__init__", "timeloop_specs")) and name != "spec"}
+    """Dotted name within the package -> file."""
+    files = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in PACKAGE.rglob("*.py")}
+    return {".".join(parts): path for path, parts in files.items() if "timeloop_specs" not in parts}
+
+
+def room(module: str) -> str:
+    """The folder of a module."""
+    return module.rpartition(".")[0]
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports: when it runs, in functions, and for type checking."""
+    known, used = modules(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not (isinstance(node, ast.ImportFrom) and node.module):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            used |= {f"{name}.__init__" for name in names if name.split(".")[0] == "fadiff_mapper"}
+        elif node.module.split(".")[0] == "fadiff_mapper":
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}".removeprefix("fadiff_mapper.")
+                outer = node.module.removeprefix("fadiff_mapper").removeprefix(".")
+                used.add(next(name for name in (inner, f"{inner}.__init__", outer, f"{outer}.__init__".lstrip("."))
+                              if name in known))
+    return {name.removeprefix("fadiff_mapper.") for name in used}
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
 def test_a_module_imports_only_from_rooms_before_its_own(name: str) -> None:
     assert room(name) in ORDER, f"{name} has no place in the order"
-    later = {used for used in imports(modules()[name])
-             if room(used) != room(name) and ORDER.index(room(used)) > ORDER.index(room(name))}
+    later = {used for used in imports(modules()[name]) if ORDER.index(room(used)) > ORDER.index(room(name))}
     assert not later
 
 
+def test_the_root_holds_the_public_entry_points_only() -> None:
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
 def test_checking_and_evaluating_load_no_torch() -> None:
-    code = ("import sys, fadiff_mapper.cli, fadiff_mapper.report.search, fadiff_mapper.report.spec, "
-            "fadiff_mapper.exact, fadiff_mapper.emit, fadiff_mapper.mapper, fadiff_mapper.frontends.load; "
+    loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.exact.evaluate",
+              "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network")
+    code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

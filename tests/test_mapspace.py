@@ -17,7 +17,7 @@ from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.tree import Where, with_places
+from fadiff_mapper.yaml.located import Where, with_places
 
 
 def storage(name: str, mesh: tuple[int, int] = (1, 1), size: int | None = 1 << 20, kind: str = "SRAM") -> StorageLevel:

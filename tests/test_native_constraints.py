@@ -7,14 +7,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.errors import SpecError
+from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.tree import Where, with_places
+from fadiff_mapper.yaml.located import Where, with_places
 
 HERE = Where("c.yaml", 3, "factors")
 BOUNDS = {"C": 8, "M": 16, "P": 6}

@@ -13,20 +13,22 @@ from fused_groups import gemmini, group, hardware, mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.emit import looptree_yaml, network_files, network_html
-from fadiff_mapper.emit.draw_graph import node_lanes
-from fadiff_mapper.emit.draw_schedule import draw_schedule, residents
-from fadiff_mapper.emit.drawing import Label, Rect
-from fadiff_mapper.emit.network_view import component_names, layer_views, outermost_words
-from fadiff_mapper.emit.units import COUNT, ENERGY, change, unit_for
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.fusion.group_cost import group_cost
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.joint import GroupOutcome, LayerOutcome, NetworkResult
-from fadiff_mapper.result import Result
+from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
+from fadiff_mapper.output.network_report.draw_graph import node_lanes
+from fadiff_mapper.output.network_report.draw_schedule import draw_schedule, residents
+from fadiff_mapper.output.network_report.drawing import Label, Rect
+from fadiff_mapper.output.network_report.layer_views import component_names, layer_views, outermost_words
+from fadiff_mapper.output.network_report.network_files import network_files
+from fadiff_mapper.output.network_report.page import network_html
+from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
+from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Node, Totals, build_workload
-from fadiff_mapper.workload.layer import make_layer
+from fadiff_mapper.workload.operator import make_layer
 
 HOSTILE = '<script>alert("x")</script>&{{ 7*7 }}'
 

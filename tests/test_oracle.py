@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, UNSHARED, Case, batches, cases, forgetful_cases
 
-from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
-from fadiff_mapper.nest import pack, unpack
-from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.loop_nest import pack, unpack
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem

@@ -10,10 +10,10 @@ import torch
 from hypothesis import assume, given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
-from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
-from fadiff_mapper.nest import Nest, pack
-from fadiff_mapper.paper_model import evaluate_paper
-from fadiff_mapper.smooth import SmoothEvaluation
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
+from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import process
-from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.base import run_program
+from fadiff_mapper.base.errors import FadiffError
 
 CHILD = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); " \
         "pathlib.Path('child').write_text(str(child.pid)); "
 
 
-def ran(script: str, folder: Path, timeout: float = 30) -> process.Finished:
+def ran(script: str, folder: Path, timeout: float = 30) -> run_program.Finished:
     code = f"import os, pathlib, signal, subprocess, sys, time; {script}"
-    return process.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout)
+    return run_program.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout)
 
 
 def runs(pid: int) -> bool:
@@ -38,7 +38,7 @@ def ended_soon(pid: int) -> bool:
 
 def test_it_sees_its_folder_its_variables_and_no_input(tmp_path: Path) -> None:
     done = ran("print(os.getcwd(), os.environ['SEEN'], 'PATH' in os.environ, repr(sys.stdin.read()))", tmp_path)
-    assert done == process.Finished(0, f"{tmp_path} yes False ''\n")
+    assert done == run_program.Finished(0, f"{tmp_path} yes False ''\n")
 
 
 @pytest.mark.parametrize("script, how", [
@@ -52,7 +52,7 @@ def test_how_it_ended_is_said(script: str, how: str, tmp_path: Path) -> None:
 
 def test_one_that_cannot_be_started_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="nowhere cannot be run: No such file"):
-        process.run([str(tmp_path / "nowhere")], tmp_path, os.environ, 5)
+        run_program.run([str(tmp_path / "nowhere")], tmp_path, os.environ, 5)
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
@@ -78,10 +78,10 @@ def test_children_that_it_leaves_behind_do_not_keep_us_waiting(tmp_path: Path) -
 def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
     script = "print('first'); sys.stdout.flush(); [os.write(1, bytes(2 ** 20)) for _ in range(1024)]; print('last')"
     done = ran(script, tmp_path)
-    assert len(done.output) < 3 * process.KEPT
+    assert len(done.output) < 3 * run_program.KEPT
     assert done.output.startswith("first\n") and done.output.endswith("last\n")
 
 
 def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="did not end within 1 s"):
-        process.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
+        run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)

@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from fadiff_mapper import bundled
-from fadiff_mapper.errors import SpecError
-from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
-from fadiff_mapper.inputs import Spec, load
-from fadiff_mapper.legality import rejection, violations
-from fadiff_mapper.nest import pack
-from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
-from fadiff_mapper.stats import stats_of
-from fadiff_mapper.timeloop.compare import compared, differences
-from fadiff_mapper.tree import Where, with_places
+from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.yaml.located import Where, with_places
 
 Json = dict[str, Any]
 

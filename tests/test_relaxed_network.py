@@ -11,29 +11,30 @@ import numpy as np
 import pytest
 import torch
 
-from fadiff_mapper import Workload, bundled, load_network, map_network
+from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.cli import main
-from fadiff_mapper.counts import Counts
-from fadiff_mapper.evaluation import evaluate_mapping
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.joint.checkpoint import Saved
-from fadiff_mapper.joint.decoding import decoded_groups, decoded_layers
-from fadiff_mapper.joint.descent import Descended, descend, smooth_metric
-from fadiff_mapper.joint.design import specs_of
-from fadiff_mapper.joint.estimate import layer_base
-from fadiff_mapper.joint.groups import LIGHT, evaluated
-from fadiff_mapper.joint.prices import Point, summed
-from fadiff_mapper.joint.relaxed import RelaxedNetwork, relaxed_network
-from fadiff_mapper.joint.relaxed_cost import LinksOf, RelaxedCost, aligned, fused_counts, relaxed_cost
-from fadiff_mapper.joint.segments import Segment, segments
-from fadiff_mapper.joint.starts import Start, starts
-from fadiff_mapper.joint.tile_nests import LOOPED, homes
-from fadiff_mapper.joint.unfused import task_of
-from fadiff_mapper.mapper import map_layers
-from fadiff_mapper.nest import Nest, pack
-from fadiff_mapper.relax import Factors, draw
-from fadiff_mapper.result import Result
-from fadiff_mapper.smooth import evaluate_smooth
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.network.chains.segments import Segment, segments
+from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
+from fadiff_mapper.network.descent.descend import Descended, descend, smooth_metric
+from fadiff_mapper.network.descent.relaxed_cost import LinksOf, RelaxedCost, aligned, fused_counts, relaxed_cost
+from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
+from fadiff_mapper.network.descent.starts import Start, starts
+from fadiff_mapper.network.layers.edp_prices import Point, summed
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.layers.unfused import task_of
+from fadiff_mapper.network.plan.checkpoint import Saved
+from fadiff_mapper.network.plan.groups import LIGHT, evaluated
+from fadiff_mapper.network.tilings.estimate import layer_base
+from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
+from fadiff_mapper.relaxation.gumbel_softmax import Factors, draw
+from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.search.map_layers import map_layers
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")

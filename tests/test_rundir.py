@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.rundir import LOCK_NAME, check_writable, lock, write_files
+from fadiff_mapper.base.atomic_files import LOCK_NAME, check_writable, lock, write_files
+from fadiff_mapper.base.errors import FadiffError
 
 HOLD = """
 import sys, time

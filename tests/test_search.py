@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 
 from fadiff_mapper import FadiffError, evaluate, load, map_layer, map_layers
-from fadiff_mapper.bundled import designs, find
-from fadiff_mapper.exact import prepare, score
-from fadiff_mapper.family import Family, family_of
-from fadiff_mapper.first import first_nest
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.inputs.bundled import designs, find
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.nest import Nest, joined, unpack
-from fadiff_mapper.objective import exact_value
-from fadiff_mapper.reuse import constrained_reuse
-from fadiff_mapper.sample import random_nests
-from fadiff_mapper.search import SearchOptions
-from fadiff_mapper.search.moves import fitting, open_in, proposed
+from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.model.reuse import constrained_reuse
+from fadiff_mapper.relaxation.layer_batch import Family, family_of
+from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import State
+from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.search.neighbours import neighbours
+from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.population import Population, population_of
-from fadiff_mapper.search.refine import anneal, polish
-from fadiff_mapper.search.state import State
+from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.random_moves import fitting, open_in, proposed
+from fadiff_mapper.search.refinement import anneal, polish
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 QUICK = {"restarts": 12, "steps": 6, "chains": 24, "rounds": 40}

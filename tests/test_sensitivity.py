@@ -11,13 +11,13 @@ from fadiff_validation.random_mappings import constrained_nests
 from scipy.optimize import minimize_scalar
 
 from fadiff_mapper import load
-from fadiff_mapper.bundled import find
-from fadiff_mapper.exact import Evaluation, Layer, evaluate_nest, prepare
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.nest import pack
-from fadiff_mapper.sensitivity import sensitivities
-from fadiff_mapper.sensitivity.constants import BANDWIDTHS
-from fadiff_mapper.sensitivity.shadow import shadow_prices
+from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS
+from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
+from fadiff_mapper.analysis.sensitivity.shadow_price import shadow_prices
+from fadiff_mapper.inputs.bundled import find
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.model.loop_nest import pack
 
 SIDE = 64
 

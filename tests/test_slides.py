@@ -11,16 +11,16 @@ from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
 
-from fadiff_mapper import bundled
-from fadiff_mapper.counts import delivery, demand, tiles
-from fadiff_mapper.exact import evaluate_nest, prepare
-from fadiff_mapper.inputs import load
-from fadiff_mapper.nest import active_parts, all_active, pack, project
-from fadiff_mapper.reuse import reuse_of
-from fadiff_mapper.sharing import shared
-from fadiff_mapper.slides import slides
-from fadiff_mapper.smooth import evaluate_smooth
-from fadiff_mapper.windows import exact_demand
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare
+from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
+from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
+from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.model.smooth.sliding_window_closed_form import slides
+from fadiff_mapper.model.smooth.spatial_overlap_closed_form import shared
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 INPUTS = 1

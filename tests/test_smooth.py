@@ -12,17 +12,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, forgetful_cases
 
-from fadiff_mapper import bundled
-from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
-from fadiff_mapper.family import family_of, random_choices
-from fadiff_mapper.inputs import load
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import Nest, pack
-from fadiff_mapper.relax import decode, draw, gumbel, slots_of, torch_nest
-from fadiff_mapper.reuse import reuse_of
-from fadiff_mapper.sample import random_nests
-from fadiff_mapper.sharing import distinct_windows
-from fadiff_mapper.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
+from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.tables import Tables
 
 DESIGNS = tuple(bundled.designs())

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
-from fadiff_mapper.counts import delivery, demand, tiles
-from fadiff_mapper.exact import Evaluation, evaluate_nest, prepare
-from fadiff_mapper.grid import Grid, find_taken, grid_of, group_hops
-from fadiff_mapper.nest import active_parts, pack, project
-from fadiff_mapper.reuse import reuse_of
+from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.pe_grid import Grid, find_taken, grid_of, group_hops
+from fadiff_mapper.model.exact.spatial_transfers import spread
+from fadiff_mapper.model.loop_nest import active_parts, pack, project
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.spec.tables import Tables
-from fadiff_mapper.spread import spread
 
 
 def design(units: int, registers: bool) -> Architecture:

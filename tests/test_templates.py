@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import templates
-from fadiff_mapper.errors import FadiffError, SpecError
-from fadiff_mapper.templates import Budget, Rendered, is_template, marked, render
+from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.yaml import jinja_sandbox
+from fadiff_mapper.yaml.jinja_sandbox import Budget, Rendered, is_template, marked, render
 
 
 def rendered(text: str, data: Mapping[str, object] | None = None,
@@ -120,7 +120,7 @@ def test_the_clock_ends_what_the_count_does_not() -> None:
 
 
 def test_output_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "MAX_OUTPUT", 100)
+    monkeypatch.setattr(jinja_sandbox, "MAX_OUTPUT", 100)
     assert "has 101 characters; accepted: at most 100" in refusal("{% for i in range(101) %}x{% endfor %}")
 
 

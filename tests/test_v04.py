@@ -19,8 +19,8 @@ from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.v04 import is_v04, to_native
 from fadiff_mapper.spec.v04.macros import fill_greedily
-from fadiff_mapper.tree import plain
-from fadiff_mapper.yamlio import load_files, load_text
+from fadiff_mapper.yaml.load import load_files, load_text
+from fadiff_mapper.yaml.located import plain
 
 ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "timeloop_specs"

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v04_designs import DRAM, PROBLEM, buffer, document
 
-from fadiff_mapper.errors import SpecError
+from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.v04 import to_native
-from fadiff_mapper.tree import Seq
-from fadiff_mapper.yamlio import load_text
+from fadiff_mapper.yaml.load import load_text
+from fadiff_mapper.yaml.located import Seq
 
 MISTAKES = {
     "unknown tag": (["!Componnent {name: X, class: SRAM}"], "",

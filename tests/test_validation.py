@@ -22,9 +22,9 @@ from fadiff_validation.report.tables import percent
 from fadiff_validation.summary import Row, Summary, summarize
 from fadiff_validation.tools import Backend, Tool
 
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.timeloop.compare import compared
-from fadiff_mapper.timeloop.run import Answer
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.timeloop.compare_answers import compared
+from fadiff_mapper.timeloop.run_model import Answer
 
 
 @cache

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import CONV_1D, UNSHARED, Case, cases
 
-from fadiff_mapper.counts import demand, tiles
-from fadiff_mapper.nest import Nest, active_parts, pack, project
+from fadiff_mapper.model.access_counts import demand, tiles
+from fadiff_mapper.model.exact.sliding_window_walk import exact_demand, walk_of, walk_tiles, walk_unheld
+from fadiff_mapper.model.loop_nest import Nest, active_parts, pack, project
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.windows import exact_demand, walk_of, walk_tiles, walk_unheld
 
 
 def conv_1d(tile: str, loops: str) -> Case:

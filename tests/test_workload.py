@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import SpecError, Workload, bundled, load, load_network
+from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.cli import main
-from fadiff_mapper.frontends.network_text import network_text
+from fadiff_mapper.inputs import bundled
 from fadiff_mapper.workload import Link, Node, Piece, Window, build_workload, make_layer
-from fadiff_mapper.workload.links import AxisMap
+from fadiff_mapper.workload.axis_algebra import OBSTACLES, Slide, axis_of, regrouped
 from fadiff_mapper.workload.node import KINDS
-from fadiff_mapper.workload.pieces import OBSTACLES, Slide, axis_of, regrouped
+from fadiff_mapper.workload.producer_consumer import AxisMap
+from fadiff_mapper.workload.readers.write_network import network_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "workloads"
 MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), "vgg19": (19_632_062_464, 12, 19),

@@ -12,11 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import yamlio
-from fadiff_mapper.errors import FadiffError, SpecError
-from fadiff_mapper.expressions import Literal
-from fadiff_mapper.tree import Map, Seq, Where, plain
-from fadiff_mapper.yamlio import dump, load_files, load_text
+from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.yaml import load
+from fadiff_mapper.yaml.expressions import Literal
+from fadiff_mapper.yaml.load import dump, load_files, load_text
+from fadiff_mapper.yaml.located import Map, Seq, Where, plain
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
@@ -270,4 +270,4 @@ class TestDump:
 def test_reference_specifications_survive_reading_and_writing() -> None:
     for path in sorted([*SHARED.glob("specs/*.yaml"), *SHARED.glob("workloads/*.yaml")]):
         tree = load_files([path])
-        assert load_text(yamlio.dump(tree)) == tree
+        assert load_text(load.dump(tree)) == tree

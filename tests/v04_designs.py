@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.tree import Map, plain
-from fadiff_mapper.yamlio import load_text
+from fadiff_mapper.yaml.load import load_text
+from fadiff_mapper.yaml.located import Map, plain
 
 PROBLEM = """
 problem:

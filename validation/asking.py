@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.timeloop.run import Answer, Killed
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.timeloop.run_model import Answer, Killed
 
 from .questions import Question
 from .store import Store, key_of

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.emit import merged_input
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.evaluation import evaluate_mapping
-from fadiff_mapper.inputs import load
-from fadiff_mapper.timeloop.compare import compared, differences, numbers
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 
 from .tools import Backend, Tool
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import Parser, positive
-from fadiff_mapper.errors import FadiffError
 
 from . import commands
 from .operators import operators

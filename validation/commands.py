@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fadiff_mapper import rundir
-from fadiff_mapper.emit.versions import versions
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.report.console import console, table
-from fadiff_mapper.timeloop.find import find_real
-from fadiff_mapper.timeloop.run import cleared
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.timeloop.find_programs import find_real
+from fadiff_mapper.timeloop.run_model import cleared
 
 from . import recording as recordings
 from .asking import ask_all
@@ -39,7 +39,7 @@ from .tools import PROGRAM, Backend, container, native
 
 def run(options: argparse.Namespace) -> int:
     """`run`: ask or replay, measure, report."""
-    rundir.check_writable(options.output)
+    atomic_files.check_writable(options.output)
     said = replayed(options) if backend_name(options) == "recorded" else asked(options)
     found = batches(said.answers)
     if not found:
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         said.tool, options.command, versions(), cleared(), summarize(found, check(said.answers), options.resamples),
         found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure],
         None if options.no_fused else measure_fused())
-    rundir.write_files(options.output, report_files(context))
+    atomic_files.write_files(options.output, report_files(context))
     _print(context, options.output)
     return 0 if context.agrees else 1
 
@@ -72,7 +72,7 @@ def mapping(options: argparse.Namespace) -> int:
                           "accepted: --backend native or container")
     found, agrees = certificate(options.folder, backend(options))
     target: Path = options.output or options.folder / "certificate.json"
-    rundir.write_files(target.parent, {target.name: json.dumps(found, indent=1) + "\n"})
+    atomic_files.write_files(target.parent, {target.name: json.dumps(found, indent=1) + "\n"})
     for layer in found["layers"]:
         wrong = layer["differences"]
         print(f"{layer['folder']}: " + (f"{len(wrong)} differences" if wrong else

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.counts import Counts
-from fadiff_mapper.exact import Layer, evaluate_nest
-from fadiff_mapper.nest import Nest, pack
-from fadiff_mapper.paper_model import evaluate_paper
-from fadiff_mapper.smooth import evaluate_smooth
-from fadiff_mapper.stats import stats_of
-from fadiff_mapper.timeloop.compare import compared, differences, numbers
-from fadiff_mapper.timeloop.run import Answer
+from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.exact.evaluate import Layer, evaluate_nest
+from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
+from fadiff_mapper.timeloop.run_model import Answer
 
 from .asking import Answered
 from .questions import Question
@@ -66,7 +66,7 @@ def exact(layer: Layer, nest: Nest) -> Numbers:
 
 
 def paper(layer: Layer, nest: Nest, *, windows: bool = False) -> Numbers:
-    """The paper's equations; see `fadiff_mapper.paper_model` for `windows`."""
+    """The paper's equations; see `fadiff_mapper.model.smooth.fadiff_as_printed` for `windows`."""
     found = evaluate_paper(layer, nest, windows=windows)
     return _numbers(found.counts, found.cost.cycles, found.cost.energy,
                     found.cost.access_energy * found.use.instances[:, None])

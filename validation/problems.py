@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper import bundled
+from fadiff_mapper.inputs import bundled
 
 UNUSUAL: dict[str, dict[str, Any]] = {
     "conv1d": {

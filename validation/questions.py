@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.exact import evaluate_nest
-from fadiff_mapper.nest import Nest, joined, pack, unpack
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.loop_nest import Nest, joined, pack, unpack
 from fadiff_mapper.spec.mapping import Mapping
 
 from .random_mappings import constrained_nests, random_mapping
@@ -72,7 +72,7 @@ def number(label: str) -> int:
 
 def best_questions(task: Task, count: int, seed: int, threads: int) -> Iterator[Question]:
     """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
-    from fadiff_mapper.mapper import map_layer
+    from fadiff_mapper.search.map_layers import map_layer
 
     for metric in METRICS[:count]:
         yield Question(task, "best", map_layer(task.spec, metric=metric, seed=seed, threads=threads).mapping)

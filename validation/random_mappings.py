@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.exact import Layer, score
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.nest import Nest, joined
+from fadiff_mapper.model.exact.evaluate import Layer, score
+from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -136,7 +136,7 @@ def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Fact
 
 def constrained_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
     """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points."""
-    from fadiff_mapper.sample import random_nests
+    from fadiff_mapper.search.random_mappings import random_nests
 
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     found: list[Nest] = []

@@ -5,7 +5,7 @@
 
 One JSON object per line. `kind` is "tool" (which program answered), "arch" (`key`: its top-level key, `native`,
 `ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
-(see `answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
+(see `read_answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
 reuse off for random data spaces; those go to a file of their own unless `--out` is given.
 """
 
@@ -24,13 +24,13 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper import bundled
-from fadiff_mapper.exact import prepare
-from fadiff_mapper.inputs import Spec, load
-from fadiff_mapper.nest import unpack
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
-from fadiff_mapper.timeloop.run import Answer, run_model
+from fadiff_mapper.timeloop.run_model import Answer, run_model
 
 from .features import features
 from .problems import conv_letters, other_letters

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper import bundled
-from fadiff_mapper.energy.accelergy import installed
-from fadiff_mapper.energy.asking import ask
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.tree import plain
-from fadiff_mapper.yamlio import load_text
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.energy.accelergy_tables import installed
+from fadiff_mapper.energy.run_accelergy import ask
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.yaml.load import load_text
+from fadiff_mapper.yaml.located import plain
 
 Row = dict[str, Any]
 AT_ONCE = 10

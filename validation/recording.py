@@ -1,7 +1,7 @@
 """Questions and answers as one file: what the `recorded` backend replays, and what `record` writes.
 
 One JSON object per line, gzip-compressed: a `tool`, then `task`s, then `case`s, each a mapping as directives with
-either `result` (see `fadiff_mapper.timeloop.answer`) or `error`.
+either `result` (see `fadiff_mapper.timeloop.read_answer`) or `error`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.timeloop.run import Answer
-from fadiff_mapper.tree import Where, with_places
+from fadiff_mapper.timeloop.run_model import Answer
+from fadiff_mapper.yaml.located import Where, with_places
 
 from .asking import Answered
 from .questions import Question

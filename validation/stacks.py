@@ -12,7 +12,6 @@ from pathlib import Path
 
 import yaml
 
-from fadiff_mapper.exact import evaluate_nest, prepare
 from fadiff_mapper.fusion import (
     FusedCost,
     FusedGroup,
@@ -22,15 +21,16 @@ from fadiff_mapper.fusion import (
     Stay,
     TileLoop,
     evaluate_groups,
-    group_cost,
     group_violations,
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.plan import Shape
-from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.fusion.groups.fused_group import Shape
+from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.inputs.load import Spec, load
 from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.nest import pack
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare
+from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 

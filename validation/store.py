@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.timeloop.run import Answer
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.timeloop.run_model import Answer
 
 
 def key_of(tool: str, text: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fadiff_mapper import bundled
-from fadiff_mapper.energy.accelergy import accelergy_tables, installed
+from fadiff_mapper.energy.accelergy_tables import accelergy_tables, installed
 from fadiff_mapper.energy.estimate import estimated
-from fadiff_mapper.inputs import load
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables, compute_energy, storage_energy
 

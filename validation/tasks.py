@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper import bundled
-from fadiff_mapper.emit import merged_input
-from fadiff_mapper.exact import Layer, prepare
-from fadiff_mapper.inputs import Spec, load
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate import Layer, prepare
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.merged_input import merged_input
 
 from .operators import operators
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.timeloop.find import find_real
-from fadiff_mapper.timeloop.run import SHOW_ALL, Answer, run_text
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.timeloop.find_programs import find_real
+from fadiff_mapper.timeloop.run_model import SHOW_ALL, Answer, run_text
 
 PROGRAM = "timeloop-model"
 IMAGE = "timeloopaccelergy/accelergy-timeloop-infrastructure:latest"

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fadiff_mapper import bundled
-from fadiff_mapper.energy.figures import Figures, figures
-from fadiff_mapper.energy.network import INPUTS, OUTPUTS, from_dict, relative_errors
+from fadiff_mapper.energy.recorded_figures import Figures, figures
+from fadiff_mapper.energy.sram_regressor import INPUTS, OUTPUTS, from_dict, relative_errors
+from fadiff_mapper.inputs import bundled
 
 HIDDEN = 16
 """Units in each of the two hidden layers."""

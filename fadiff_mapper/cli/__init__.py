@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
-from fadiff_mapper.errors import FadiffError
 
 COMMANDS = (check, evaluate, map, network, explain, import_, bundled, doctor, shim)
 

@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
-    from fadiff_mapper.inputs import Spec
+    from fadiff_mapper.inputs.load import Spec
 
 ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
-"""As `energy.CHOICES`, which are not imported here so that `--help` stays instant."""
+"""As `CHOICES`, which are not imported here so that `--help` stays instant."""
 
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
@@ -69,22 +69,22 @@ def variable(text: str) -> tuple[str, str]:
 
 def load_input(options: argparse.Namespace) -> Spec:
     """The input that `inputs` describes, as one spec. Raises SpecError."""
-    from fadiff_mapper.inputs import load
-    from fadiff_mapper.layers import files_of
+    from fadiff_mapper.inputs.load import load
+    from fadiff_mapper.inputs.load_layers import files_of
     return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
     """One spec for every problem in the input, by name. Raises SpecError."""
-    from fadiff_mapper.layers import files_of, load_layers
+    from fadiff_mapper.inputs.load_layers import files_of, load_layers
     specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy)
     return {name: priced(options, spec) for name, spec in specs.items()}
 
 
 def priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, once its energies are what the options accept. Raises SpecError."""
-    from fadiff_mapper.energy.sources import COMPLETES
-    from fadiff_mapper.inputs import refuse_missing_energies
+    from fadiff_mapper.energy.choose_source import COMPLETES
+    from fadiff_mapper.inputs.load import refuse_missing_energies
     if options.energy not in COMPLETES:
         refuse_missing_energies(spec)
     return spec

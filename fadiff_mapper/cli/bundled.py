@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the names, one a line."""
-    from fadiff_mapper import bundled
-    from fadiff_mapper.layers import BUNDLED
+    from fadiff_mapper.inputs import bundled
+    from fadiff_mapper.inputs.load_layers import BUNDLED
     for name in bundled.listing():
         if name.startswith(options.prefix):
             print(BUNDLED + name)

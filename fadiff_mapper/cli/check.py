@@ -15,5 +15,5 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print all that was understood; 1 where no mapping can meet the constraints."""
-    from fadiff_mapper.report.spec import print_spec
+    from fadiff_mapper.output.terminal.spec_summary import print_spec
     return print_spec(load_input(options))

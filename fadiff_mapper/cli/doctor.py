@@ -15,6 +15,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was found."""
-    from fadiff_mapper import doctor
-    from fadiff_mapper.report.findings import print_findings
+    from fadiff_mapper.output.terminal.installed import print_findings
+    from fadiff_mapper.timeloop import doctor
     print_findings(doctor.examine())

@@ -20,10 +20,10 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the numbers of the mapping in the input; 1 where they are to be verified and real Timeloop disagrees."""
-    from fadiff_mapper.evaluation import evaluate
-    from fadiff_mapper.report.spec import print_notes
-    from fadiff_mapper.report.stats import print_stats
-    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.model.exact.evaluate_spec import evaluate
+    from fadiff_mapper.output.terminal.mapping_stats import print_stats
+    from fadiff_mapper.output.terminal.spec_summary import print_notes
+    from fadiff_mapper.output.terminal.verdict import print_verdict
     from fadiff_mapper.timeloop.verify import real_model, verify
     spec = load_input(options)
     program = real_model() if options.verify else None

@@ -19,8 +19,9 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read the folder, print what is asked for."""
-    from fadiff_mapper.explain import explain_run, read_run
-    from fadiff_mapper.report.explain import print_counts, print_explained, print_json
+    from fadiff_mapper.analysis.explain_run import explain_run
+    from fadiff_mapper.analysis.finished_run import read_run
+    from fadiff_mapper.output.terminal.explanation import print_counts, print_explained, print_json
     run = read_run(options.folder)
     explained = explain_run(run, options.count)
     if options.json:

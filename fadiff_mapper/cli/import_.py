@@ -31,11 +31,11 @@ def dimension(text: str) -> tuple[str, int]:
 
 def run(options: argparse.Namespace) -> None:
     """Read the network, write its file whole or not at all, print what is in it."""
-    from fadiff_mapper import rundir
-    from fadiff_mapper.frontends.load import load_network
-    from fadiff_mapper.frontends.network_text import network_text
-    from fadiff_mapper.report.workload import print_network
+    from fadiff_mapper.base import atomic_files
+    from fadiff_mapper.output.terminal.network_summary import print_network
+    from fadiff_mapper.workload.readers.load_network import load_network
+    from fadiff_mapper.workload.readers.write_network import network_text
     network = load_network(options.model, dims=dict(options.dims))
     output = Path(options.output)
-    rundir.write_files(output.parent, {output.name: network_text(network)})
+    atomic_files.write_files(output.parent, {output.name: network_text(network)})
     print_network(network, options.output)

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, load_inputs, positive
-from fadiff_mapper.errors import FadiffError
 
 if TYPE_CHECKING:
-    from fadiff_mapper.inputs import Spec
+    from fadiff_mapper.inputs.load import Spec
     from fadiff_mapper.spec.mapping import Mapping
 
 SUMMARY = "fadiff.summary.json"
@@ -58,32 +58,33 @@ def run(options: argparse.Namespace) -> int:
     One problem is written into the output folder itself, several into folders of their names. 1 where a result is to
     be verified and real Timeloop disagrees.
     """
-    from fadiff_mapper import rundir
-    from fadiff_mapper.interrupt import interruptible
-    from fadiff_mapper.report.search import print_results, progress
-    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.base import atomic_files
+    from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.output.terminal.layer_search import print_results, progress
+    from fadiff_mapper.output.terminal.verdict import print_verdict
     from fadiff_mapper.timeloop.verify import real_model, verify
     specs = load_inputs(options)
     program = real_model() if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
-    with rundir.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
-        from fadiff_mapper import emit
-        from fadiff_mapper.mapper import map_layers
-        from fadiff_mapper.result import with_sensitivities
-        rundir.check_writable(root)
+    with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
+        from fadiff_mapper.output.timeloop_files.run_files import run_files
+        from fadiff_mapper.output.timeloop_files.summary_json import summary_json
+        from fadiff_mapper.results.mapped_layer import with_sensitivities
+        from fadiff_mapper.search.map_layers import map_layers
+        atomic_files.check_writable(root)
         results = map_layers(
             list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
             restarts=options.restarts, steps=options.steps, chains=options.chains, rounds=options.rounds,
             gradient=not options.no_gradient, refinement=not options.no_refinement, orders=not options.no_orders,
             exhaustive=options.exhaustive, exhaustive_limit=options.exhaustive_limit,
             model=options.model, threads=options.jobs, warm_starts=starts, on_progress=on_progress, stopped=stopped,
-            on_better=lambda index, result: rundir.write_files(folders[index], emit.run_files(result)))
+            on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
             for where, result in zip(folders, map(with_sensitivities, results), strict=True):
-                rundir.write_files(where, emit.run_files(result))
+                atomic_files.write_files(where, run_files(result))
         if len(names) > 1:
-            rundir.write_files(root, {SUMMARY: emit.summary_json(names, results)})
+            atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:
         print_results(names, results, options.output)
     disagreed = program is not None and max([
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _warm_starts(file: str | None, specs: list[Spec]) -> list[Mapping]:
     """The mapping of a file, where there is one. Raises FadiffError where it is none of the problem."""
-    from fadiff_mapper.inputs import load_mapping
+    from fadiff_mapper.inputs.load import load_mapping
     if file is None:
         return []
     if len(specs) > 1:

@@ -10,7 +10,7 @@ from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, po
 from fadiff_mapper.cli.map import INTERRUPTED
 
 if TYPE_CHECKING:
-    from fadiff_mapper.joint import NetworkResult
+    from fadiff_mapper.results.mapped_network import NetworkResult
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings found so far, in the output folder: a run that was killed goes on from there."""
@@ -42,27 +42,28 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Map the network and write its plan. 1 where a mapping is to be verified and real Timeloop disagrees."""
-    from fadiff_mapper import emit, rundir
+    from fadiff_mapper.base import atomic_files
+    from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.cli.import_ import dimension
-    from fadiff_mapper.frontends.load import load_network
-    from fadiff_mapper.inputs import read_document
-    from fadiff_mapper.interrupt import interruptible
-    from fadiff_mapper.layers import files_of
-    from fadiff_mapper.report.network import print_plan, progress
+    from fadiff_mapper.inputs.load import read_document
+    from fadiff_mapper.inputs.load_layers import files_of
+    from fadiff_mapper.output.network_report.network_files import network_files
+    from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.timeloop.verify import real_model
+    from fadiff_mapper.workload.readers.load_network import load_network
     program = real_model() if options.verify else None
     network = load_network(options.network, dims=dict(map(dimension, options.dims)))
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
-    with rundir.lock(root), interruptible() as stopped, progress(quiet=options.quiet) as on_progress:
-        from fadiff_mapper.joint import map_network
-        rundir.check_writable(root)
+    with atomic_files.lock(root), interruptible() as stopped, progress(quiet=options.quiet) as on_progress:
+        from fadiff_mapper.network.map_network import map_network
+        atomic_files.check_writable(root)
         result = map_network(
             network, design, metric=options.metric, fuse=not options.no_fusion, seed=options.seed,
             time_limit=options.time_limit, model=options.model, longest=options.longest, threads=options.jobs,
             energy=options.energy, checkpoint_file=root / CHECKPOINT, on_progress=on_progress, stopped=stopped)
-        for name, files in emit.network_files(result).items():
-            rundir.write_files(root / name, files)
+        for name, files in network_files(result).items():
+            atomic_files.write_files(root / name, files)
     if not options.quiet:
         print_plan(result, options.output)
     disagreed = program is not None and _verified(result, program)
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _verified(result: NetworkResult, program: Path) -> bool:
     """Whether real Timeloop disagrees with a layer or a tile; every one of them is run."""
-    from fadiff_mapper.report.verdict import print_verdict
+    from fadiff_mapper.output.terminal.verdict import print_verdict
     from fadiff_mapper.timeloop.verify import verify
     mapped = [(outcome.nodes[0], outcome.spec, outcome.mapping, outcome.stats) for outcome in result.layers]
     mapped += [(f"{tile.node} (tile)", tile.spec, tile.mapping, tile.stats)

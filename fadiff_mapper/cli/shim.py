@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write or remove the launchers and say so."""
     from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
-    from fadiff_mapper.mapper import check_options
+    from fadiff_mapper.search.map_layers import check_options
     target = Path(options.folder)
     if options.remove:
         for path in remove_launchers(target):

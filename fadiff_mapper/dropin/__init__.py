@@ -1,1 +1,1 @@
-"""Takes the place of `timeloop-mapper` and `timeloop-model`: their command lines, files, and Python functions."""
+"""In Timeloop's place: launchers, command lines, files and Python functions under its names."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError
 
 MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
 PROGRAMS = (MAPPER, MODEL)

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from fadiff_mapper.base.atomic_files import check_writable
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
 from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.output_stats import output_stats
 from fadiff_mapper.dropin.programs import Settings, run
 from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.rundir import check_writable
 
 Log = str | os.PathLike[str] | TextIO | None
 

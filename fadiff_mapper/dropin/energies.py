@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fadiff_mapper.energy import accelergy
-from fadiff_mapper.energy.request import why_not
-from fadiff_mapper.errors import listed
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.base.errors import listed
+from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.energy.accelergy_request import why_not
+from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
 
@@ -16,7 +16,7 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
                   say: Callable[[str], None]) -> tuple[Spec, dict[str, str]]:
     """The input with the energies that Timeloop would compute with, and the files that Accelergy wrote for it.
 
-    They are named after the program. Raises what `accelergy.answer` raises.
+    They are named after the program. Raises what `accelergy_tables.answer` raises.
     """
     if any(table.source.startswith("ERT") for table in spec.tables.ert) or why_not(spec.arch):
         return spec, {}
@@ -26,11 +26,11 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
         say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
         return spec, {}
     say(f"execute: {command}")
-    found = accelergy.answer(spec.arch, spec.literal, command, environment)
+    found = accelergy_tables.answer(spec.arch, spec.literal, command, environment)
     return replace(spec, tables=found.tables), {f"{program}.{name}": text for name, text in found.files.items()}
 
 
 def installed(environment: Mapping[str, str]) -> str | None:
     """The accelergy command: on the PATH, else in the folder that ACCELERGYPATH names, as Timeloop looks for it."""
     folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
-    return next((found for path in folders if (found := accelergy.installed(path))), None)
+    return next((found for path in folders if (found := accelergy_tables.installed(path))), None)

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError
 
 FAILED, INTERRUPTED = 1, 130
 

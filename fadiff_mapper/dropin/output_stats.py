@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from fadiff_mapper import emit
 from fadiff_mapper.dropin.programs import Done
-from fadiff_mapper.emit.areas import areas
-from fadiff_mapper.emit.written import written_attributes, written_number
-from fadiff_mapper.inputs import Spec
-from fadiff_mapper.stats import Stats
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files.map_txt import map_txt
+from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.native.written_attributes import written_attributes, written_number
 
 CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
 DEFAULT_CYCLE = 1e-9
@@ -87,7 +87,7 @@ def output_stats(done: Done) -> OutputStats:
         cycle_seconds=_cycle_seconds(spec),
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
         per_component_area=_total_areas(spec), accesses={level["name"]: _accesses(level) for level in stats.levels},
-        mapping=emit.map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
+        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
 
 
 def _cycle_seconds(spec: Spec) -> float:

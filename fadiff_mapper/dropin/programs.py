@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadiff_mapper import emit, rundir
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.interrupt import interruptible
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
 from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
-from fadiff_mapper.evaluation import evaluate
-from fadiff_mapper.inputs import Spec, load
-from fadiff_mapper.interrupt import interruptible
-from fadiff_mapper.mapper import map_layers
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate_spec import evaluate
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
+from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.stats import Stats
 
 SWITCHES = "TIMELOOP_"
 """The variables with this prefix switch parts of Timeloop's model."""
@@ -65,13 +66,13 @@ def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Don
     """
     try:
         spec, tables = _read(program, arguments, settings, say)
-        rundir.check_writable(arguments.output)
+        atomic_files.check_writable(arguments.output)
     finally:
         _remove(program, arguments.output)
 
     def write(files: Mapping[str, str]) -> None:
-        with rundir.lock(arguments.output):
-            rundir.write_files(arguments.output, {**files, **tables})
+        with atomic_files.lock(arguments.output):
+            atomic_files.write_files(arguments.output, {**files, **tables})
 
     try:
         return _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, say, write)
@@ -102,7 +103,7 @@ Write = Callable[[Mapping[str, str]], None]
 def _mapped(spec: Spec, settings: Settings, say: Say, write: Write) -> Done:
     with interruptible() as stopped:
         result = map_layers([spec], seed=settings.seed, time_limit=settings.time_limit, stopped=stopped,
-                            on_better=lambda _, better: write(emit.run_files(better)))[0]
+                            on_better=lambda _, better: write(run_files(better)))[0]
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
     return Done(spec, result.mapping, result.stats, stopped())
@@ -111,7 +112,7 @@ def _mapped(spec: Spec, settings: Settings, say: Say, write: Write) -> Done:
 def _evaluated(spec: Spec, say: Say, write: Write) -> Done:
     stats = evaluate(spec)
     assert spec.mapping is not None
-    write(emit.program_files(MODEL, spec, spec.mapping, stats))
+    write(program_files(MODEL, spec, spec.mapping, stats))
     say(summary_line(stats))
     return Done(spec, spec.mapping, stats)
 

@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from fadiff_mapper.base.atomic_files import write_files
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.dropin.arguments import PROGRAMS
 from fadiff_mapper.dropin.command import command
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.rundir import write_files
-from fadiff_mapper.timeloop.find import LAUNCHER_MARK, is_launcher
+from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
 
 
 def launcher(program: str, options: Sequence[str] = ()) -> str:

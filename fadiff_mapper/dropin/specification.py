@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fadiff_mapper.errors import SpecError
-from fadiff_mapper.inputs import read_document
-from fadiff_mapper.rundir import write_files
-from fadiff_mapper.yamlio import dump
+from fadiff_mapper.base.atomic_files import write_files
+from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.inputs.load import read_document
+from fadiff_mapper.yaml.load import dump
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.stats import Stats
+from fadiff_mapper.model.exact.stats import Stats
 
 
 def summary_line(stats: Stats) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.energy.figures import between, dram_bit_energies, figures
-from fadiff_mapper.energy.network import SramNetwork, sram_network
+from fadiff_mapper.energy.recorded_figures import between, dram_bit_energies, figures
+from fadiff_mapper.energy.sram_regressor import SramNetwork, sram_network
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.native.written import Written, written_components
+from fadiff_mapper.spec.native.written_components import Written, written_components
 from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
 
 USUAL_DRAM = "LPDDR4"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fadiff_mapper.mapspace.check import source
+from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.spec.constraints import Constraints, LoopConstraint
 
 SIGNS = {"fixed": "=", "minimum": ">=", "maximum": "<="}

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from fadiff_mapper.mapspace.check import source
+from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.mapspace.claims import Claim, claims, cores
 from fadiff_mapper.mapspace.factorize import divisors, factorizations
 from fadiff_mapper.mapspace.space import MapSpace

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.mapspace.build import build_mapspace
-from fadiff_mapper.mapspace.check import source
+from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.mapspace.claims import Claim, claims
 from fadiff_mapper.mapspace.space import MapSpace
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.exact import Layer, evaluate_nest
-from fadiff_mapper.family import family_of
-from fadiff_mapper.legality import violations
 from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.mapspace.conflicts import joined
-from fadiff_mapper.nest import Nest, unpack
-from fadiff_mapper.search.descent import descend
+from fadiff_mapper.model.exact.evaluate import Layer, evaluate_nest
+from fadiff_mapper.model.legality import violations
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.relaxation.layer_batch import family_of
+from fadiff_mapper.search.best_so_far import State
 from fadiff_mapper.search.exhaustive import exhaust, measured
+from fadiff_mapper.search.gradient_descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.population import population_of
-from fadiff_mapper.search.refine import anneal
-from fadiff_mapper.search.state import State
+from fadiff_mapper.search.refinement import anneal
 
 SECONDS = 8.0
 """After so long, the set of constraints found so far is not made smaller."""

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fadiff_mapper.choices import open_keeps
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.family import Family
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.mapspace import MapSpace, factorizations, places
-from fadiff_mapper.nest import Nest, joined
-from fadiff_mapper.objective import ILLEGAL
+from fadiff_mapper.model.loop_nest import Nest, joined
+from fadiff_mapper.relaxation.discrete_decisions import open_keeps
+from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.search.best_so_far import State, Watcher
+from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.run import Found
-from fadiff_mapper.search.state import State, Watcher
-from fadiff_mapper.search.whole_space import count, nests, whole_space
+from fadiff_mapper.search.search_family import Found
 
 LIMIT = 20_000_000
 """Mappings above which an exhaustive search is refused, unless told otherwise: some minutes."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from fadiff_mapper.family import Family
-from fadiff_mapper.nest import joined
-from fadiff_mapper.search.decisions import Decision, decisions_of
+from fadiff_mapper.model.loop_nest import joined
+from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.search.family_decisions import Decision, decisions_of
 from fadiff_mapper.search.population import Population, with_numbers
 
 LAYOUTS_TRIED = 12

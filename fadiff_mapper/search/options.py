@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.objective import ILLEGAL
+from fadiff_mapper.relaxation.objective import ILLEGAL
 
 
 @dataclass(frozen=True)

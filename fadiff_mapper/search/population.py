@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.family import Family
 from fadiff_mapper.mapspace import NUMBER
-from fadiff_mapper.nest import Nest, columns
+from fadiff_mapper.model.loop_nest import Nest, columns
+from fadiff_mapper.relaxation.layer_batch import Family
 
 
 @dataclass(frozen=True)

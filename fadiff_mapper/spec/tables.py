@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fadiff_mapper.errors import listed
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 BUILT_IN = "Timeloop's built-in values"

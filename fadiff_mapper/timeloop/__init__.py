@@ -1,1 +1,1 @@
-"""The real Timeloop, where it is installed: running it and reading what it writes."""
+"""The real Timeloop, where installed: running its programs, reading their answers, comparing numbers."""

@@ -6,14 +6,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadiff_mapper.emit import merged_input
-from fadiff_mapper.errors import FadiffError
-from fadiff_mapper.inputs import Spec
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.stats import Stats
-from fadiff_mapper.timeloop.compare import compared, differences, numbers
-from fadiff_mapper.timeloop.find import find_real, identity
-from fadiff_mapper.timeloop.run import run_text
+from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
+from fadiff_mapper.timeloop.find_programs import find_real, identity
+from fadiff_mapper.timeloop.run_model import run_text
 
 MODEL = "timeloop-model"
 TIMEOUT = 600.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.errors import listed, nearest
-from fadiff_mapper.tree import Where
-from fadiff_mapper.workload.layer import Layer, Shape
-from fadiff_mapper.workload.links import Link, find_links
+from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
+from fadiff_mapper.workload.operator import Layer, Shape
+from fadiff_mapper.workload.producer_consumer import Link, find_links
 from fadiff_mapper.workload.shapes import output_shape
+from fadiff_mapper.yaml.located import Where
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fadiff_mapper.tree import Where
-from fadiff_mapper.workload.layer import Layer, Shape
+from fadiff_mapper.workload.operator import Layer, Shape
+from fadiff_mapper.yaml.located import Where
 
 INPUT = "input"
 NOT_UNDERSTOOD = "not_understood"

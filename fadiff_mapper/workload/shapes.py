@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fadiff_mapper.workload.layer import REPEAT, Layer, Shape
 from fadiff_mapper.workload.node import Node
+from fadiff_mapper.workload.operator import REPEAT, Layer, Shape
 
 Operands = Sequence[Shape | None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.nest import project
+from fadiff_mapper.model.loop_nest import project
 from fadiff_mapper.spec.mapping import Mapping
 
 from ..accuracy import Worst

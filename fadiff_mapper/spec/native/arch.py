@@ -6,10 +6,10 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.errors import listed
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes
-from fadiff_mapper.tree import (
+from fadiff_mapper.yaml.located import (
     Map,
     Reader,
     Seq,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from fadiff_mapper.errors import nearest
-from fadiff_mapper.tree import Map, Reader
+from fadiff_mapper.base.errors import nearest
+from fadiff_mapper.yaml.located import Map, Reader
 
 LEVEL_ATTRIBUTES = (
     "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",

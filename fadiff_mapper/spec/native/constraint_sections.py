@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.tree import Map, Reader, Where, kind_of, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Where, kind_of, mapping, one_of, sequence, text
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
 """The sections by the names under which they are written out again."""

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.native.constraint_sections import Entry, find_constraints, open_entry
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.tree import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
 REUSE_SWITCHES = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.errors import listed, nearest
-from fadiff_mapper.tree import Where, kind_of, sequence, text
+from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.spec.mapper import METRICS, MapperOptions
-from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence
+from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence
 
 WITHOUT_MEANING = {
     "search_size": "Timeloop counts mappings here; the search ends when it has converged",

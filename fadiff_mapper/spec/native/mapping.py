@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
-from fadiff_mapper.tree import Reader, Where, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
 REFUSED = {"no_link_transfer": "links between neighbours are always used",

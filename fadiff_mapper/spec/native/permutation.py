@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from fadiff_mapper.errors import listed, nearest
-from fadiff_mapper.tree import Where, kind_of, sequence, text
+from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
 
 SEPARATOR = "_"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.tree import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
     "cnn_layer": {

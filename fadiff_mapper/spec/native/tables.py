@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.spec.tables import EnergyTable, Tables
-from fadiff_mapper.tree import Reader, Where, anything, mapping, number, sequence, text
+from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
 
 MOST_ENERGY = 1e15
 """pJ per action: a kilojoule is no energy of a chip, and sums of such numbers would overflow."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fadiff_mapper.errors import FadiffError, SpecError
-from fadiff_mapper.expressions import resolve
-from fadiff_mapper.tree import Check, Map, Where, mapping
+from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.yaml.expressions import resolve
+from fadiff_mapper.yaml.located import Check, Map, Where, mapping
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fadiff_mapper.errors import listed
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.constraints import Directive, Group, combine
 from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fadiff_mapper.errors import listed, nearest
+from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.native.factors import Factor, factor_text, factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import SEPARATOR, parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_ignored
-from fadiff_mapper.tree import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
 
 KINDS = ("spatial", "temporal", "dataspace")
 """The order in which the front end writes those that a node does not mention."""

@@ -12,7 +12,7 @@ from fadiff_mapper.spec.v04.constraints import Scope
 from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
-from fadiff_mapper.tree import Map, Reader, Seq, Where, mapping, one_of, sequence
+from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of, sequence
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fadiff_mapper.spec.v04.attributes import DUMMY_ATTRIBUTES, VERSION, inherit
 from fadiff_mapper.spec.v04.nodes import Branch, Leaf
-from fadiff_mapper.tree import Map, Seq
+from fadiff_mapper.yaml.located import Map, Seq
 
 
 @dataclass(frozen=True)

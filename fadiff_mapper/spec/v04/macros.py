@@ -14,7 +14,7 @@ from fadiff_mapper.spec.native.factors import Factor, factor_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.constraints import Directive, Group, add_factors, combine
 from fadiff_mapper.spec.v04.nodes import Leaf
-from fadiff_mapper.tree import Where
+from fadiff_mapper.yaml.located import Where
 
 
 def expand(groups: dict[str, Group], leaves: Sequence[Leaf], problem: Problem) -> dict[str, Group]:

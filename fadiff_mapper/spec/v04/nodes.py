@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.v04.attributes import (
     COMMON_DEFAULTS,
     STORAGE_DEFAULTS,
@@ -16,7 +16,19 @@ from fadiff_mapper.spec.v04.attributes import (
     version,
     without_ignored,
 )
-from fadiff_mapper.tree import Map, Reader, Seq, Where, boolean, integer, kind_of, mapping, number, sequence, text
+from fadiff_mapper.yaml.located import (
+    Map,
+    Reader,
+    Seq,
+    Where,
+    boolean,
+    integer,
+    kind_of,
+    mapping,
+    number,
+    sequence,
+    text,
+)
 
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")

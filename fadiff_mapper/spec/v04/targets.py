@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fadiff_mapper.errors import SpecError, listed
+from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.spec.native.factors import factor_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import version, without_ignored
@@ -21,7 +21,7 @@ from fadiff_mapper.spec.v04.constraints import (
 from fadiff_mapper.spec.v04.levels import Level
 from fadiff_mapper.spec.v04.macros import expand, ones
 from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves
-from fadiff_mapper.tree import Map, Reader, Seq, Where, kind_of, mapping, sequence
+from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, kind_of, mapping, sequence
 
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")

@@ -1,0 +1,1 @@
+"""Lower bounds, sensitivities, and the loops behind each count of a finished run."""

@@ -1,0 +1,226 @@
+"""An access count as the product of the loops that cause it.
+
+    reads of Inputs at Buffer = tile 64 (C8 x P8) x 4 (K loop at DRAM) x 49 (Q loop at DRAM) = 12544
+
+A receiver (the next level inwards that keeps the data space, or the arithmetic) is sent its tile once for every
+iteration of the loops outside it, from the first one on that moves the data space; and so is every other receiver
+that wants different words. What is no product (windows that overlap, links between neighbours, first writes that need
+no read) is added or taken off by name, so that the arithmetic on the page always gives the exact count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.model import access_counts as counting
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
+from fadiff_mapper.model.loop_nest import active_parts
+
+ACTIONS = ("reads", "fills", "updates")
+
+PLACES = Decimal("0.000001")
+"""Corrections that are no whole numbers (averages over receivers) are written to six decimals."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor of a count, and what it stands for."""
+
+    value: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What is added to the product of the factors, and why."""
+
+    value: Decimal
+    text: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """count = product of the factors + sum of the corrections, per instance, in words. `notes` say what costs
+    nothing: loops over which a tile is held, receivers that share a word."""
+
+    level: str
+    dataspace: str
+    action: str
+    count: int
+    factors: tuple[Factor, ...]
+    corrections: tuple[Correction, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def expression(self) -> str:
+        """The arithmetic alone, such as "64 * 4 * 49 - 12"."""
+        product = " * ".join(str(factor.value) for factor in self.factors)
+        return product + "".join(f" {'-' if c.value < 0 else '+'} {abs(c.value)}" for c in self.corrections)
+
+    def sentence(self) -> str:
+        """All in one line."""
+        product = " x ".join(f"{factor.text}" for factor in self.factors)
+        more = "".join(f" {'-' if c.value < 0 else '+'} {abs(c.value)} ({c.text})" for c in self.corrections)
+        notes = "".join(f"; {note}" for note in self.notes)
+        return f"{self.action} of {self.dataspace} at {self.level} = {product}{more} = {self.count}{notes}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"level": self.level, "dataspace": self.dataspace, "action": self.action, "count": self.count,
+                "expression": self.expression(),
+                "factors": [{"value": factor.value, "text": factor.text} for factor in self.factors],
+                "corrections": [{"value": float(c.value), "text": c.text} for c in self.corrections],
+                "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One row of an evaluation; `wanted` [L, T]: words that one receiver below each boundary asks for."""
+
+    layer: Layer
+    found: Evaluation
+    row: int
+    wanted: np.ndarray
+
+
+def explain_counts(layer: Layer, found: Evaluation, row: int = 0) -> tuple[Explanation, ...]:
+    """Every count of one row of an exact evaluation, from the outermost level inwards."""
+    nest, active = found.nest, active_parts(found.nest)
+    wanted = counting.demand(nest, layer.projection, found.tile, active, layer.reuse)
+    wanted = exact_demand(nest, layer.projection, found.tile, wanted, active, layer.reuse)
+    case = _Case(layer, found, row, wanted[..., row])
+    return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
+                 for tensor in range(len(layer.problem.dataspaces)) if nest.keep[level, tensor, row]
+                 for explanation in _of_level(case, level, tensor))
+
+
+def _of_level(case: _Case, level: int, tensor: int) -> Iterator[Explanation]:
+    written = case.layer.projection.read_write[tensor]
+    links = _over_links(case, level, tensor)
+    if written:
+        yield _sent(case, level, tensor, "updates", [])
+        part = Correction(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+                          "first writes, for which nothing is read back")
+        yield _sent(case, level, tensor, "reads", [*links, part])
+    else:
+        yield _sent(case, level, tensor, "reads", links)
+    yield _filled(case, level, tensor)
+
+
+def _over_links(case: _Case, level: int, tensor: int) -> list[Correction]:
+    """Words that neighbours of an instance take from it."""
+    if level + 1 >= len(case.layer.arch.levels):
+        return []
+    words = case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
+    return [Correction(_decimal(words), "passed on to neighbours over links")]
+
+
+def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Correction]) -> Explanation:
+    """What a level exchanges with the receivers inside it."""
+    receiver = _receiver(case, level, tensor)
+    factors, notes = _demand(case, receiver, tensor)
+    groups: list[Factor] = []
+    for boundary in range(receiver + 1, level + 1):
+        found, shared = _spread(case, boundary, tensor)
+        groups += found
+        notes += shared
+    apart = math.prod(group.value for group in groups)
+    whole = math.prod(factor.value for factor in factors)
+    wanted, content = case.wanted[receiver + 1, tensor], case.found.tally.words[:, level, tensor, case.row].sum()
+    corrections = [Correction(_decimal((wanted - whole) * apart), "windows that overlap with those of the step before"),
+                   Correction(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
+                   *further]
+    return _explanation(case, (level, tensor, action), [*factors, *groups], corrections, notes)
+
+
+def _filled(case: _Case, level: int, tensor: int) -> Explanation:
+    """What a level gets from further out."""
+    key = (level, tensor, "fills")
+    if not case.found.nest.keep[level + 1:, tensor, case.row].any():
+        return _explanation(case, key, [Factor(0, "0 (no level further out keeps it)")],
+                            _over_links(case, level, tensor), [])
+    factors, notes = _demand(case, level, tensor)
+    whole, wanted = math.prod(factor.value for factor in factors), case.wanted[level + 1, tensor]
+    share = counting.received(case.found.raw, tensor)[level + 1, case.row]
+    arrived = share + case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
+    corrections = [Correction(_decimal(wanted - whole), "windows that overlap with those of the step before"),
+                   Correction(_decimal(arrived - wanted), "words over links, averaged over instances")]
+    if case.layer.projection.read_write[tensor]:
+        corrections.append(Correction(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+                                      "first visits, for which there is nothing to send down"))
+    return _explanation(case, key, factors, corrections, notes)
+
+
+def _receiver(case: _Case, level: int, tensor: int) -> int:
+    """The next level inwards that keeps the data space; -1 is the arithmetic."""
+    kept = np.flatnonzero(case.found.nest.keep[:level, tensor, case.row])
+    return int(kept[-1]) if len(kept) else -1
+
+
+def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[Factor], list[str]]:
+    """A receiver's tile, and the temporal loops for which it is sent again."""
+    layer, nest = case.layer, case.found.nest
+    names, levels = layer.problem.dimensions, layer.arch.levels
+    factors = [_tile(case, receiver, tensor)]
+    holds = receiver >= 0 and bool(layer.reuse.held[receiver + 1, tensor])
+    held: list[str] = []
+    for level in range(receiver + 1, len(levels)):
+        for d in nest.order[level, :, case.row]:
+            bound = round(float(nest.temporal[level, d, case.row]))
+            holds &= not (bound > 1 and layer.projection.relevant[tensor, d])
+            if bound > 1 and holds:
+                held.append(f"{names[d]}{bound} loop at {levels[level].name}")
+            elif bound > 1:
+                factors.append(Factor(bound, f"{bound} ({names[d]} loop at {levels[level].name})"))
+    return factors, [f"held over the {', '.join(held)}"] if held else []
+
+
+def _tile(case: _Case, receiver: int, tensor: int) -> Factor:
+    if receiver < 0:
+        return Factor(1, "1 (word per cycle and unit)")
+    words = round(float(case.found.tile.size[receiver, tensor, case.row]))
+    points = case.found.tile.below[receiver + 1, :, case.row]
+    names, parts = case.layer.problem.dimensions, []
+    for rank in case.layer.projection.ranks[tensor]:
+        terms = [f"{'' if c == 1 else f'{c}*'}{names[d]}{points[d]:.0f}" for d, c in rank if points[d] > 1]
+        surplus = sum(c for d, c in rank if points[d] > 1) - 1
+        parts += [f"({' + '.join(terms)} - {surplus})" if surplus > 0 else terms[0]] if terms else []
+    return Factor(words, f"tile {words}" + (f" ({' x '.join(parts)})" if parts else ""))
+
+
+def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[Factor], list[str]]:
+    """The spatial loops over receivers that want different words; the others share them."""
+    layer, name = case.layer, case.layer.arch.levels[boundary].name
+    apart, together = [], []
+    for d, factor in enumerate(case.found.nest.spatial[boundary, :, case.row]):
+        text = f"{layer.problem.dimensions[d]} over the fan-out of {name}"
+        if factor > 1 and (layer.projection.relevant[tensor, d] or not layer.reuse.multicast[boundary, tensor]):
+            apart.append(Factor(round(float(factor)), f"{factor:.0f} ({text})"))
+        elif factor > 1:
+            together.append(f"{factor:.0f} ({text})")
+    shares = "partial sums added up on the way" if layer.projection.read_write[tensor] else "multicast"
+    return apart, [f"{shares}: {' x '.join(together)}"] if together else []
+
+
+def _explanation(case: _Case, key: tuple[int, int, str], factors: list[Factor], corrections: list[Correction],
+                 notes: list[str]) -> Explanation:
+    """With a last correction for the rounding to whole words."""
+    level, tensor, action = key
+    count = round(float(getattr(case.found.counts, action)[level, tensor, case.row]))
+    product = Decimal(math.prod(factor.value for factor in factors))
+    rest = count - product - sum((c.value for c in corrections), Decimal(0))
+    every = [*corrections, Correction(rest, "rounded to whole words")]
+    shown = [Factor(factors[0].value, factors[0].text)] + [f for f in factors[1:] if f.value != 1]
+    return Explanation(case.layer.arch.levels[level].name, case.layer.problem.dataspaces[tensor].name, action, count,
+                       tuple(shown), tuple(c for c in every if c.value), tuple(notes))
+
+
+def _decimal(value: float) -> Decimal:
+    """A number as it is written: whole, or to six decimals."""
+    exact = Decimal(float(value)).quantize(PLACES)
+    return exact.to_integral_value() if exact == exact.to_integral_value() else exact

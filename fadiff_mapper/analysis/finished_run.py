@@ -1,0 +1,84 @@
+"""A folder that `fadiff-mapper map` has written, read back and checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.model.exact.evaluate_spec import evaluate
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.spec.mapper import METRICS
+from fadiff_mapper.spec.mapping import Mapping
+
+INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
+
+WRITTEN = "a folder that fadiff-mapper map has written"
+
+SAME = 1e-9
+"""Relative difference within which energies repeat; cycles must be equal."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its input (with the mapping, without constraints), what its numbers are today, and what it
+    stored."""
+
+    spec: Spec
+    mapping: Mapping
+    stats: Stats
+    stored: dict[str, Any]
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a run's folder. FadiffError where it is none, where a file is missing or broken, and where the mapping
+    does not give the stored numbers again."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FadiffError(f"{folder}: there is no such folder; accepted: {WRITTEN}")
+    missing = [name for name in (INPUT, RESULT) if not (folder / name).is_file()]
+    if missing:
+        raise FadiffError(f"{folder}: {listed(missing)} not found; accepted: {WRITTEN}")
+    stored = _stored(folder / RESULT)
+    spec = load(str(folder / INPUT))
+    if spec.mapping is None:
+        raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: the file as it was written")
+    stats = evaluate(spec)
+    _check_repeats(folder, stored["stats"], stats)
+    return Run(spec, spec.mapping, stats, stored)
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FadiffError(f"{path}: cannot be read: {error}; accepted: the file as it was written") from None
+    stats = found.get("stats") if isinstance(found, dict) else None
+    numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: the file as it was written")
+    if not _is_bound(found.get("bound")):
+        raise FadiffError(f"{path}: bound cannot be understood; accepted: the file as it was written")
+    result: dict[str, Any] = found
+    return result
+
+
+def _is_bound(stored: Any) -> bool:
+    """Whether it is what `bound.bound_record` makes, as far as it is used here."""
+    keys = {"metric": str, "where": str, "value": int | float, "source": str}
+    return stored is None or (
+        isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
+        and isinstance(stored.get("parts"), list) and all(
+            isinstance(part, dict) and all(isinstance(part.get(key), kind) for key, kind in keys.items())
+            for part in stored["parts"]))
+
+
+def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:
+    for key, today in (("cycles", stats.cycles), ("energy_pj", stats.energy_pj)):
+        if not math.isclose(stored[key], today, rel_tol=0 if key == "cycles" else SAME):
+            raise FadiffError(f"{folder}: the numbers do not repeat: {RESULT} says {key} {stored[key]}, the mapping of "
+                              f"{INPUT} gives {today}; accepted: both files as one run wrote them")

@@ -1,0 +1,1 @@
+"""Derivatives of the metric by the machine's constants, and shadow prices of its capacities and fan-outs."""

@@ -1,0 +1,97 @@
+"""What the metric would gain from a change of the machine, constant by constant.
+
+- Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. A bandwidth's is one-sided:
+  what more of it brings, which is nothing where another level is as slow.
+- Capacities and fan-outs: the mapping must change to use them, so these are elasticities of the continuous optimum
+  next to the mapping (see `shadow_price.py`), with the loops that it has. They say nothing of mappings with other
+  loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
+from fadiff_mapper.analysis.sensitivity.shadow_price import Shadow, shadow_prices
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+
+UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
+    BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How a metric follows one constant of the machine. `derivative`: d metric / d constant (metric in its unit per
+    `unit`); `elasticity`: d log metric / d log constant; `basis`: "fixed mapping" or "continuous optimum";
+    `certain`: False where the continuous optimum could not be confirmed."""
+
+    level: str
+    constant: str
+    value: float
+    unit: str
+    derivative: float
+    elasticity: float
+    basis: str
+    certain: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def sensitivities(layer: Layer, found: Evaluation, row: int = 0, metric: str = "edp") -> tuple[Sensitivity, ...]:
+    """All sensitivities of one legal row of an exact evaluation, the largest elasticity first; those of 0 last."""
+    value = _metric(metric, float(found.cycles[row]), float(found.energy[row]))
+    every = _of_constants(layer, found, row, metric)
+    nest = found.nest.take([row])
+    shadow = shadow_prices(layer, nest, metric)
+    every += _of_limits(layer, shadow, value)
+    return tuple(sorted(every, key=lambda one: -abs(one.elasticity)))
+
+
+def _metric(metric: str, cycles: Any, energy: Any) -> Any:
+    return {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+
+
+def _of_constants(layer: Layer, found: Evaluation, row: int, metric: str) -> list[Sensitivity]:
+    if metric == "last_level_accesses":
+        return []
+    networks = float(found.network.total[row]) if found.network is not None else 0.0
+
+    def value_of(leaves: Leaves) -> torch.Tensor:
+        cost = cost_at(layer, found, row, leaves)
+        value: torch.Tensor = _metric(metric, cost.cycles[0], cost.energy[0] + networks)
+        return value
+    leaves = leaves_of(layer.machine)
+    value = float(value_of(leaves).detach())
+    result = []
+    for one in slopes(leaves, value_of):
+        level = layer.arch.arithmetic if one.name == "compute_energy" else layer.arch.levels[one.level]
+        result.append(Sensitivity(level.name, one.name, one.constant, UNITS[one.name], one.slope,
+                                  one.slope * one.constant / value if value else 0.0, "fixed mapping"))
+    return result
+
+
+def _of_limits(layer: Layer, shadow: Shadow, value: float) -> list[Sensitivity]:
+    """Capacities level by level; fan-outs by the level above them: a wider one makes room for all units inside."""
+    arch, result = layer.arch, []
+    for index, level in enumerate(arch.levels):
+        held = [(limit, e) for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
+                if limit.kind == "capacity" and limit.unit == index]
+        for _, elasticity in held:
+            result.append(_limit(level.name, "capacity", float(level.usable or 0), elasticity, value, shadow))
+        for axis, width in zip("XY", arch.fanout(index), strict=True):
+            inside = [e for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
+                      if limit.kind == f"fan-out {axis}" and limit.unit <= index]
+            if width > 1:
+                result.append(_limit(level.name, f"fan-out {axis}", float(width), np.sum(inside), value, shadow))
+    return result
+
+
+def _limit(level: str, constant: str, available: float, elasticity: float, value: float, shadow: Shadow) -> Sensitivity:
+    slope = elasticity * value / available if available else 0.0
+    return Sensitivity(level, constant, available, UNITS[constant], float(slope), float(elasticity),
+                       "continuous optimum", shadow.certain)

@@ -1,0 +1,1 @@
+"""Programs, files, signals and errors: nothing of Timeloop."""

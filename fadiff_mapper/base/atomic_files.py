@@ -1,0 +1,152 @@
+"""A run's folder: one run writes to it at a time, and its files are there whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fadiff_mapper.base.errors import FadiffError
+
+LOCK_NAME = ".fadiff.lock"
+
+
+def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666) -> None:
+    """Write texts (file name -> content, UTF-8) into a folder, which is made where it does not exist.
+
+    `mode` are the files' permissions before the user's mask is taken off.
+
+    Every text is first written in full beside its destination and forced to disk; only then all of them are
+    renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
+    no reader ever sees half a file. Raises FadiffError naming the folder or file and the reason.
+    """
+    folder = Path(folder)
+    _make(folder)
+    for name in files:
+        with _reported(folder / name):
+            _check_name(folder, name)
+    partial = {name: folder / f".{name}.{os.getpid()}.partial" for name in files}
+    try:
+        for name, text in files.items():
+            with _reported(folder / name):
+                _write(partial[name], text, mode)
+        for name, path in partial.items():
+            with _reported(folder / name):
+                os.replace(path, folder / name)
+    finally:
+        for path in partial.values():
+            with suppress(OSError):
+                path.unlink()
+    _sync(folder)
+
+
+def check_writable(folder: Path | str) -> None:
+    """Raises FadiffError where the folder cannot be made or written to, before a long run finds out at its end."""
+    folder = Path(folder)
+    _make(folder)
+    probe = folder / f".{os.getpid()}.probe"
+    try:
+        with _reported(folder):
+            _write(probe, "")
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+@contextmanager
+def lock(folder: Path | str) -> Iterator[None]:
+    """Hold a folder for one run; it is made where it does not exist, and goes again where nothing was written.
+
+    The lock belongs to the process, so that of a run that died does not bind. Raises FadiffError where another
+    run holds the folder, or where it cannot be written to.
+    """
+    folder = Path(folder)
+    new = not folder.exists()
+    _make(folder)
+    path = folder / LOCK_NAME
+    with _reported(path):
+        descriptor = _acquire(path, folder)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(descriptor)
+        if new:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+
+
+def _acquire(path: Path, folder: Path) -> int:
+    """A descriptor that holds the lock, with this process's number in the file."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _still_there(path, descriptor):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                return descriptor
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise FadiffError(f"another run writes to {folder} (pid {holder or 'unknown'})") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the holder before us removed this file after we had opened it
+
+
+def _still_there(path: Path, descriptor: int) -> bool:
+    """Whether the path still names the file that is open."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _make(folder: Path) -> None:
+    with _reported(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise FadiffError(f"{folder}: there is a file where the folder should be") from None
+
+
+def _check_name(folder: Path, name: str) -> None:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
+    if (folder / name).is_dir():
+        raise FadiffError(f"{folder / name}: cannot be written: Is a directory")
+
+
+def _write(path: Path, text: str, mode: int = 0o666) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    # A file name that is no Unicode, quoted in a text, must not stop the writing.
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync(folder: Path) -> None:
+    """Forces the renames to disk, where the file system can do that for folders."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Failures of the operating system as errors that name the path."""
+    try:
+        yield
+    except OSError as error:
+        raise FadiffError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in the name
+        raise FadiffError(f"{str(path)!r}: cannot be written: {error}") from None

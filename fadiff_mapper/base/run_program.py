@@ -1,0 +1,93 @@
+"""Runs one program that may hang, crash or never stop talking."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fadiff_mapper.base.errors import FadiffError
+
+KEPT = 1 << 16
+"""Bytes of a program's output that are kept from its beginning, and as many from its end."""
+
+PATIENCE = 0.2
+"""Seconds of silence after which is asked whether the program has ended and only its children hold the pipe."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended: its exit code (negative: the signal that killed it), and what it said on both outputs."""
+
+    returncode: int
+    output: str
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        if self.returncode >= 0:
+            return f"ended with exit code {self.returncode}"
+        try:
+            return f"was killed by {signal.Signals(-self.returncode).name}"
+        except ValueError:  # a real-time signal
+            return f"was killed by signal {-self.returncode}"
+
+
+def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> Finished:
+    """Run a program in a folder, without a shell and without input.
+
+    Its whole process group ends with it, and after `timeout` seconds in any case. Of a long output the middle is
+    thrown away while it runs. Raises FadiffError where it cannot be started or did not end in time.
+    """
+    try:
+        process = subprocess.Popen(list(arguments), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    except OSError as error:
+        raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
+    try:
+        output, ended = _listen(process, time.monotonic() + timeout)
+    finally:
+        _end_group(process)
+    if not ended:
+        raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
+    return Finished(process.returncode, output)
+
+
+def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
+    """(output, whether the program ended before the deadline)."""
+    assert process.stdout is not None
+    head, tail, ended, quiet = bytearray(), bytearray(), False, False
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not (ended and quiet) and time.monotonic() < deadline:
+            quiet = not selector.select(min(PATIENCE, max(0.0, deadline - time.monotonic())))
+            if not quiet:
+                part = os.read(process.stdout.fileno(), KEPT)
+                if not part:
+                    break
+                head += part[:KEPT - len(head)]
+                tail = (tail + part)[-KEPT:]
+            ended = _has_ended(process)
+    while not (ended := _has_ended(process)) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    text = head if len(head) < KEPT else head + b"\n...\n" + tail
+    return text.decode(errors="replace"), ended
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Without collecting it, so that its number still names its group."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()

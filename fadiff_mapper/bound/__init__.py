@@ -1,6 +1,0 @@
-"""What no legal mapping can undercut: provable lower bounds on every metric, with the source of each part."""
-
-from fadiff_mapper.bound.assemble import Bound, Part, lower_bound
-from fadiff_mapper.bound.gap import bound_record, gap, sentence
-
-__all__ = ["Bound", "Part", "bound_record", "gap", "lower_bound", "sentence"]

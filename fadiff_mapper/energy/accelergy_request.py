@@ -1,0 +1,110 @@
+"""What Accelergy is asked: the architecture as literal values, and the compound components of the input.
+
+Accelergy renders its input as a template and evaluates unquoted text in it as Python. So the architecture is not
+handed over as the user wrote it: what is left of it are names, numbers, and text of characters that can call nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from fadiff_mapper.energy.compound_components import definitions, refusal
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.tables import RANGE
+from fadiff_mapper.yaml.expressions import Literal
+
+COMPONENT_KEYS = ("class", "subclass", "required_actions", "enabled", "area_scale", "energy_scale", "area_share",
+                  "energy_share")
+"""What Accelergy reads of a component besides its name and attributes."""
+
+NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+NUMBERED = re.compile(r"\[\s*\d+\s*\.\.\s*\d+\s*\]", re.ASCII)
+TEXT = re.compile(r"[\w .,:/+-]*", re.ASCII)
+ACCEPTED = "numbers and text of letters, digits and _ . , : / + -"
+
+
+def why_not(arch: Architecture) -> str | None:
+    """Why Accelergy cannot be asked about an architecture, or None. Timeloop asks it about the others."""
+    if any("subtree" in tree or "local" in tree for tree in arch.native.values()):
+        return None
+    return "it does not read the old list format"
+
+
+def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
+    """What Accelergy reads: the architecture, and what the sections of the input (`literal`) define.
+
+    Raises SpecError where a text of the architecture is more than a literal, or one of the definitions more than
+    arithmetic.
+    """
+    root = next(iter(arch.native.values()))
+    tree = {"version": _literal(root.get("version", "0.4"), "version")} | _node(root, "")
+    return yaml.dump({"architecture": tree} | definitions(literal), Dumper=_Unquoted, sort_keys=False, width=10 ** 6)
+
+
+class _Unquoted(yaml.SafeDumper):
+    """Quotes only what was quoted before: to Accelergy, text in quotes is never an expression."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Unquoted.add_representer(Literal, lambda dumper, text: dumper.represent_scalar(
+    "tag:yaml.org,2002:str", str(text), style='"'))
+
+
+def _node(node: dict[str, Any], path: str) -> dict[str, Any]:
+    """One node of the tree: what of it describes hardware."""
+    found: dict[str, Any] = {}
+    if "name" in node:
+        found["name"] = _name(node["name"])
+        path = f"{path}.{node['name']}".lstrip(".")
+    if node.get("attributes"):
+        found["attributes"] = _attributes(node["attributes"], path)
+    if node.get("local"):
+        found["local"] = [_component(component, path) for component in node["local"]]
+    if node.get("subtree"):
+        found["subtree"] = [_node(inner, path) for inner in node["subtree"]]
+    return found
+
+
+def _component(component: dict[str, Any], path: str) -> dict[str, Any]:
+    place = f"{path}.{component['name']}"
+    found = {"name": _name(component["name"])}
+    found |= {key: _literal(component[key], f"{place}: {key}") for key in COMPONENT_KEYS if key in component}
+    return found | {"attributes": _attributes(component.get("attributes") or {}, place)}
+
+
+def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
+    """Scalars only: Accelergy knows no others, and Timeloop keeps some of its own there."""
+    return {_key(key, place): _literal(value, f"{place}: attributes.{key}") for key, value in attributes.items()
+            if value is None or isinstance(value, bool | int | float | str)}
+
+
+def _literal(value: Any, place: str) -> Any:
+    if isinstance(value, list):
+        return [_literal(item, place) for item in value]
+    if isinstance(value, str):
+        if not TEXT.fullmatch(value) or "__" in value:
+            raise refusal(place, value, ACCEPTED)
+        return value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise refusal(place, value, ACCEPTED)
+
+
+def _key(key: Any, place: str) -> str:
+    if not isinstance(key, str) or not NAME.fullmatch(key):
+        raise refusal(f"{place}: attributes", key, ACCEPTED)
+    return str(key)
+
+
+def _name(name: Any) -> str:
+    """A name, with a range of numbers or without."""
+    text = str(name)
+    if not NAME.fullmatch(RANGE.sub("", text)) or not all(map(NUMBERED.fullmatch, RANGE.findall(text))):
+        raise refusal("a name in the architecture", name, ACCEPTED)
+    return text

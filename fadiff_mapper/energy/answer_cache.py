@@ -1,0 +1,52 @@
+"""Answers kept between runs, in the user's cache folder, under the hash of all that they depend on.
+
+The cache only saves time: where it cannot be read or written, everything works without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError
+
+
+def key_of(*parts: str) -> str:
+    """One name for the texts that a result depends on."""
+    lengths = (f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256("".join(lengths).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def folder() -> Path | None:
+    """Where answers are kept: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "fadiff_mapper" / "energies"
+
+
+def read(key: str) -> dict[str, str] | None:
+    """The texts by name that were kept under this key, or None."""
+    base = folder()
+    if base is None:
+        return None
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads((base / f"{key}.json").read_text(encoding="utf-8"))
+        if isinstance(found, dict) and all(isinstance(text, str) for text in found.values()):
+            return found
+    return None
+
+
+def write(key: str, texts: Mapping[str, str]) -> None:
+    """Keep texts by name; another process sees them whole or not at all."""
+    base = folder()
+    if base is not None:
+        with suppress(FadiffError):
+            atomic_files.write_files(base, {f"{key}.json": json.dumps(texts, indent=1)})

@@ -1,0 +1,65 @@
+"""The order in which energies are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.energy.accelergy_request import why_not
+from fadiff_mapper.energy.estimate import estimated
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.tables import Tables
+
+CHOICES = {
+    "auto": "Accelergy where it is installed, else the bundled tables of the design, else an estimate",
+    "accelergy": "Accelergy",
+    "bundled": "the bundled tables of the design, else Timeloop's built-in values",
+    "estimate": "an estimate from recorded figures, also for what an ERT lacks",
+    "built-in": "Timeloop's built-in values, also for what an ERT lacks",
+}
+"""Where energies come from that no ERT in the input gives."""
+
+COMPLETES = ("estimate", "built-in")
+"""The choices that fill in what an ERT lacks."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tables in force, and sentences about what was passed over on the way to them."""
+
+    tables: Tables
+    notes: tuple[str, ...] = ()
+
+
+def check_choice(choice: str) -> None:
+    """FadiffError for a word that is none of `CHOICES`."""
+    if choice not in CHOICES:
+        raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
+
+
+def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Found:
+    """The energies of an architecture: the input's ERT (`given`), else as `CHOICES` says.
+
+    `literal`: the sections of the input, of which Accelergy reads the compound components. Raises FadiffError where
+    Accelergy is asked for and is not there, cannot be asked, or fails.
+    """
+    check_choice(choice)
+    if choice == "built-in" or (given.ert and choice != "estimate"):
+        return Found(given)
+    if choice == "estimate":
+        return Found(estimated(arch, given))
+    if choice == "bundled":
+        return Found(bundled.tables_for(arch) or given)
+    program = accelergy_tables.installed()
+    unable = why_not(arch)
+    if choice == "accelergy" and (program is None or unable):
+        raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
+                          "accepted: an ERT in the input, or --energy with another source")
+    if program is not None and not unable:
+        return Found(accelergy_tables.accelergy_tables(arch, literal, program))
+    notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
+    return Found(bundled.tables_for(arch) or estimated(arch, given), notes)

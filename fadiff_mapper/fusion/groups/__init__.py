@@ -1,0 +1,1 @@
+"""Fused groups on Timeloop's architectures: shared tile loops over exact mappings."""

@@ -1,0 +1,1 @@
+"""LoopTree's model of fused layers: its inputs (`v4fused`) and its counts."""

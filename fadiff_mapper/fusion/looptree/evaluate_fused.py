@@ -1,0 +1,109 @@
+"""The exact cost of a fused mapping, as LoopTree counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.fusion.looptree.chain import leaf, paths
+from fadiff_mapper.fusion.looptree.occupancy import Kind, Movement, axes_of
+from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
+from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
+from fadiff_mapper.fusion.looptree.traffic import Accesses, Place, accesses, movements, peak_words
+
+
+@dataclass(frozen=True)
+class FusedStats:
+    """Counts in words over the whole run, energies in pJ; `components` names the levels, outermost first."""
+
+    components: tuple[str, ...]
+    accesses: Mapping[Place, Accesses]
+    operations: Mapping[str, int]
+    compute_steps: Mapping[str, int]
+    peak: Mapping[Place, int]
+    peak_words: Mapping[int, int]
+    energy_pj: Mapping[str, float]
+
+    @property
+    def total_energy_pj(self) -> float:
+        return sum(self.energy_pj.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain values.
+
+        accesses["component/tensor/layer"] with reads and writes, actions[component] with read, write or compute,
+        ops[layer] with recomputation, compute_steps[layer], occupancy_max["component/tensor/layer"],
+        capacity_peak_words[component], energy_pJ with total and every component.
+        """
+        return {
+            "accesses": {self._name(place): {"reads": count.reads, "writes": count.writes}
+                         for place, count in self.accesses.items()},
+            "actions": actions(self.components, self.accesses, self.operations),
+            "ops": dict(self.operations), "compute_steps": dict(self.compute_steps),
+            "occupancy_max": {self._name(place): words for place, words in self.peak.items()},
+            "capacity_peak_words": {self.components[level]: words for level, words in self.peak_words.items()},
+            "energy_pJ": {"total": self.total_energy_pj} | dict(self.energy_pj),
+        }
+
+    def _name(self, place: Place) -> str:
+        return f"{self.components[place.level]}/{place.tensor}/{place.einsum}"
+
+
+def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
+    """What LoopTree computes for a fused mapping: a `v4fused` input as a dict or as YAML text.
+
+    Operations are enumerated one by one, so layers of up to some two million are accepted. Raises SpecError for
+    mistakes in the input and FadiffError for what cannot be evaluated.
+    """
+    given = read_fused(document)
+    tiles = tilings(given.chain, given.nodes)
+    moved = movements(given.chain, given.nodes, tiles)
+    counted = accesses(given.chain, given.nodes, moved)
+    operations = {name: len(tile.operations) for name, tile in tiles.items()}
+    return FusedStats(
+        components=given.components, accesses=counted, operations=operations,
+        compute_steps=_compute_steps(given, tiles), peak=_stored_peaks(moved, counted),
+        peak_words=peak_words(given.nodes, moved),
+        energy_pj=_energies(given, actions(given.components, counted, operations)))
+
+
+def actions(components: tuple[str, ...], counted: Mapping[Place, Accesses],
+            operations: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """component -> read, write or compute -> count, over all layers; the last component computes."""
+    result: dict[str, dict[str, int]] = {}
+    for place, count in counted.items():
+        row = result.setdefault(components[place.level], {"read": 0, "write": 0})
+        row["read"] += count.reads
+        row["write"] += count.writes
+    return result | {components[-1]: {"compute": sum(operations.values())}}
+
+
+def _stored_peaks(moved: Mapping[Place, Movement], counted: Mapping[Place, Accesses]) -> dict[Place, int]:
+    return {place: moved[place].peak for place in counted}
+
+
+def _compute_steps(given: FusedInput, tiles: Mapping[str, Tiling]) -> dict[str, int]:
+    """Steps of every layer; what runs side by side is one step."""
+    result = {}
+    for path in paths(given.nodes):
+        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not Kind.SPATIAL]
+        steps = tiles[leaf(path).einsum].steps[:, in_order]
+        result[leaf(path).einsum] = len(np.unique(steps, axis=0))
+    return result
+
+
+def _energies(given: FusedInput, counts: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """pJ of every component: actions times the energy of an action. Raises FadiffError where one is missing."""
+    result = {}
+    for component, row in counts.items():
+        table = given.energies.get(component, {})
+        missing = [action for action, count in row.items() if count and action not in table]
+        if missing:
+            raise FadiffError(f'input: ERT.tables: "{component}" has no energy for {listed(missing)}; '
+                              "accepted: a table with read and write for every level and compute for the last one")
+        result[component] = sum(count * table[action] for action, count in row.items() if count)
+    return result

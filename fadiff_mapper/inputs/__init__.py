@@ -1,0 +1,1 @@
+"""From files, dicts and bundled names to specs with energies."""

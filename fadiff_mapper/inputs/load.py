@@ -1,0 +1,151 @@
+"""From files (or one dict) to a `Spec`: everything that the input says about one layer on one design."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.energy.choose_source import check_choice, find_tables
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.constraints import Constraints
+from fadiff_mapper.spec.mapper import MapperOptions
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.arch import read_architecture
+from fadiff_mapper.spec.native.constraints import read_constraints
+from fadiff_mapper.spec.native.mapper import read_mapper
+from fadiff_mapper.spec.native.mapping import read_mapping
+from fadiff_mapper.spec.native.problem import problem_notes, read_problem
+from fadiff_mapper.spec.native.tables import read_tables
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import Tables, missing_actions
+from fadiff_mapper.spec.v04 import is_v04, to_native
+from fadiff_mapper.yaml.load import load_file, load_files
+from fadiff_mapper.yaml.located import Map, Where, plain, with_places
+
+ARCHITECTURE_KEYS = ("architecture", "arch")
+CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
+READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART")
+PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
+             "dumped_by_timeloop_front_end", "model", "_required_processors")
+REFUSED = {"sparse_optimizations": "sparse optimizations are not modelled",
+           "layout": "data layouts are not modelled",
+           "arch_space_sweep": "sweeps over architectures are not supported",
+           "arch_spec": "sweeps over architectures are not supported"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One problem on one architecture, with what else the input gave.
+
+    `literal` holds the sections as `timeloop-model` reads them (no expressions, no templates); `notes` are
+    sentences about what was understood but has no effect.
+    """
+
+    arch: Architecture
+    problem: Problem
+    constraints: Constraints
+    tables: Tables
+    mapping: Mapping | None = None
+    mapper: MapperOptions = field(default_factory=MapperOptions)
+    literal: dict[str, Any] = field(default_factory=dict, repr=False)
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Source = str | os.PathLike[str] | AnyMapping[str, Any]
+
+
+def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled") -> Spec:
+    """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
+
+    `jinja_data` are the variables of the files' templates. `energy` says where energies come from that no ERT in
+    the input gives (`CHOICES`, as `--energy` of the command line). Unlike there, the default runs no program
+    and gives Timeloop's own numbers: the tables of a bundled design, else Timeloop's built-in values. Raises SpecError
+    for bad input, FadiffError where Accelergy is asked and fails.
+    """
+    check_choice(energy)
+    files = tuple(str(source) for source in sources if not isinstance(source, AnyMapping))
+    return read_spec(read_document(*sources, jinja_data=jinja_data), files, energy)
+
+
+def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
+    """The merged input as a tree with places, not yet interpreted."""
+    trees = [s for s in sources if isinstance(s, AnyMapping)]
+    if trees and len(sources) > 1:
+        raise SpecError("load: give either files or one dict, not both")
+    if trees:
+        document = with_places(dict(trees[0]), Where("input"))
+        assert isinstance(document, Map)
+        return document
+    if not sources or "" in sources:
+        raise SpecError("load: no input; accepted: YAML files or one dict")
+    return load_files([str(source) for source in sources], jinja_data=jinja_data)
+
+
+def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled") -> Spec:
+    """Interpret a merged document; `energy` as in `load`."""
+    if is_v04(document):
+        document = to_native(document)
+    _check_keys(document)
+    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
+    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
+    if missing:
+        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
+    assert arch_key is not None
+    arch = read_architecture(document[arch_key], document.at(arch_key), arch_key)
+    problem, literal_problem = read_problem(document["problem"], document.at("problem"))
+    tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
+                         "ERT in the input")
+    fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
+    constraints = read_constraints(document, arch.levels, fanouts, problem)
+    options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
+    mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem)
+               if document.get("mapping") else None)
+    literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
+    literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
+    energies = find_tables(arch, tables, energy, literal)
+    notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes += problem_notes(document["problem"], problem)
+    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"
+              for what in missing_actions(arch, energies.tables)]
+    notes += energies.notes
+    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes))
+
+
+def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
+    """The mapping in a file such as `timeloop-mapper.map.yaml`, for the problem and architecture of a spec.
+
+    Raises SpecError where it does not fit them.
+    """
+    document = load_file(os.fspath(file))
+    if not document.get("mapping"):
+        raise document.where.error("has no mapping section", "mapping: with a list of directives")
+    return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
+
+
+def refuse_missing_energies(spec: Spec) -> None:
+    """SpecError where the given ERT lacks an action that the architecture needs; the message names them."""
+    missing = missing_actions(spec.arch, spec.tables)
+    if missing:
+        place = listed(spec.files) if spec.files else "input"
+        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
+                        "update (or random_read, ...) for every memory and compute for the arithmetic, or "
+                        "--energy built-in or estimate for what is missing")
+
+
+def _check_keys(document: Map) -> None:
+    accepted = [*READ_KEYS, *PASSED_ON]
+    problems = []
+    for key in document:
+        if key in REFUSED and document[key]:
+            problems.append(f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}')
+        elif key not in accepted and key not in REFUSED:
+            problems.append(f'{document.at(key)}: unknown section "{key}"{nearest(str(key), accepted)}; '
+                            f"accepted: {listed(READ_KEYS)}")
+    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
+        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
+    if problems:
+        raise SpecError(*problems)

@@ -1,0 +1,85 @@
+"""Several problems on one design: which of the files are problems, and one spec for each."""
+
+from __future__ import annotations
+
+import glob
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.inputs.load import Spec, read_spec
+from fadiff_mapper.yaml.load import combined, load_file
+from fadiff_mapper.yaml.located import Map
+
+BUNDLED = "bundled:"
+"""What names of files that come with the program begin with."""
+
+YAML = (".yaml", ".yml")
+
+
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files that names on a command line stand for, each once.
+
+    A name is a file, a folder (its YAML files), a pattern, or `bundled:` with the name of one or of a folder.
+    Raises FadiffError where a folder or pattern holds no YAML file.
+    """
+    return list(dict.fromkeys(path for name in names for path in _expanded(name)))
+
+
+def _expanded(name: str) -> Iterator[Path]:
+    path = Path(name)
+    if name.startswith(BUNDLED):
+        folder = name[len(BUNDLED):].strip("/") + "/"
+        inside = [found for found in bundled.listing() if found.startswith(folder) and folder != "/"]
+        yield from map(bundled.find, inside or [name[len(BUNDLED):]])
+    elif path.is_dir():
+        found = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
+        if not found:
+            raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
+                              f"{' or '.join(YAML)}")
+        yield from found
+    elif glob.has_magic(name) and not path.exists():
+        matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
+        if not matching:
+            raise FadiffError(f"{name}: no file matches this pattern")
+        yield from matching
+    else:
+        yield path
+
+
+def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
+                energy: str = "bundled") -> dict[str, Spec]:
+    """One spec for every problem among the files, each with all files that are no problem, by a name of its own.
+
+    A file is a problem where its problem section has an instance; with one such file, all files make one spec. The
+    name is that of the file, after that of its folder where several have the same. `energy` as in `load.load`.
+    Raises SpecError.
+    """
+    trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
+    problems = [file for file, tree in trees.items() if _is_problem(tree)]
+    if len(problems) < 2:
+        only = problems[0] if problems else None
+        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy)}
+    specs = {}
+    for name, problem in zip(_names(problems), problems, strict=True):
+        used = [file for file in files if file == problem or file not in problems]
+        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy)
+    return specs
+
+
+def _is_problem(tree: Map) -> bool:
+    problem = tree.get("problem")
+    return isinstance(problem, Map) and "instance" in problem
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """A name for each file that no other one has."""
+    names = [file.stem for file in files]
+    seen = Counter(names)
+    longer = [name if seen[name] == 1 else f"{file.resolve().parent.name}.{name}"
+              for name, file in zip(names, files, strict=True)]
+    seen = Counter(longer)
+    return [name if seen[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]

@@ -1,0 +1,1 @@
+"""Loop nests, access counts, energy and latency, legality: the equations that both models share."""

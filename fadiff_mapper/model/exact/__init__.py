@@ -1,0 +1,1 @@
+"""The numbers that `timeloop-model` computes, for whole batches of mappings."""

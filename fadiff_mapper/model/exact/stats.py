@@ -1,0 +1,154 @@
+"""The numbers of one mapping, named as `timeloop-model` names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Energies in pJ, counts in words, bandwidths in words per cycle.
+
+    `levels` (innermost first), `networks` and `arithmetic` are nested dicts; `to_dict` lists their fields.
+    """
+
+    cycles: int
+    computes: int
+    utilization: float
+    energy_pj: float
+    network_energy_pj: float
+    arithmetic: dict[str, Any]
+    levels: list[dict[str, Any]]
+    networks: list[dict[str, Any]]
+    energy_source: dict[str, str] = field(default_factory=dict)
+    """Where the energies of every component come from, by its name."""
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in pJ * cycles."""
+        return self.energy_pj * self.cycles
+
+    def of(self, metric: str) -> float:
+        """The value of one of the metrics that a search can minimise."""
+        if metric == "last_level_accesses":
+            return float(sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
+                             for space in self.levels[-1]["dataspaces"].values()))
+        return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers under Timeloop's names.
+
+        cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
+        (pJ * cycles), energy_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
+        partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
+        ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
+        """
+        return {
+            "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
+            "energy_pj": self.energy_pj, "network_energy_pj": self.network_energy_pj, "edp": self.edp,
+            "energy_source": dict(self.energy_source),
+            "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
+            "networks": [dict(network) for network in self.networks],
+            "printed": self.printed(),
+        }
+
+    def printed(self) -> dict[str, Any]:
+        """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
+
+        The area is always 0: Timeloop clears it before it prints.
+        """
+        energies = self.component_energies() | {"Total": self.energy_pj}
+        return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
+                "edp_j_cycle": f"{self.edp / 1e12:.2e}", "area_mm2": 0.0,
+                "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
+
+    def component_energies(self) -> dict[str, float]:
+        """pJ of the arithmetic, every storage level (with leakage) and every network, all instances together."""
+        energies = {self.arithmetic["name"]: self.arithmetic["energy_pj"]}
+        energies |= {level["name"]: level["energy_pj_total"] for level in self.levels}
+        return energies | {network["name"]: network_energy(network) for network in self.networks}
+
+
+def network_energy(network: dict[str, Any]) -> float:
+    """pJ of one entry of `Stats.networks`."""
+    return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))
+
+
+def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: dict[str, str] | None = None) -> Stats:
+    """The statistics of one legal row of an evaluation made with details."""
+    assert found.network is not None
+    cycles, computes = int(found.cycles[row]), layer.problem.computes
+    return Stats(
+        cycles=cycles, computes=computes, utilization=computes / layer.arch.arithmetic.instances / cycles,
+        energy_pj=float(found.energy[row]), network_energy_pj=float(found.network.total[row]),
+        arithmetic={
+            "name": layer.arch.arithmetic.name, "instances": layer.arch.arithmetic.instances,
+            "utilized_instances": int(found.use.expansion_x[0, row] * found.use.expansion_y[0, row]),
+            "cycles": int(found.use.compute_cycles[row]), "computes": computes,
+            "energy_pj": float(found.cost.compute_energy[row])},
+        levels=[_level(layer, found, level, row) for level in range(len(layer.arch.levels))],
+        networks=sorted((_network(layer, found, level, row) for level in range(len(layer.arch.levels))),
+                        key=lambda network: str(network["name"])),
+        energy_source=energy_source or {})
+
+
+def _level(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
+    cost = found.cost
+    spaces = {name: _dataspace(layer, found, level, tensor, row)
+              for tensor, name in enumerate(layer.problem.dataspace_names()) if found.nest.keep[level, tensor, row]}
+    leakage = float(cost.leakage[level, row])
+    return {
+        "name": layer.arch.levels[level].name, "cycles": int(cost.level_cycles[level, row]),
+        "slowdown": float(cost.bandwidth.slowdown[level, row]),
+        "max_instances": int(found.use.instances[level, row]), "leakage_energy_pj": leakage,
+        "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
+        "dataspaces": spaces}
+
+
+def _dataspace(layer: Layer, found: Evaluation, level: int, tensor: int, row: int) -> dict[str, Any]:
+    at = level, tensor, row
+    counts, cost = found.counts, found.cost
+    instances = int(found.use.instances[level, row])
+    slowdown = float(cost.bandwidth.slowdown[level, row])
+    read, write = float(cost.bandwidth.read[at]) * slowdown, float(cost.bandwidth.write[at]) * slowdown
+    energy, address = float(cost.access_energy[at]), float(cost.address_energy[at])
+    clusters = int(cost.clusters[level, row])
+    result = {
+        "partition_size": int(counts.partition[at]), "utilized_capacity": int(found.tile.size[at]),
+        "utilized_instances": instances, "utilized_clusters": clusters,
+        "reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at]),
+        "temporal_reductions": int(counts.reads[at]) if layer.projection.read_write[tensor] else 0,
+        "address_generations": int(counts.address_generations[at]),
+        "energy_pj_per_instance": energy, "energy_pj_total": energy * instances + address,
+        "read_bandwidth": read, "write_bandwidth": write, "shared_bandwidth": read + write}
+    return result | ({"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
+
+
+def _network(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
+    """The network below one level; data spaces without traffic are left out."""
+    network = found.network
+    assert network is not None
+    inner = layer.arch.levels[level - 1].name if level else layer.arch.arithmetic.name
+    spaces = {}
+    for tensor, name in enumerate(layer.problem.dataspace_names()):
+        at = level, tensor, row
+        kinds = [k for k in range(len(network.words)) if network.words[(k, *at)]]
+        links = float(found.tally.links[at])
+        if not kinds and not links:
+            continue
+        energy, link_energy = float(network.energy[at]), float(network.link_energy[at])
+        spaces[name] = {
+            "fanout": int(found.tally.fan[level, 0, row]),
+            "multicast_factor": max((int(found.tally.multicast[(k, *at)]) for k in kinds), default=0),
+            "ingresses": [[int(found.tally.multicast[(k, *at)]), int(found.tally.scatter[(k, *at)]),
+                           float(network.words[(k, *at)])] for k in kinds],
+            "link_transfers": links, "spatial_reductions": float(network.reductions[at]),
+            "hops": float(network.hops[at])}
+        if energy or link_energy:
+            total = (energy + link_energy) * int(found.use.instances[level, row])
+            spaces[name] |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
+                             "energy_pj_total": total}
+    return {"name": f"{layer.arch.levels[level].name} <==> {inner}", "dataspaces": spaces}

@@ -1,0 +1,121 @@
+"""Gradient descent on the relaxed network: tiling factors of all layers and a fusion variable of every link at once.
+
+The loss is the logarithm of the network's metric (for EDP the sum of energies times the sum of cycles) with the
+penalties of eqs. (20) to (26), each weighed with its layer's share in the metric. All restarts of all layers run in one
+batch. Some start from the best mapping of every layer by itself, some with its outermost loops changed along whole
+chains, some anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
+from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
+from fadiff_mapper.network.descent.starts import Start, ease, starts
+from fadiff_mapper.network.layers.edp_prices import Point, metric_price, summed
+from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
+from fadiff_mapper.relaxation.gumbel_softmax import Factors, decode, draw, gumbel
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How far to go: `restarts` side by side for `steps` of Adam.
+
+    `rate` is that of log2 of the factors and falls to the part `last` of itself, `sigma_rate` that of the logits of
+    sigma. The temperature of the draw falls from `hot` to `cold`; after the part `quiet` of the steps there is no noise
+    any more, so that sigma can settle. The weight of the penalties rises from `light` to `heavy`. A network of many
+    layers has fewer restarts, so that no batch exceeds `columns`.
+    """
+
+    steps: int = 20
+    restarts: int = 16
+    rate: float = 0.12
+    sigma_rate: float = 0.2
+    last: float = 0.05
+    hot: float = 0.1
+    cold: float = 0.05
+    quiet: float = 0.6
+    light: float = 0.5
+    heavy: float = 4.0
+    columns: int = 2048
+
+
+@dataclass(frozen=True)
+class Descended:
+    """Where the restarts ended, the lowest loss first.
+
+    loss [R]; sigma [E, R]; nests: the drawn nests of every site, R columns each
+    """
+
+    loss: np.ndarray
+    sigma: np.ndarray
+    nests: tuple[Nest, ...]
+
+
+def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options: Descent | None = None,
+            stopped: Callable[[], bool] = lambda: False) -> Descended:
+    """Descend; once `stopped` says so, what is there is returned."""
+    options = options or Descent()
+    restarts = max(min(options.restarts, options.columns // len(network.sites)), 4)
+    generator = torch.Generator().manual_seed(seed)
+    start = starts(network, restarts, seed)
+    moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
+    eases = [ease(batch, network.home) for batch in network.batches]
+    logits = start.logits.requires_grad_(True)
+    shares = _shares(network, metric)
+    move_factors = [adam_step(theta, options.rate) for theta in moved]
+    move_sigma = adam_step(logits, options.sigma_rate)
+
+    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[Factors]]:
+        thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
+        factors = [draw(batch.slots, theta, part[..., None] * gumbel(batch.slots, theta.shape[-1], generator)
+                        if noisy else None, temperature)
+                   for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
+        found = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model)
+        return smooth_metric(found, metric) + weight * (shares * found.broken).sum(dim=0), factors
+
+    with one_torch_thread():
+        for step in range(options.steps):
+            if stopped():
+                break
+            ratio = step / max(options.steps - 1, 1)
+            value, _ = loss(ratio < options.quiet, options.hot * (options.cold / options.hot) ** ratio,
+                            options.light * (options.heavy / options.light) ** ratio)
+            value.sum().backward()  # type: ignore[no-untyped-call]
+            for move in move_factors:
+                move((1 - ratio) * (1 - options.last) + options.last)
+            move_sigma()
+        with torch.no_grad():
+            value, factors = loss(False, options.cold, options.heavy)
+    order = value.argsort(stable=True)
+    return Descended(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
+                     _nests(network, start, factors, order.numpy()))
+
+
+def smooth_metric(found: RelaxedCost, metric: str) -> torch.Tensor:
+    """Logarithm of the network's metric, [R]."""
+    energy, cycles = torch.log(found.energy), torch.log(found.cycles)
+    return {"edp": energy + cycles, "energy": energy, "delay": cycles}[metric]
+
+
+def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
+    """Every site's share in the metric as its layer runs by itself, [V, 1]."""
+    points = [Point(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
+              for site in network.sites]
+    total = summed(points)
+    return torch.tensor([[metric_price(point, total, metric)] for point in points], dtype=torch.float64)
+
+
+def _nests(network: RelaxedNetwork, start: Start, factors: Sequence[Factors], order: np.ndarray) -> tuple[Nest, ...]:
+    """The nests of every site, restarts in the given order."""
+    found: dict[int, Nest] = {}
+    for batch, drawn, choices in zip(network.batches, factors, start.choices, strict=True):
+        nest = decode(drawn, choices)
+        found |= {site: nest.take(place * len(order) + order) for place, site in enumerate(batch.sites)}
+    return tuple(found[site] for site in range(len(network.sites)))

@@ -1,0 +1,46 @@
+"""One design for many problems: an architecture with its constraints and energies, read once more for each problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as AnyMapping
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from fadiff_mapper.inputs.load import Source, Spec, read_document, read_spec
+from fadiff_mapper.workload import Workload
+from fadiff_mapper.yaml.located import Map, Where, with_places
+
+Design: TypeAlias = Spec | Source | Sequence[Source]
+"""A spec (whose problem and mapping are left out), a dict, a file, or several files."""
+
+
+def specs_of(workload: Workload, design: Design, energy: str = "bundled") -> tuple[Spec, ...]:
+    """One spec for every distinct problem of a network, in order; `energy` as in `load.load`. Raises SpecError."""
+    document, files = _document(design)
+    literals = [entry.layer.literal for entry in workload.distinct()]
+    if isinstance(design, Spec):
+        return tuple(replace(read_spec(_with_problem(document, one), files, "built-in"), tables=design.tables,
+                             notes=design.notes, mapper=design.mapper) for one in literals)
+    return tuple(read_spec(_with_problem(document, one), files, energy) for one in literals)
+
+
+def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
+    if isinstance(design, Spec):
+        sections = {**design.arch.native, **design.constraints.native}
+        sections |= {key: design.literal[key] for key in ("compound_components", "variables") if key in design.literal}
+        document = with_places(sections, Where("design"))
+        assert isinstance(document, Map)
+        return document, design.files
+    if isinstance(design, Map):
+        return design, ()
+    sources = [design] if isinstance(design, str | os.PathLike | AnyMapping) else list(design)
+    return read_document(*sources), tuple(str(one) for one in sources if not isinstance(one, AnyMapping))
+
+
+def _with_problem(document: Map, literal: dict[str, Any]) -> Map:
+    """The document with another problem and without a mapping."""
+    kept = {key: value for key, value in document.items() if key not in ("problem", "mapping")}
+    places = {key: place for key, place in document.places.items() if key in kept}
+    return Map({**kept, "problem": with_places(literal, Where("network"))}, where=document.where, places=places)

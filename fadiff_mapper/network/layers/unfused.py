@@ -1,0 +1,59 @@
+"""Every layer by itself: mappings that trade energy against cycles, and the choice that is best for the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
+from fadiff_mapper.model.loop_nest import Nest, pack, unpack
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.network.layers.edp_prices import Point, chosen
+from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.search_many import Task, search_all
+
+TRADES = ((1.5, 0.5), (0.5, 1.5))
+"""Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP."""
+
+VARIANTS = SearchOptions(gradient=False, least=1, chains=32, rounds=40, tries=3, further=0)
+"""A variant is near the best mapping: a short refinement finds it."""
+
+
+def task_of(spec: Spec) -> Task:
+    """What a search needs of a spec."""
+    return Task(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
+
+
+def variants(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[list[Result]]:
+    """For each result itself and, where they differ in energy or cycles, mappings that favour one of the two."""
+    first = [replace(task_of(one.spec), given=pack([one.mapping], one.spec.problem)) for one in results]
+    tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
+    found = iter(search_all(tasks, options, stopped=stopped))
+    return [_distinct([one, *(with_nest(one, next(found).nest) for _ in TRADES)]) for one in results]
+
+
+def with_nest(result: Result, nest: Nest, column: int = 0) -> Result:
+    """The result with the mapping in one column of a nest of its problem, and that one's numbers."""
+    spec = result.spec
+    mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)
+    return replace(result, mapping=mapping, stats=evaluate_mapping(spec, mapping))
+
+
+def _distinct(results: Sequence[Result]) -> list[Result]:
+    """Those that no other one undercuts in both energy and cycles, the first in front."""
+    kept = [results[0]]
+    for one in results[1:]:
+        if not any(other.stats.energy_pj <= one.stats.energy_pj and other.stats.cycles <= one.stats.cycles
+                   for other in kept):
+            kept.append(one)
+    return kept
+
+
+def best_together(ways: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
+    """From each layer's mappings the one with which the whole network is best; `times`: how often each layer runs."""
+    points = [[Point(count * one.stats.energy_pj, count * one.stats.cycles) for one in part]
+              for part, count in zip(ways, times, strict=True)]
+    return [part[pick] for part, pick in zip(ways, chosen(points, metric), strict=True)]

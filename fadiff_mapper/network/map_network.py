@@ -1,0 +1,113 @@
+"""Mapping a network: every layer by itself, all of them and their links at once on the relaxed model, then groups,
+where groups begin and end, and their refinement, exactly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.network.chains.segments import chains, segments
+from fadiff_mapper.network.descent.decoding import decoded_layers
+from fadiff_mapper.network.descent.descend import Descended, descend
+from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
+from fadiff_mapper.network.layers.one_design import Design, specs_of
+from fadiff_mapper.network.layers.options import NetworkOptions, check
+from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.network.plan import checkpoint
+from fadiff_mapper.network.plan.outcome import network_result
+from fadiff_mapper.network.plan.planning import planned_groups
+from fadiff_mapper.network.plan.run_state import Clock, OnProgress, Run, by_node, repeats_of
+from fadiff_mapper.network.tilings.tile_nests import homes
+from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_network import NetworkResult
+from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.workload import Workload
+
+LAYERS_SHARE = 0.6
+"""The part of a time limit after which the search of the layers ends."""
+
+
+def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", fuse: bool = True, seed: int = 0,
+                time_limit: float | None = None, model: str = "refined", longest: int = 16, kept: int = 4,
+                gradient: bool = True, enumeration: bool = True, threads: int | None = None,
+                energy: str = "bundled",
+                checkpoint_file: str | os.PathLike[str] | None = None, on_progress: OnProgress = lambda *_: None,
+                stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
+    """Decide which layers of a network to fuse, how to tile the groups, and how to map every layer.
+
+    arch_spec       the design: a `Spec` (its problem is left out), a dict, a file or several
+    metric          "edp" (sum of energies times sum of cycles), "energy" or "delay" of the whole network
+    fuse            False maps every layer by itself: energy and cycles are then the sums over the layers
+    seed            the same seed gives the same plan unless time runs out
+    time_limit      seconds; what is there by then is returned
+    model           the relaxed model: "refined", or "paper" for the paper's equations as printed
+    longest, kept   layers of a group at most; candidates of each group of the plan that are evaluated exactly
+    gradient, enumeration   switch off the groups that the descent proposes, and those that are enumerated (of up to
+                            three layers)
+    energy          as in `load.load`
+    checkpoint_file  where mappings of layers and groups are written as they are found, and read from if it is there
+    on_progress, stopped   are told of every improvement; asked whether to come to an end
+
+    The plan is never worse than the layers one by one. Raises SpecError or FadiffError for bad input, for a layer
+    without a legal mapping, and for a checkpoint of another network, design or version.
+    """
+    options = NetworkOptions(metric, fuse, seed, time_limit, model, longest, kept, gradient, enumeration,
+                             threads or os.cpu_count() or 1)
+    check(options)
+    specs = specs_of(workload, arch_spec, energy)
+    clock = Clock(time_limit, stopped)
+    saved = checkpoint.opened(checkpoint_file, workload, specs, options)
+    ways = _layers(workload, specs, options, clock, saved)
+    results = tuple(best_together(ways, _times(workload), metric))
+    relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
+    if relaxed:
+        results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), metric))
+    run = Run(workload, options, results, ways, relaxed, clock, saved, on_progress)
+    run.note("layers")
+    groups = planned_groups(run) if fuse and not clock.over() else ()
+    status = "interrupted: the best plan so far" if stopped() else (
+        f"out of time after {time_limit:g} s: the best plan so far" if clock.over() else "search ended")
+    return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
+                          status, clock.spent())
+
+
+def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: Clock,
+            saved: checkpoint.Saved) -> list[list[Result]]:
+    """Of every distinct layer by itself the mappings that could be best for the network."""
+    known = saved.results(specs)
+    missing = [index for index, result in enumerate(known) if result is None]
+    limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
+    try:
+        found = map_layers([specs[index] for index in missing], metric=options.metric, seed=options.seed,
+                           time_limit=limit, threads=options.threads, stopped=clock.stopped,
+                           on_better=lambda at, result: saved.keep(missing[at], result))
+    finally:
+        saved.write()
+    for index, result in zip(missing, found, strict=True):
+        known[index] = result
+    results = [result for result in known if result is not None]
+    if options.metric != "edp" or clock.over():
+        return [[result] for result in results]
+    return variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
+
+
+def _times(workload: Workload) -> list[int]:
+    """How often every distinct layer runs."""
+    return [entry.times for entry in workload.distinct()]
+
+
+def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOptions,
+             clock: Clock) -> tuple[RelaxedNetwork, Descended] | None:
+    """The relaxed network and where its descent ended, or None where nothing can be fused."""
+    spec = results[0].spec
+    hardware = Hardware(spec.arch, spec.tables)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)}
+    places = homes(hardware)
+    if not pairs or not places:
+        return None
+    network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
+                              repeats_of(workload), hardware.level(places[0]) or 0)
+    return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)

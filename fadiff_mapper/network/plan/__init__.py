@@ -1,0 +1,1 @@
+"""The plan: candidate groups mapped exactly, chosen, refined and checkpointed."""

@@ -1,0 +1,68 @@
+"""From the parts of a plan to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.network.chains.partition import Way
+from fadiff_mapper.network.plan.groups import Evaluated
+from fadiff_mapper.network.plan.map_tiles import resized
+from fadiff_mapper.network.plan.run_state import by_node, repeats_of
+from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
+from fadiff_mapper.workload import Totals, Workload
+
+
+def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
+                   sigma: Mapping[tuple[str, str], float], groups: Sequence[Way[Evaluated]],
+                   history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
+                   time_s: float) -> NetworkResult:
+    """The plan with all its numbers."""
+    entries = workload.distinct()
+    alone, repeats = by_node(workload, results), repeats_of(workload)
+    unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
+    outcomes = tuple(_group(way, alone, repeats, sigma) for way in groups)
+    fused = {name for outcome in outcomes for name in outcome.nodes}
+    left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
+    stats = unfused if not outcomes else Totals(
+        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes),
+        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)))
+    layers = tuple(LayerOutcome(entry.nodes, entry.times, result)
+                   for entry, result in zip(entries, results, strict=True))
+    return NetworkResult(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
+
+
+def _layers_alone(names: Sequence[str], alone: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
+    return Totals(sum(repeats[name] * alone[name].stats.energy_pj for name in names),
+                  sum(repeats[name] * alone[name].stats.cycles for name in names))
+
+
+def _group(way: Way[Evaluated], alone: Mapping[str, Result], repeats: Mapping[str, int],
+           sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
+    group = way.plan.group
+    return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),
+                        tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
+                        _tiles(way.nodes, group, alone))
+
+
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result]) -> tuple[TileMapping, ...]:
+    found = []
+    for name, layer in zip(nodes, group.layers, strict=True):
+        for shape, mapping in layer.mappings.items():
+            spec = tile_spec(alone[name].spec, shape)
+            found.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
+    return tuple(found)
+
+
+def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:
+    """A tile of a layer as a problem of its own, in Timeloop's words too."""
+    problem = resized(spec.problem, shape)
+    written = spec.literal["problem"]
+    literal = spec.literal | {"problem": written | {"instance": written["instance"] | problem.bounds}}
+    return replace(spec, problem=problem, literal=literal, mapping=None)

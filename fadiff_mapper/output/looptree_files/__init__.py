@@ -1,0 +1,1 @@
+"""Fused groups as inputs of LoopTree."""

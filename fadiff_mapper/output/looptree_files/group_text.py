@@ -1,0 +1,75 @@
+"""A fused group as an input of LoopTree (`v4fused`): problem, mapping, architecture and energies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
+from fadiff_mapper.output.looptree_files.einsums import looptree_problem
+from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
+from fadiff_mapper.output.looptree_files.mapping_tree import looptree_mapping, stored_levels
+from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.tables import compute_energy, storage_energy
+from fadiff_mapper.yaml.load import dump
+from fadiff_mapper.yaml.located import Map, Where
+
+
+def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
+    """`to_looptree` as YAML text."""
+    return dump(to_looptree(group, hardware, alike=alike))
+
+
+def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> dict[str, Any]:
+    """One run of a legal group for LoopTree and `evaluate_fused`. Raises FadiffError where LoopTree cannot express it.
+
+    Layer i is `E<i>`, its dimension D `D_<i>`, its data space T `T_<i>`; an intermediate has the name that its writer
+    gives it. Energies are pJ per word. LoopTree has one loop nest per layer: with `alike` a layer whose tiles of
+    different shapes have different loops is refused, without it the loops of the largest tile serve all of them.
+
+    DRAM traffic, operations and occupancy of what stays are those of `group_cost` either way. What moves inside a tile
+    is the same where LoopTree and Timeloop count alike: LoopTree also lets neighbouring units hand words on, and words
+    of inner levels outlive the steps of the other layers.
+    """
+    broken = beyond_looptree(group, hardware, alike)
+    if broken:
+        raise FadiffError(f"LoopTree cannot express this group: {broken[0]}")
+    levels = [hardware.arch.levels[k] for k in stored_levels(hardware)]
+    return {"problem": looptree_problem(group), "mapping": looptree_mapping(group, hardware),
+            "architecture": _architecture(hardware, levels), "ERT": _energies(hardware, levels)}
+
+
+def _architecture(hardware: Hardware, levels: list[StorageLevel]) -> dict[str, Any]:
+    """The levels that store anything, outermost first, and the arithmetic."""
+    arithmetic = hardware.arch.arithmetic
+    nodes = [_component(level.name, level.kind, {"datawidth": level.word_bits, "width": level.word_bits
+                                                 * level.block_size} | _depth(level)) for level in levels]
+    nodes.append(_component(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits,
+                                                               "width": arithmetic.word_bits}))
+    return {"version": 0.4, "nodes": nodes}
+
+
+def _depth(level: StorageLevel) -> dict[str, int]:
+    """Lines of all instances together: the mapping lays them out as one."""
+    return {} if level.size is None else {"depth": level.size * level.instances // level.block_size}
+
+
+def _component(name: str, kind: str, attributes: dict[str, int]) -> Map:
+    return Map({"name": name, "class": kind, "attributes": attributes}, where=Where("architecture"), tag="!Component")
+
+
+def _energies(hardware: Hardware, levels: list[StorageLevel]) -> dict[str, Any]:
+    """pJ per word; what Timeloop distinguishes as fill and update is a write here, at the price of a fill."""
+    tables = []
+    for level in levels:
+        energy = storage_energy(level, hardware.tables)
+        tables.append(_table(level.name, {"read": energy.read / level.block_size,
+                                          "write": energy.fill / level.block_size}))
+    arithmetic = hardware.arch.arithmetic
+    tables.append(_table(arithmetic.name, {"compute": compute_energy(arithmetic, hardware.tables)[0]}))
+    return {"version": "0.4", "tables": tables}
+
+
+def _table(name: str, actions: dict[str, float]) -> dict[str, Any]:
+    return {"name": name, "actions": [{"name": action, "arguments": {}, "energy": energy}
+                                      for action, energy in actions.items()]}

@@ -1,0 +1,1 @@
+"""The files of a mapped network: plan, JSON, and one page with drawings."""

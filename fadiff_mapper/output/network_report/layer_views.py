@@ -1,0 +1,106 @@
+"""A mapped network as a reader wants to see it: every layer as planned beside the same layer by itself.
+
+Nothing is computed anew here; numbers of a group are those of all its repeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fadiff_mapper.fusion.groups.group_cost import NETWORKS
+from fadiff_mapper.model.exact.stats import Stats, network_energy
+from fadiff_mapper.workload import Node
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_network import NetworkResult
+
+MOVES = ("reads", "fills", "updates")
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one layer takes: pJ, cycles, pJ of every component, words of every data space at the outermost level."""
+
+    energy_pj: float
+    cycles: float
+    components: dict[str, float]
+    outermost: dict[str, float]
+
+    @property
+    def outermost_words(self) -> float:
+        return sum(self.outermost.values())
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """One layer with all its runs. `group` counts the groups from 1, None for a layer that runs by itself.
+
+    `recomputed` are multiply-accumulates beyond those of the layer.
+    """
+
+    name: str
+    op: str
+    bounds: str
+    repeat: int
+    macs: int
+    group: int | None
+    recomputed: int
+    planned: Share
+    alone: Share
+
+
+def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
+    """Every layer of the network, in its order."""
+    return tuple(_layer_view(result, node) for node in result.workload.layers)
+
+
+def component_names(result: NetworkResult) -> tuple[str, ...]:
+    """Arithmetic, storage levels from the innermost, and wires where they cost anything."""
+    wired = any(NETWORKS in share.components for view in layer_views(result) for share in (view.planned, view.alone))
+    return (*_built(result), NETWORKS) if wired else _built(result)
+
+
+def _built(result: NetworkResult) -> tuple[str, ...]:
+    """Names of the arithmetic and of the levels that stand for more than a fan-out."""
+    arch = result.hardware.arch
+    return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
+
+
+def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
+    """All names of data spaces that any layer has."""
+    return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
+
+
+def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
+    """Words at the outermost level over the whole network: as planned, and every layer by itself."""
+    return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
+
+
+def _layer_view(result: NetworkResult, node: Node) -> LayerView:
+    layer = node.layer
+    assert layer is not None
+    number = next((number for number, outcome in enumerate(result.groups, 1) if node.name in outcome.nodes), None)
+    alone = _alone(result.layer_of(node.name).stats, layer.repeat, _built(result))
+    planned, recomputed = (alone, 0) if number is None else _in_group(result, number, node.name)
+    bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
+    return LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned, alone)
+
+
+def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> Share:
+    energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
+    components = {name: repeat * energies[name] for name in built} | ({NETWORKS: repeat * wires} if wires else {})
+    outermost = {name: float(repeat * space["utilized_instances"] * sum(space[kind] for kind in MOVES))
+                 for name, space in stats.levels[-1]["dataspaces"].items()}
+    return Share(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
+
+
+def _in_group(result: NetworkResult, number: int, name: str) -> tuple[Share, int]:
+    """A layer's share in its group, and what it computes again."""
+    outcome = result.groups[number - 1]
+    cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat
+    outer = result.hardware.arch.levels[-1].name
+    outermost = {space: repeat * (words.reads + words.fills + words.updates)
+                 for (level, space), words in cost.traffic.items() if level == outer}
+    components = {component: repeat * energy for component, energy in cost.components.items()}
+    return Share(repeat * cost.energy_pj, repeat * cost.cycles, components, outermost), repeat * cost.recomputed

@@ -1,0 +1,60 @@
+"""All files of a mapped network: its plan, and for every mapping in it the files of a run by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fadiff_mapper.fusion.groups.fused_group import Hardware
+from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
+from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
+from fadiff_mapper.output.network_report.page import network_html
+from fadiff_mapper.output.network_report.plan_yaml import group_folder, layer_folder, plan_yaml, tile_folder
+from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
+from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.spec.native.mapping_text import map_yaml
+from fadiff_mapper.spec.native.merged_input import merged_input
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_network import GroupOutcome, NetworkResult, TileMapping
+
+MODEL = "timeloop-model"
+
+
+def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
+    """Folder -> file name -> text. The plan comes last, so that it names only folders that are there."""
+    folders = {layer_folder(outcome.nodes[0]): run_files(outcome.result) for outcome in result.layers}
+    for number, group in enumerate(result.groups, 1):
+        for tile in group.tiles:
+            folders[tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))] = tile_files(tile)
+        folders |= {group_folder(number): looptree_files(group, result.hardware)}
+    return folders | {"": {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
+                           "report.html": network_html(result)}}
+
+
+def looptree_files(outcome: GroupOutcome, hardware: Hardware) -> dict[str, str]:
+    """The group for LoopTree with the loops of the largest tiles, or the reasons why there is none."""
+    reasons = beyond_looptree(outcome.group, hardware, alike=False)
+    if reasons:
+        return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
+    return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
+
+
+def tile_files(tile: TileMapping) -> dict[str, str]:
+    """The files of one inner mapping, the input with which `timeloop-model` gives the same numbers among them."""
+    return program_files(MODEL, tile.spec, tile.mapping, tile.stats) | {
+        "timeloop-mapper.map.yaml": map_yaml(tile.spec, tile.mapping),
+        "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
+
+
+def network_json(result: NetworkResult) -> str:
+    """How the run went: status, options, history without times, versions; all seconds under `timing`."""
+    content = {
+        "network": result.workload.name, "status": result.status, "options": result.options,
+        "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
+        "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
+                    "edp": result.unfused_stats.edp},
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

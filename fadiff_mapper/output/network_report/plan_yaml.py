@@ -1,0 +1,80 @@
+"""The plan of a network as YAML: which layers are fused, how, and what each part costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.fusion import FusedLayer, Link, Stay
+from fadiff_mapper.yaml.load import dump
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_network import GroupOutcome, NetworkResult
+
+
+def plan_yaml(result: NetworkResult) -> str:
+    """network, status, cost with and without fusion, and the steps in order: a group, or a layer by itself."""
+    layers = []
+    for outcome in result.layers:
+        stats = outcome.stats
+        layers.append({"nodes": list(outcome.nodes), "runs": outcome.count, "folder": layer_folder(outcome.nodes[0]),
+                       "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp})
+    content = {
+        "network": result.workload.name, "status": result.status,
+        "options": {name: value for name, value in result.options.items() if value is not None},
+        "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats), "saved_edp": result.gain,
+        "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
+    return dump({"plan": content})
+
+
+def layer_folder(node: str) -> str:
+    """The folder of a layer that is mapped by itself."""
+    return "layers/" + safe_name(node)
+
+
+def group_folder(number: int) -> str:
+    """The folder of a fused group, counted from 1."""
+    return f"groups/{number}"
+
+
+def tile_folder(number: int, node: str, shape: tuple[int, ...]) -> str:
+    """The folder of one inner mapping of a group."""
+    return f"{group_folder(number)}/{safe_name(node)}." + "_".join(map(str, shape))
+
+
+def safe_name(node: str) -> str:
+    """A node's name as that of a folder."""
+    name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in node)
+    return name if name.strip(".") else f"_{name}"
+
+
+def _totals(total: Any) -> dict[str, Any]:
+    return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles), "edp": float(total.edp)}
+
+
+def _group(number: int, outcome: GroupOutcome) -> dict[str, Any]:
+    group = outcome.group
+    return {
+        "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,
+        "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
+        "sums": "leave the chip and come back" if group.spilled else "stay",
+        "layers": [_layer(name, layer) for name, layer in zip(outcome.nodes, group.layers, strict=True)],
+        "intermediates": [_link(link) for link in group.links], "sigma": list(outcome.sigma),
+        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
+        "tiles": [{"node": tile.node, "bounds": dict(tile.spec.problem.bounds),
+                   "folder": tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))}
+                  for tile in outcome.tiles]}
+
+
+def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
+    return {"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
+
+
+def _link(link: Link) -> dict[str, Any]:
+    pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
+             for dim, slide in link.pooled.items()}
+    return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+            **_stay(link.stay), "written": link.written}
+
+
+def _stay(stay: Stay) -> dict[str, Any]:
+    return {"level": stay.level, "retained_along": sorted(stay.across)}

@@ -1,0 +1,14 @@
+"""What is installed."""
+
+from __future__ import annotations
+
+from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.timeloop.doctor import Finding
+
+
+def print_findings(findings: list[Finding]) -> None:
+    """What `doctor` found."""
+    rows = table("", "", "found", "enables", text=3)
+    for finding in findings:
+        rows.add_row(finding.name, finding.found or "not found", finding.enables)
+    console().print(rows)

@@ -1,0 +1,73 @@
+"""A search as it runs, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from fadiff_mapper.analysis.lower_bound import sentence
+from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.terminal.mapping_stats import print_stats
+from fadiff_mapper.output.terminal.spec_summary import print_notes
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_layer import Result
+    from fadiff_mapper.search.options import Progress
+
+
+def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
+    """One result with its loop nest and all numbers; several as a table."""
+    if len(results) == 1:
+        _print_one(results[0], folder)
+        return
+    out = console()
+    rows = table("", "problem", "bounds", "cycles", "energy uJ", "EDP pJ*cycles", "utilization", "evaluations", text=2)
+    for name, result in zip(names, results, strict=True):
+        stats, bounds = result.stats, result.spec.problem.bounds
+        rows.add_row(name, " ".join(f"{dim}{bound}" for dim, bound in bounds.items() if bound > 1), str(stats.cycles),
+                     f"{stats.energy_pj / 1e6:.6g}", f"{stats.edp:.6g}", f"{stats.utilization:.1%}",
+                     str(result.evaluations))
+    out.print(rows)
+    print_notes(results[0].spec)
+    out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
+              f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each", markup=False)
+    for status in dict.fromkeys(result.status for result in results):
+        out.print(status, markup=False)
+
+
+def _print_one(result: Result, folder: str) -> None:
+    from fadiff_mapper.output.timeloop_files.map_txt import map_txt
+    out = console()
+    out.print(map_txt(result.spec, result.mapping, result.stats), markup=False)
+    print_stats(result.stats)
+    print_notes(result.spec)
+    out.print(sentence(result.bound, result.metric, result.value), markup=False)
+    out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}",
+              markup=False)
+
+
+@contextmanager
+def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progress], None]]:
+    """A line on the terminal that follows the best mappings so far; silent where there is no terminal."""
+    terminal = Console(stderr=True)
+    if quiet or not terminal.is_terminal:
+        yield lambda *_: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    latest: dict[int, Progress] = {}
+    with Bar(*columns, console=terminal, transient=True) as bar:
+        task = bar.add_task("searching", total=None)
+
+        def show(index: int, step: Progress) -> None:
+            latest[index] = step
+            value = "no legal mapping yet" if step.metric_value is None else f"best {step.metric_value:.6g}"
+            which = f"{names[index]}: " if len(names) > 1 else ""
+            legal = f", {sum(one.legal for one in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
+            spent = sum(one.evaluations for one in latest.values())
+            bar.update(task, description=f"{which}{step.stage}: {value} ({spent} evaluations{legal})")
+        yield show

@@ -1,0 +1,44 @@
+"""The plan of a network on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from fadiff_mapper.output.terminal.console import console, table
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_network import NetworkResult
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A line on the terminal with the stage and the best value so far; silent where there is no terminal."""
+    terminal = Console(stderr=True)
+    if quiet or not terminal.is_terminal:
+        yield lambda *_: None
+        return
+    with terminal.status("searching the layers") as status:
+        yield lambda stage, value: status.update(f"{stage}: best {value:.6g}")
+
+
+def print_plan(result: NetworkResult, written_to: str) -> None:
+    """The groups with what they save, and the network with and without fusion."""
+    out = console()
+    rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
+    for outcome in result.groups:
+        loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in outcome.group.loops) or "none"
+        rows.add_row(" + ".join(outcome.nodes), loops, str(outcome.group.repeat),
+                     f"{outcome.cost.energy_pj / 1e6:.6g}", f"{outcome.cost.cycles:.0f}",
+                     f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
+    if result.groups:
+        out.print(rows, markup=False)
+    for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
+        out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
+                  markup=False)
+    out.print(f"{result.workload.name}: {len(result.workload.layers)} layers, {len(result.layers)} distinct, "
+              f"{len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
+              f"({result.time_s:.2f} s); written to {written_to}", markup=False)

@@ -1,0 +1,64 @@
+"""The paragraph of the statistics on the wires between two neighbouring levels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
+from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.native.written_attributes import Attributes, written_attributes, written_number
+
+READ_FILL_UPDATE_DRAIN = 3
+"""Timeloop's code for a connection that carries words inwards and partial sums outwards."""
+
+
+def network_lines(spec: Spec, stats: Stats, found: dict[str, Any]) -> list[str]:
+    """What one network is and, for every data space, what it carries; `found` is an entry of `Stats.networks`."""
+    outer = spec.arch.level_names().index(found["name"].split(" <==> ")[0])
+    level = spec.arch.levels[outer]
+    instances = stats.levels[outer]["max_instances"]
+    lines = [found["name"], "", "    SPECS", "    -----"]
+    written = written_attributes(spec.arch)[level.name]
+    lines += [f"        {label:<16}: {value}" for label, value in _specs(level, written)]
+    lines += ["", "    STATS", "    -----"]
+    for name in spec.problem.dataspace_names():
+        lines.append(f"    {name}:")
+        lines += _dataspace(found["dataspaces"].get(name, {}), instances, level.network.energy_per_hop)
+    return [*lines, ""]
+
+
+def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
+    def energy(key: str) -> str:
+        return specified(written_number(written, key))
+
+    return [
+        ("Type", "Legacy"), ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")),
+        ("ConnectionType", READ_FILL_UPDATE_DRAIN), ("Word bits", level.network.word_bits),
+        ("Router energy", f"{energy('router_energy')} pJ"), ("Wire energy", f"{energy('wire_energy')} pJ/b/mm"),
+        ("Ingress energy", f"{energy('energy-per-ingress')} pJ"),
+        ("Fill latency", int(level.network.fill_latency)), ("Drain latency", int(level.network.drain_latency))]
+
+
+def _dataspace(found: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:
+    """The lines of one data space; `found` is empty where it has no traffic. Energies are those of one instance."""
+    ingresses = found.get("ingresses", [])
+    wires = found.get("energy_pj_per_instance", 0.0)
+    links = found.get("link_transfer_energy_pj_per_instance", 0.0)
+    counts = [("Fanout", found.get("fanout", 0)), ("Multicast factor", found.get("multicast_factor", 0)),
+              ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
+    kinds = [f"            @multicast {multicast} @scatter {scatter}: {fixed(words)}"
+             for multicast, scatter, words in sorted(ingresses)]
+    moves = [("Link transfers", int(found.get("link_transfers", 0))),
+             ("Spatial reductions", int(found.get("spatial_reductions", 0))),
+             ("Average number of hops", fixed(found.get("hops", 0.0))),
+             ("Energy (per-hop)", f"{fixed(energy_per_hop * 1000)} fJ")]
+    energies = [(f"{kind} ({whose})", f"{fixed(value * times)} pJ")
+                for kind, value in (("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0))
+                for whose, times in (("per-instance", 1), ("total", instances))]
+    return [*_labelled(counts), *kinds, *_labelled(moves), *_labelled(energies)]
+
+
+def _labelled(rows: list[tuple[str, Any]]) -> list[str]:
+    return [f"        {label:<40}: {value}" for label, value in rows]

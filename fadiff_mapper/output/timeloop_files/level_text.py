@@ -1,0 +1,114 @@
+"""The paragraphs of the statistics on the arithmetic and on one storage level."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
+from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, component_name, compute_energy, storage_energy
+
+NO_ADDER = fixed(0.0)
+"""Timeloop's public tables give additions no energy, so reductions cost nothing."""
+
+
+def storage_accesses(found: dict[str, Any]) -> int:
+    """Words read, filled and updated at one level, all instances together."""
+    return sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
+               for space in found["dataspaces"].values())
+
+
+def arithmetic_lines(spec: Spec, found: dict[str, Any]) -> list[str]:
+    """What the multiply-accumulate units are and do; `found` is `Stats.arithmetic`."""
+    unit = spec.arch.arithmetic
+    area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
+    return [f"=== {unit.name} ===", "", "    SPECS", "    -----",
+            f"    Word bits             : {unit.word_bits}",
+            f"    Instances             : {unit.instances} ({unit.mesh_x}*{unit.mesh_y})",
+            f"    Compute energy        : {fixed(compute_energy(unit, spec.tables)[0])} pJ",
+            "", "    STATS", "    -----",
+            f"    Utilized instances      : {found['utilized_instances']}",
+            f"    Computes (total)        : {found['computes']}",
+            f"    Cycles                  : {found['cycles']}",
+            f"    Energy (total)          : {fixed(found['energy_pj'])} pJ",
+            f"    Area (total)            : {fixed(area)} um^2", ""]
+
+
+def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
+    """What one storage level is and, for every data space that it keeps, what it does."""
+    level, found = spec.arch.levels[index], stats.levels[index]
+    area = single(areas(spec.arch, spec.tables)[level.name])
+    specs = [*_specs(level, spec.tables), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
+    lines = [f"=== {level.name} ===", "", "    SPECS", "    -----",
+             *(f"        {label:<32}: {value}" for label, value in specs), "", "    STATS", "    -----",
+              f"    Cycles               : {found['cycles']}",
+              f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
+    for name, space in found["dataspaces"].items():
+        lines.append(f"    {name}:")
+        lines += [f"        {label:<41}: {value}" for label, value in _dataspace(level, name, space)]
+    return [*lines, ""]
+
+
+def _specs(level: StorageLevel, tables: Tables) -> list[tuple[str, Any]]:
+    def size(words: int | None) -> str:
+        return "-" if words is None else str(words)
+
+    energy, source = _vector_access_energy(level, tables)
+    return [
+        ("Technology", "DRAM" if level.is_dram else "SRAM"), ("Size", size(level.size)),
+        ("Word bits", level.word_bits), ("Block size", level.block_size), ("Cluster size", level.cluster_size),
+        ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
+        ("Shared bandwidth", specified(level.shared_bandwidth)), ("Read bandwidth", specified(level.read_bandwidth)),
+        ("Write bandwidth", specified(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
+        ("Effective size", size(level.usable)), ("Min utilization", fixed(level.min_utilization)),
+        ("Vector access energy", f"{fixed(energy)} pJ"), ("Vector access energy source", source)]
+
+
+def _vector_access_energy(level: StorageLevel, tables: Tables) -> tuple[float, str]:
+    """The most expensive action per member of a cluster, and where it comes from."""
+    if level.vector_access_energy is not None:
+        return level.vector_access_energy, "user"
+    actions = [energy for table in tables.ert if component_name(table.component) == level.name
+               for energy in table.actions.values()]
+    return (max(0.0, *actions) / level.cluster_size, "ERT") if actions else (built_in_storage_energy(level), "PAT")
+
+
+def _leakage(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
+    """Leakage, and how many instances share a power gate with one in use."""
+    level, used = spec.arch.levels[index], stats.levels[index]["max_instances"]
+    sharing, utilization = 1.0, 1.0
+    if level.power_gated_at is not None:
+        gate = spec.arch.level_names().index(level.power_gated_at)
+        sharing = max(1.0, level.instances / spec.arch.levels[gate].instances)
+        utilization = used / (sharing * stats.levels[gate]["max_instances"]) if sharing > 1 else 1.0
+    return [("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
+            ("Instances sharing power gating", fixed(sharing)),
+            ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
+            ("Leakage energy (total)", f"{fixed(stats.levels[index]['leakage_energy_pj'])} pJ")]
+
+
+def _dataspace(level: StorageLevel, name: str, found: dict[str, Any]) -> list[tuple[str, Any]]:
+    accesses = found["reads"] + found["fills"] + found["updates"]
+    energy, instances = found["energy_pj_per_instance"], found["utilized_instances"]
+    address = found.get("addr_gen_energy_pj_per_cluster", 0.0)
+    bandwidths = [(kind, found[f"{kind.lower()}_bandwidth"]) for kind in ("Shared", "Read", "Write")]
+    return [
+        ("Partition size", found["partition_size"]), ("Utilized capacity", found["utilized_capacity"]),
+        ("Utilized instances (max)", instances), ("Utilized clusters (max)", found["utilized_clusters"]),
+        ("Scalar reads (per-instance)", found["reads"]), ("Scalar fills (per-instance)", found["fills"]),
+        ("Scalar updates (per-instance)", found["updates"]),
+        ("Temporal reductions (per-instance)", found["temporal_reductions"]),
+        ("Address generations (per-cluster)", found["address_generations"]),
+        ("Energy (per-scalar-access)", f"{fixed(energy / accesses if accesses else math.nan)} pJ"),
+        ("Energy (per-instance)", f"{fixed(energy)} pJ"), ("Energy (total)", f"{fixed(energy * instances)} pJ"),
+        ("Temporal Reduction Energy (per-instance)", f"{NO_ADDER} pJ"),
+        ("Temporal Reduction Energy (total)", f"{NO_ADDER} pJ"),
+        ("Address Generation Energy (per-cluster)", f"{fixed(address)} pJ"),
+        ("Address Generation Energy (total)", f"{fixed(address * found['utilized_clusters'])} pJ"),
+        ("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))),
+        *((f"{kind} Bandwidth ({whose})", f"{fixed(value * times)} words/cycle")
+          for kind, value in bandwidths for whose, times in (("per-instance", 1), ("total", instances)))]

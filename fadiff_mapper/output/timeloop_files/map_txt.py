@@ -1,0 +1,54 @@
+"""The loop nest as text, in the layout of `timeloop-mapper.map.txt`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+
+
+def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
+    """The nest from the outermost level inwards, each level with what it keeps and the words of those tiles.
+
+    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand
+    directly above the next one that has some.
+    """
+    lines: list[str] = []
+    header = ""
+    depth = 0
+    names = spec.problem.dataspace_names()
+    for level, found in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
+        if depth and not header:
+            lines.append("")
+        header = _header(names, found)
+        lines.append(header + " ")
+        for loop in _loops(level):
+            lines += _underline(header)
+            header = ""
+            lines.append(f"| {'  ' * depth}{loop}")
+            depth += 1
+    lines += _underline(header)
+    lines.append(f"| {'  ' * depth}<< Compute >>")
+    return "\n".join(lines) + "\n"
+
+
+def _header(names: tuple[str, ...], found: dict[str, Any]) -> str:
+    tiles = {name: found["dataspaces"][name]["utilized_capacity"] for name in names if name in found["dataspaces"]}
+    return f"{found['name']} [ " + "".join(f"{name}:{words} ({words}) " for name, words in tiles.items()) + "]"
+
+
+def _underline(header: str) -> list[str]:
+    return ["-" * len(header)] if header else []
+
+
+def _loops(level: LevelMapping) -> Iterator[str]:
+    """The loops of one level from the outermost inwards: temporal, then spatial on Y, then on X."""
+    for name in reversed(level.order):
+        if level.temporal[name] > 1:
+            yield f"for {name} in [0:{level.temporal[name]})"
+    for axis in "YX":
+        for name, factor in reversed(level.axis_factors(axis).items()):
+            yield f"for {name} in [0:{factor}) (Spatial-{axis})"

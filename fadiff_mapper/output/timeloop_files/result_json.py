@@ -1,0 +1,52 @@
+"""The outcome of a run as JSON: for other programs, and for asking later where a number came from."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.analysis.lower_bound import bound_record
+from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.spec.native.mapping import literal_mapping
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_layer import Result
+
+
+def result_json(result: Result) -> str:
+    """The result of one layer as JSON text.
+
+    status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities (where asked for),
+    energy_source (component to source), evaluations, history (improvements: evaluations, value, stage), options, seed,
+    files, notes, versions, timing. All seconds, those of the history too, stand under `timing`: the rest is the same
+    whenever the same versions run with the same options, unless a time limit cut the run short. What is not finite is
+    null.
+    """
+    spec = result.spec
+    content = {
+        "status": result.status,
+        "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
+        "stats": result.stats.to_dict(),
+        "bound": bound_record(result.bound, result.metric, result.value),
+        "sensitivities": [one.to_dict() for one in result.sensitivities],
+        "energy_source": result.stats.energy_source,
+        "evaluations": result.evaluations,
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "options": result.options,
+        "seed": result.options.get("seed"),
+        "files": spec.files,
+        "notes": spec.notes,
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
+    }
+    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: numbers without a finite value become null."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

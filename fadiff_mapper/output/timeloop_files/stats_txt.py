@@ -1,0 +1,110 @@
+"""The statistics of one mapping as text, in the layout of `timeloop-model.stats.txt`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper import __version__
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.model.exact.stats import Stats, network_energy
+from fadiff_mapper.output.timeloop_files.interconnect_text import network_lines
+from fadiff_mapper.output.timeloop_files.level_text import arithmetic_lines, level_lines, storage_accesses
+from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, single_ratio, unsigned
+
+LABEL = 40
+"""Width of the labels of the operational intensity."""
+
+
+def stats_txt(spec: Spec, stats: Stats) -> str:
+    """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
+
+    As there, levels without accesses and energy and networks without energy are left out, and the summary's
+    area is 0. Energies in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
+    """
+    lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics"]
+    lines += ["Buffer and Arithmetic Levels", "----------------------------", *_levels(spec, stats)]
+    lines += ["Networks", "--------", *_networks(spec, stats)]
+    lines += ["", *_operational_intensity(spec, stats), "", ""]
+    lines += [*_summary(spec, stats), "", *_per_compute(stats), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _levels(spec: Spec, stats: Stats) -> list[str]:
+    lines = []
+    if stats.arithmetic["energy_pj"]:
+        lines += ["Level 0", "-------", *arithmetic_lines(spec, stats.arithmetic)]
+    for index, found in enumerate(stats.levels):
+        if storage_accesses(found) or found["energy_pj_total"]:
+            lines += [f"Level {index + 1}", "-------", *level_lines(spec, index, stats)]
+    return lines
+
+
+def _networks(spec: Spec, stats: Stats) -> list[str]:
+    lines = []
+    for number, found in enumerate(network for network in stats.networks if network_energy(network)):
+        lines += [f"Network {number}", "---------", *network_lines(spec, stats, found)]
+    return lines
+
+
+def _reductions(spec: Spec, stats: Stats) -> int:
+    """Additions into outputs: all multiply-accumulates but the first of each output."""
+    outputs = sum(_outermost_tile(stats, space.name) for space in spec.problem.dataspaces if space.read_write)
+    return unsigned(stats.computes - outputs)
+
+
+def _operations(spec: Spec, stats: Stats) -> int:
+    """Multiplications and additions."""
+    return unsigned(stats.computes + _reductions(spec, stats))
+
+
+def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
+    """Operations per byte read or written: at best, and at every level."""
+    operations = _operations(spec, stats)
+    required = sum(_outermost_tile(stats, name) for name in spec.problem.dataspace_names())
+    lines = ["Operational Intensity Stats", "---------------------------"]
+    lines += [_labelled("Total elementwise ops", stats.computes),
+              _labelled("Total reduction ops", _reductions(spec, stats)),
+              _labelled("Total ops", operations), _labelled("Total memory accesses required", required),
+              _labelled("Optimal Op per Byte", _per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
+    for level, found in zip(spec.arch.levels, stats.levels, strict=True):
+        lines.append(f"=== {level.name} ===")
+        accesses = storage_accesses(found)
+        if accesses:
+            lines += [_labelled("Total scalar accesses", accesses),
+                      _labelled("Op per Byte", _per_byte(operations, level.word_bits, accesses))]
+    return lines
+
+
+def _outermost_tile(stats: Stats, name: str) -> int:
+    """Words of the data space at the outermost level that keeps it."""
+    tiles: list[int] = [level["dataspaces"][name]["utilized_capacity"]
+                        for level in reversed(stats.levels) if name in level["dataspaces"]]
+    return tiles[0]
+
+
+def _per_byte(operations: int, word_bits: int, words: int) -> str:
+    return fixed(single_ratio(operations, word_bits * words // 8))
+
+
+def _labelled(label: str, value: Any) -> str:
+    return f"    {label:<{LABEL}}: {value}"
+
+
+def _summary(spec: Spec, stats: Stats) -> list[str]:
+    edp_j_cycle = single(stats.cycles) * stats.energy_pj / 1e12
+    return ["Summary Stats", "-------------",
+            f"GFLOPs (@1GHz): {fixed(single_ratio(_operations(spec, stats), stats.cycles))}",
+            f"Utilization: {fixed(stats.utilization * 100)}%",
+            f"Cycles: {stats.cycles}",
+            f"Energy: {fixed(stats.energy_pj / 1e6)} uJ",
+            f"EDP(J*cycle): {edp_j_cycle:.2e}",
+            "Area: 0.00 mm^2"]
+
+
+def _per_compute(stats: Stats) -> list[str]:
+    """Energy per multiply-accumulate of everything that has any, and in total."""
+    units = stats.component_energies()
+    width = max(map(len, units)) + 1
+    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", stats.energy_pj)]
+    return [f"Computes = {stats.computes}", "fJ/Compute",
+            *(f"    {name:<{width}}= {fixed(energy * 1000 / stats.computes)}" for name, energy in shown)]

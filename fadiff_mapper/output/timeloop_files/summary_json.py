@@ -1,0 +1,25 @@
+"""The results of several problems side by side, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_layer import Result
+
+
+def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
+    """One entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles, status.
+
+    `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and `edp` is their product: that
+    of a network that consists of these layers.
+    """
+    layers = {name: {"problem": result.spec.problem.name, "bounds": dict(result.spec.problem.bounds),
+                     "cycles": result.stats.cycles, "energy_pj": result.stats.energy_pj, "edp": result.stats.edp,
+                     "utilization": result.stats.utilization, "evaluations": result.evaluations,
+                     "status": result.status} for name, result in zip(names, results, strict=True)}
+    cycles, energy = (sum(getattr(result.stats, what) for result in results) for what in ("cycles", "energy_pj"))
+    return json.dumps({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy},
+                      indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""From free parameters to loop nests: Gumbel-Softmax, straight-through gradients, penalties, objective."""

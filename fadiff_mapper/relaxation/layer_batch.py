@@ -1,0 +1,87 @@
+"""Layers that are searched side by side: they differ in the bounds of their dimensions only.
+
+An evaluation depends on the bounds through the factors alone, so the mappings of a whole family lie in one batch:
+equally many columns of each member, one member after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
+from fadiff_mapper.model.exact.evaluate import Layer
+from fadiff_mapper.model.loop_nest import project
+from fadiff_mapper.relaxation.discrete_decisions import Choices, Layout, layouts, open_keeps, temporal_orders
+
+KEPT = 0.7
+"""How often a random mapping keeps a data space where it may."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """W map spaces over one design and one shape of problem, and what may be decided in them.
+
+    layer     that of any member
+    orders    per level, candidates for the order of its temporal loops, [W, n, D]
+    layouts   per level, candidates for the placement of its spatial loops
+    keeps     the (level, tensor) pairs that are open
+    """
+
+    layer: Layer
+    spaces: tuple[MapSpace, ...]
+    factors: FactorTables
+    orders: tuple[np.ndarray, ...]
+    layouts: tuple[Layout, ...]
+    keeps: tuple[tuple[int, int], ...]
+
+    def member_of(self, batch: int) -> np.ndarray:
+        """The member that every column of a batch belongs to, [B]."""
+        return np.arange(batch) // (batch // len(self.spaces))
+
+
+def family_of(layer: Layer, spaces: Sequence[MapSpace]) -> Family:
+    """A family from its members' map spaces, which have the same `kin`."""
+    tables = factor_tables(spaces)
+    orders, placed = [], []
+    for level in range(len(spaces[0].levels)):
+        orders.append(_side_by_side([temporal_orders(space, layer.projection, level, tables.looping[w, 2 * level + 1])
+                                     for w, space in enumerate(spaces)]))
+        found = [layouts(space, level) for space in spaces]
+        placed.append(Layout(_side_by_side([layout.order for layout in found]),
+                             _side_by_side([layout.on_y for layout in found])))
+    return Family(layer, tuple(spaces), tables, tuple(orders), tuple(placed), tuple(open_keeps(spaces[0])))
+
+
+def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """The members' candidates [n_w, D] as [W, n, D], those of members with fewer repeated."""
+    most = max(map(len, candidates))
+    return np.stack([found[np.arange(most) % len(found)] for found in candidates])
+
+
+def random_choices(family: Family, batch: int, rng: np.random.Generator) -> Choices:
+    """One random set of decisions per column; the first keeps everything it may, the second bypasses it inside."""
+    order, spatial_order, on_y, member = [], [], [], family.member_of(batch)
+    for orders, placed in zip(family.orders, family.layouts, strict=True):
+        order.append(orders[member, rng.integers(0, orders.shape[1], batch)].T)
+        pick = rng.integers(0, placed.order.shape[1], batch)
+        spatial_order.append(placed.order[member, pick].T)
+        on_y.append(placed.on_y[member, pick].T)
+    space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
+    keep = np.array([[name in here.keep for name in names] for here in space.levels])[..., None].repeat(batch, axis=-1)
+    place = np.arange(batch) % (batch // len(family.spaces))
+    for level, tensor in family.keeps:
+        outermost = level == len(space.levels) - 1
+        keep[level, tensor] = np.select([place == 0, place == 1], [True, outermost], rng.random(batch) < KEPT)
+    return Choices(np.stack(order), keep, np.stack(on_y), np.stack(spatial_order))
+
+
+def kin(space: MapSpace) -> tuple[object, ...]:
+    """A key that two map spaces of one architecture share if they can be searched as one family."""
+    projection, said = project(space.problem), space.constraints
+    levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse)
+                   for here, level in zip(space.levels, said.levels, strict=True))
+    return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,
+            said.min_parallelism)

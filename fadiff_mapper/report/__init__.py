@@ -1,1 +1,0 @@
-"""What the command line prints: tables, progress and summaries, one file per subject."""

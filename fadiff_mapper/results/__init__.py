@@ -1,0 +1,1 @@
+"""The results of mapping a layer or a network, as values."""

@@ -1,0 +1,23 @@
+"""What a mapping decides besides its factors: the order of loops, the layout of spatial loops, keep or bypass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fadiff_mapper.relaxation.layer_batch import Family
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Something other than a factor that can be decided anew: "order" or "layout" of a level, or "keep"."""
+
+    kind: str
+    level: int
+    tensor: int = 0
+
+
+def decisions_of(family: Family, orders: bool = True) -> list[Decision]:
+    """Everything that is open; `orders`: whether those of loops are."""
+    ordered = [Decision("order", level) for level, found in enumerate(family.orders) if found.shape[1] > 1 and orders]
+    placed = [Decision("layout", level) for level, found in enumerate(family.layouts) if found.order.shape[1] > 1]
+    return ordered + placed + [Decision("keep", *pair) for pair in family.keeps]

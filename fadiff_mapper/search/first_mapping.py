@@ -1,0 +1,36 @@
+"""A first mapping of a map space, found at once and without torch: the smallest tiles that the constraints allow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.model.exact.evaluate import Layer, score
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+
+TRIED = 8
+"""Draws of the other decisions; the first keeps every data space where it may, the second none."""
+
+
+def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
+    """A legal nest (one row) that leaves all it can to the outermost loops.
+
+    None where none of those tried is legal, or where the constraints ask for parallelism, which such a nest lacks.
+    """
+    if space.constraints.min_parallelism:
+        return None
+    family = family_of(layer, [space])
+    tables = family.factors
+    places, dims = tables.allowed.shape[1:3]
+    rest, number = tables.bound[0].copy(), np.zeros((places, dims), dtype=np.int64)
+    for place in range(places):
+        for dim in range(dims):
+            number[place, dim] = tables.completable[0, place, dim, rest[dim]].argmax()
+            rest[dim] = tables.quotient[0, dim, rest[dim], number[place, dim]]
+    factors = tables.divisor[0, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
+    choices = random_choices(family, TRIED, np.random.default_rng(0))
+    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), choices.order, choices.keep,
+                choices.on_y, choices.spatial_order)
+    legal = np.flatnonzero(score(layer, nest).legal)
+    return nest.take(legal[:1]) if len(legal) else None

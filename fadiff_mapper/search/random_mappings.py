@@ -1,0 +1,25 @@
+"""Random mappings of a map space: every factorization, order, layout and bypass that the constraints allow."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.model.exact.evaluate import Layer
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, slots_of
+from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+
+UNEVEN = 3
+"""Exponent of the random shares of a dimension's octaves: the greater, the more often one loop takes them all."""
+
+
+def random_nests(layer: Layer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
+    """Random nests, always the same for a seed; they may still exceed a capacity or a fan-out."""
+    slots, generator = slots_of([space]), torch.Generator().manual_seed(seed)
+    shape = (len(slots.level), slots.bound.shape[1], batch)
+    weight = torch.rand(shape, generator=generator, dtype=torch.float64) ** UNEVEN
+    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound).T
+    choices = random_choices(family_of(layer, [space]), batch, np.random.default_rng(seed))
+    return decode(draw(slots, theta, gumbel(slots, batch, generator), 1.0), choices)

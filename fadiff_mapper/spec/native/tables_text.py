@@ -1,0 +1,42 @@
+"""The energy and area tables in force, in the layout of Accelergy's ERT and ART."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy, full_name
+from fadiff_mapper.yaml.load import dump
+
+
+def ert_yaml(spec: Spec) -> str:
+    """The ERT: pJ per action of every component, the built-in values where the input and the design have none."""
+    return dump({"ERT": ert_tree(spec.arch, spec.tables)})
+
+
+def art_yaml(spec: Spec) -> str:
+    """The ART: um^2 per component; where there is none, the areas that the architecture writes (built in: 0)."""
+    return dump({"ART": art_tree(spec.arch, spec.tables)})
+
+
+def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
+    """The tables as given, or the built-in values of all components."""
+    rows = ([(table.component, table.actions) for table in tables.ert]
+            or [*((full_name(arch, level.name), _built_in(level)) for level in reversed(arch.levels)),
+                (full_name(arch, arch.arithmetic.name), {"compute": compute_energy(arch.arithmetic, tables)[0]})])
+    return {"version": tables.version, "tables": [
+        {"name": name, "actions": [{"name": action, "energy": energy} for action, energy in actions.items()]}
+        for name, actions in rows]}
+
+
+def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
+    """The areas as given, or those of all components."""
+    rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
+    return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
+
+
+def _built_in(level: StorageLevel) -> dict[str, float]:
+    energy = built_in_storage_energy(level)
+    return {"read": energy, "write": energy, "update": energy, "leak": 0.0}

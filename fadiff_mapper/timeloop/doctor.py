@@ -1,0 +1,71 @@
+"""What is installed on this machine, and what that enables. Nothing here is needed to evaluate or to map."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.timeloop.find_programs import find_real
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked for: where it is, which version, or both (None: not there), and what it is good for."""
+
+    name: str
+    found: str | None
+    enables: str
+
+
+LIBRARIES = {
+    "numpy": "evaluation",
+    "array-api-compat": "evaluation",
+    "numba": "evaluation (compiled)",
+    "torch": "mapping (gradient descent), networks from PyTorch modules",
+    "scipy": "sensitivities of capacities and fan-outs, rank correlations",
+    "networkx": "networks as graphs",
+    "PyYAML": "reading files",
+    "Jinja2": "reading templates",
+    "rich": "tables and progress",
+    "matplotlib": "figures in reports of fadiff-validate",
+    "onnx": "networks from ONNX models",
+    "pytimeloop": "handing over specifications as Python objects",
+}
+TIMELOOP = {
+    "timeloop-model": "checking a mapping against real Timeloop",
+    "timeloop-mapper": "comparing with Timeloop's own mapper",
+}
+ENGINES = ("docker", "podman")
+
+
+def examine() -> list[Finding]:
+    """Look for the libraries in use, optional ones, and optional programs on the PATH."""
+    return [Finding("python", platform.python_version(), "everything"),
+            *(Finding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
+            *(Finding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
+            Finding("accelergy", _accelergy(), "energy tables for designs that bring none"),
+            *(Finding(name, shutil.which(name), "asking Timeloop in a container") for name in ENGINES)]
+
+
+def _library(name: str) -> str | None:
+    """Its version; where it was put on the path without being installed, only that it is there."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "importable" if find_spec(name.replace("-", "_")) else None
+
+
+def _accelergy() -> str | None:
+    program = accelergy_tables.installed()
+    if program is None:
+        return None
+    return " ".join([program, *filter(None, [accelergy_tables.installed_version(program, os.environ)])])
+
+
+def _text(found: object) -> str | None:
+    return None if found is None else str(found)

@@ -1,0 +1,172 @@
+"""Reads what `timeloop-model` leaves behind: full precision from its XML, the rest from its printed statistics."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from fadiff_mapper.base.errors import FadiffError
+
+XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
+
+COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
+          "temporal_reductions", "address_generations")
+BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+STATS_END = r"\n    Total +?= \S+\n\s*\Z"
+NETWORK = r"Network \d+\n-------+\n"
+INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
+
+
+def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
+    """The numbers of one run, named and nested as in `fadiff_mapper.model.exact.stats.Stats`.
+
+    Energies in pJ, counts in words, bandwidths in words per cycle. Timeloop prints some numbers only with two
+    decimals: `leakage_energy_pj`, the words of `ingresses`, `link_transfers`, `spatial_reductions`, and the summary
+    `printed` (`energy_uj`, `utilization_percent`); `energy_pj` holds those leakages. Levels run from the innermost
+    outwards. Raises FadiffError where a file is missing or cut off.
+    """
+    topology, text = _topology(folder / XML), _statistics(folder / STATS)
+    units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
+    blocks = {block.split(" ===")[0]: block for block in re.split(r"\n=== ", text.split("\nNetworks\n")[0])[1:]}
+    levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
+    arithmetic = next(_arithmetic(unit) for unit in units if unit.find("stats_") is None)
+    networks = _networks(topology, text, dataspaces, {level["name"]: level["max_instances"] for level in levels})
+    in_networks = sum(space.get("energy_pj_total", 0.0) for one in networks for space in one["dataspaces"].values())
+    return {
+        "cycles": int(_printed(r"\nCycles: (\d+)", text)), "computes": int(_printed(r"\nComputes = (\d+)", text)),
+        "energy_pj": sum(level["energy_pj_total"] for level in levels) + arithmetic["energy_pj"] + in_networks,
+        "network_energy_pj": in_networks,
+        "printed": {"energy_uj": _printed(r"\nEnergy: (\S+) uJ", text),
+                    "utilization_percent": _printed(r"\nUtilization: (\S+)%", text)},
+        "arithmetic": arithmetic, "levels": levels, "networks": networks}
+
+
+def _topology(path: Path) -> Element:
+    text = _whole(path, "</engine>")
+    if "</boost_serialization>" not in text:  # never closed by Timeloop
+        text += "</boost_serialization>"
+    try:
+        found = ElementTree.fromstring(text).find("engine/topology_")
+    except ElementTree.ParseError as error:
+        raise FadiffError(f"{path}: not well-formed XML: {error}") from None
+    if found is None:
+        raise FadiffError(f"{path}: there is no engine/topology_ in it")
+    return found
+
+
+def _statistics(path: Path) -> str:
+    return _whole(path, STATS_END)
+
+
+def _whole(path: Path, ending: str) -> str:
+    """The text of a file in which the pattern of its ending is found."""
+    if not path.is_file():
+        raise FadiffError(f"{path}: timeloop-model left no such file")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not re.search(ending, text):
+        raise FadiffError(f"{path}: cut off, there is no {ending!r} near its end")
+    return text
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _printed(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    if not found:
+        raise FadiffError(f"{STATS}: there is no {pattern!r} in it")
+    return _number(found[1])
+
+
+def _value(node: Element, path: str) -> float:
+    text = node.findtext(path)
+    if text is None:
+        raise FadiffError(f"{XML}: there is no {path} in it")
+    return _number(text)
+
+
+def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
+    column = node.find(tag)
+    items = column.find("PerDataSpace") if column is not None else None
+    return [_number(item.text or "") for item in items.findall("item")[:count]] if items is not None else []
+
+
+def _name(unit: Element) -> str:
+    return unit.findtext("specs_/LevelSpecs/level_name") or ""
+
+
+def _arithmetic(unit: Element) -> dict[str, Any]:
+    return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
+            "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
+            "computes": _value(unit, "random_computes_"), "energy_pj": _value(unit, "energy_")}
+
+
+def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
+    """One storage level; data spaces that it does not keep are left out."""
+    stats = unit.find("stats_")
+    assert stats is not None
+    count = len(dataspaces)
+    columns = {name: _per_dataspace(stats, name, count) for name in
+               (*COUNTS, *BANDWIDTHS, "keep", "energy", "temporal_reduction_energy", "addr_gen_energy")}
+    spaces = {}
+    for i, name in enumerate(dataspaces):
+        if not columns["keep"][i]:
+            continue
+        row = {column: values[i] for column, values in columns.items()}
+        per_instance = row["energy"] + row["temporal_reduction_energy"]
+        total = per_instance * row["utilized_instances"] + row["addr_gen_energy"] * row["utilized_clusters"]
+        spaces[name] = {key: row[key] for key in (*COUNTS, *BANDWIDTHS)} | {
+            "energy_pj_per_instance": row["energy"], "energy_pj_total": total}
+        if row["addr_gen_energy"]:
+            spaces[name]["addr_gen_energy_pj_per_cluster"] = row["addr_gen_energy"]
+    leakage = _printed(r"Leakage energy \(total\) +: (\S+) pJ", block)
+    return {"name": _name(unit), "cycles": _value(stats, "cycles"), "slowdown": _value(stats, "slowdown"),
+            "max_instances": max([1.0, *columns["utilized_instances"]]), "leakage_energy_pj": leakage,
+            "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
+            "dataspaces": spaces}
+
+
+def _networks(topology: Element, text: str, dataspaces: Sequence[str],
+              instances: dict[str, float]) -> list[dict[str, Any]]:
+    """The networks between neighbouring levels; data spaces without traffic are left out."""
+    stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
+    printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
+    result = []
+    for block in re.split(NETWORK, printed)[1:]:
+        name, body = block.split("\n", 1)[0], block.split("STATS\n    -----\n")[1]
+        node = stats[name]
+        assert node is not None
+        hops, energy, links = (_per_dataspace(node, tag, len(dataspaces))
+                               for tag in ("num_hops", "energy", "link_transfer_energy"))
+        used = instances[name.split(" <==> ")[0]]
+        spaces = {space: _traffic(_section(space, body), hops[i], energy[i], links[i], used)
+                  for i, space in enumerate(dataspaces)}
+        result.append({"name": name, "dataspaces": {space: found for space, found in spaces.items()
+                                                    if found["ingresses"] or found["link_transfers"]}})
+    return result
+
+
+def _section(dataspace: str, body: str) -> str:
+    found = re.search(rf"^    {re.escape(dataspace)}:\n((?:        .*\n)+)", body, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _traffic(section: str, hops: float, energy: float, link_energy: float, instances: float) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "fanout": _printed(r"Fanout +: (\S+)", section),
+        "multicast_factor": _printed(r"Multicast factor +: (\S+)", section),
+        "ingresses": [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)],
+        "link_transfers": _printed(r"Link transfers +: (\S+)", section),
+        "spatial_reductions": _printed(r"Spatial reductions +: (\S+)", section), "hops": hops}
+    if energy or link_energy:
+        found |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
+                  "energy_pj_total": (energy + link_energy) * instances}
+    return found

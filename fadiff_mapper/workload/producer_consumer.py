@@ -1,0 +1,171 @@
+"""Links: which layer's output arrives at which layer, how tiles of the two correspond, and what stands against it.
+
+This is what a fusion engine asks. A link without an obstacle can be fused: a tile of the consumer needs, along each
+of its dimensions in `axes`, a stretch of one dimension of the producer (slid over by the windows in between and by the
+consumer's own), and all of the dimensions in `whole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from fadiff_mapper.workload.axis_algebra import Axis, Obstacle, Slide, composed, regrouped
+from fadiff_mapper.workload.node import Node
+from fadiff_mapper.workload.operator import REPEAT, Layer, Shape
+from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
+from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, blocked, routes
+
+OUTPUT = "output"
+"""In `Link.also_read_by`: a tensor on the way is an output of the network."""
+
+MOST_READERS = 100
+"""Further readers that a link names."""
+
+
+@dataclass(frozen=True)
+class AxisMap:
+    """Points of the consumer's `dimension` read points of the producer's `producer` dimension (or runs, `REPEAT`).
+
+    Without `slides` they are equal. Else the windows follow one another from the producer to the consumer: a stretch
+    of n points behind a window covers (n - 1) * stride + (kernel - 1) * dilation + 1 before it, from its first point
+    times stride minus pad on; what lies beyond the tensor is padding. The first `pools` of them are those of pools in
+    between, the last one may be the consumer's own.
+    """
+
+    dimension: str
+    producer: str
+    slides: tuple[Slide, ...] = ()
+    pools: int = field(default=0, compare=False)
+
+    def needed(self, points: int) -> int:
+        """Points of the producer's dimension that `points` adjacent points of the consumer's read."""
+        return composed(self.slides).reach(points)
+
+
+@dataclass(frozen=True)
+class Link:
+    """`producer` and `consumer` are layers; the consumer reads `tensor` (the last node on the way) as `operand`.
+
+    `through` are the operators in between, `joins` the tensors that they add on the way; `also_read_by` are further
+    readers of any tensor on the way, `MOST_READERS` at most (it must be stored for them even if this link is fused).
+    """
+
+    producer: str
+    consumer: str
+    operand: str
+    tensor: str
+    shape: Shape | None
+    axes: tuple[AxisMap, ...]
+    whole: tuple[str, ...]
+    through: tuple[str, ...]
+    joins: tuple[str, ...]
+    also_read_by: tuple[str, ...]
+    obstacle: Obstacle | None
+
+    @property
+    def fusable(self) -> bool:
+        """Whether tiles can pass from one layer to the other; else `obstacle` says why not."""
+        return self.obstacle is None
+
+
+def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...]:
+    """All links of a network whose nodes are given in topological order."""
+    found = routes(nodes)
+    by_name = {node.name: node for node in nodes}
+    readers = _readers(nodes, outputs)
+    behind: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node.layer and node.name in found:
+            behind.setdefault(found[node.name].producer, []).append(node.name)
+    links = []
+    for consumer in nodes:
+        for tensor, operand in zip(consumer.inputs, consumer.operands, strict=False):
+            if consumer.layer and tensor in found:
+                route, maps = _matched(found[tensor], by_name[found[tensor].producer], consumer, operand,
+                                       by_name[tensor].shape)
+                others = _others(route, consumer.name, behind.get(route.producer, []), readers)
+                links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
+                                  tuple(sorted(route.whole)), route.through, route.joins,
+                                  tuple(others), route.obstacle))
+    return tuple(links)
+
+
+def _readers(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:
+    readers: dict[str, list[str]] = {node.name: [] for node in nodes}
+    for node in nodes:
+        for name in node.inputs:
+            readers[name].append(node.name)
+    for name in outputs:
+        readers[name].append(OUTPUT)
+    return readers
+
+
+def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> Iterator[str]:
+    """Readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x)). `behind` are the
+    operators behind the same producer, in topological order."""
+    path = [route.producer, *route.through]
+    inside = {*path, consumer}
+    for name in reversed(behind if len(behind) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
+        if readers[name] and all(reader in inside for reader in readers[name]):
+            inside.add(name)
+    others = (name for tensor in path for name in readers[tensor] if name not in inside)
+    yield from dict.fromkeys(islice(others, MOST_READERS))
+
+
+def _matched(route: Route, producer: Node, consumer: Node, operand: str,
+             shape: Shape | None) -> tuple[Route, tuple[AxisMap, ...]]:
+    """The dimensions of the consumer in those of the producer, or the route with the obstacle."""
+    first, second = producer.layer, consumer.layer
+    assert first is not None and second is not None
+    if first.repeat != second.repeat:
+        route = blocked(route, "repeat", f"{producer.name} runs {first.repeat} times, {consumer.name} {second.repeat}")
+    if route.axes is None or shape is None:  # where there are axes, there is a shape
+        return route, ()
+    names, target = _ranks(second, operand, shape)
+    axes = regrouped(route.axes, target)
+    if axes is None:
+        return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
+    maps = []
+    for name, axis in zip(names, axes, strict=True):
+        problem = _mismatch(first, axis)
+        if problem:
+            return blocked(route, problem, f"{name} of {consumer.name}"), ()
+        if axis.pieces:
+            own = _own_slides(consumer, second, operand, name, shape)
+            maps.append(AxisMap(name, axis.pieces[0].dimension, axis.slides + own, len(axis.slides)))
+    return route, tuple(maps)
+
+
+def _ranks(layer: Layer, operand: str, shape: Shape) -> tuple[list[str], Shape]:
+    """Each rank of an operand by the dimension that names it, and its extent in the tensor."""
+    extents, sliding = layer.extents(operand), sliding_axes(layer, operand)
+    names: list[str] = []
+    target: list[int] = []
+    for index, axis in enumerate(layer.view(operand)):
+        names += axis
+        target += [shape[index]] if index in sliding else [extents[name] for name in axis]
+    return names, tuple(target)
+
+
+def _mismatch(first: Layer, axis: Axis) -> str | None:
+    """The name of the obstacle where an axis is not one whole dimension of the producer."""
+    if len(axis.pieces) > 1:
+        return "flattened" if len({piece.dimension for piece in axis.pieces}) > 1 else "part"
+    if axis.pieces:
+        piece = axis.pieces[0]
+        bound = first.repeat if piece.dimension == REPEAT else first.problem.bounds[piece.dimension]
+        if piece.step != 1 or piece.extent != bound:
+            return "part"
+    return None
+
+
+def _own_slides(node: Node, layer: Layer, operand: str, name: str, shape: Shape) -> tuple[Slide, ...]:
+    """The consumer's own window along a rank, if there is any."""
+    for axis, position in sliding_axes(layer, operand).items():
+        if layer.view(operand)[axis] == (name,):
+            kernel, stride, dilation = slide(layer, operand, axis)
+            found = Slide(kernel, stride, dilation, pad_before(node, layer, operand, axis, position, shape[axis]))
+            return () if found == Slide(1, 1, dilation) else (found,)
+    return ()

@@ -1,0 +1,58 @@
+"""One door for every kind of network."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs import bundled
+from fadiff_mapper.workload import Workload
+
+BUNDLED = "bundled:"
+REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
+ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yaml, an ONNX model (.onnx), "
+            f"or {BUNDLED}networks/NAME")
+
+
+def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
+                 example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
+                 name: str | None = None) -> Workload:
+    """A network from a file, a folder, an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
+
+    A module needs `example_inputs` (and `example_kwargs` for keyword arguments), which fix all shapes; it is exported,
+    not run, so tensors on the "meta" device will do. `dims` gives numbers to the named dimensions of an ONNX model's
+    inputs. Files are data: weights are not read, nothing is executed.
+    Raises SpecError naming the place in the source, FadiffError for a source of another kind.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _from_path(os.fspath(source), dims, name)
+    kind = type(source)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
+        from fadiff_mapper.workload.readers.torch_program import read_module
+        return read_module(source, example_inputs, example_kwargs, name)
+    if kind.__name__ == "ModelProto" and kind.__module__.startswith("onnx"):
+        from fadiff_mapper.workload.readers.onnx_model import read_model
+        return read_model(source, name or source.graph.name or "onnx", "onnx model", dims)
+    raise FadiffError(f"a network: found {kind.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a torch.nn.Module "
+                      "with example inputs, a torch.export.ExportedProgram")
+
+
+def _from_path(text: str, dims: Mapping[str, int] | None, name: str | None) -> Workload:
+    path = bundled.find(text[len(BUNDLED):]) if text.startswith(BUNDLED) else Path(text)
+    suffix = path.suffix.lower()
+    if suffix in REFUSED:
+        raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
+                          f"{ACCEPTED}; a PyTorch module goes through fadiff_mapper.load_network(module, inputs)")
+    if suffix == ".onnx":
+        from fadiff_mapper.workload.readers.onnx_model import read_file
+        return read_file(path, name, dims)
+    if path.is_dir():
+        from fadiff_mapper.workload.readers.problem_folder import read_folder
+        return read_folder(path)
+    from fadiff_mapper.workload.readers.network_yaml import read_network
+    return read_network(path)

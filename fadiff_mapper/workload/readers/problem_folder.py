@@ -1,0 +1,121 @@
+"""A folder of Timeloop problem files and `edges.yaml`, which says how their tensors hang together.
+
+    network:
+      name: two_layers
+      layers:                                   # optional: without it every problem file once, under its own name
+      - {name: first, problem: conv.yaml, repeat: 1}
+      edges:
+      - {from: first, to: second, as: Inputs, axes: {C: M}}
+
+`as` is the data space of the consumer, "Inputs" if not given. `axes` tells which dimension of the producer's output
+each dimension of the consumer is; dimensions of the same name, and a last one left on both sides, are found alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.workload import Layer, Node, Workload, build_workload
+from fadiff_mapper.workload.operator import REPEAT, problem_layer
+from fadiff_mapper.yaml.load import load_files
+from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, sequence, text
+
+EDGES = "edges.yaml"
+
+
+def read_folder(folder: Path) -> Workload:
+    """The network in a folder. Raises SpecError with file, line and YAML path."""
+    path = folder / EDGES
+    reader = Reader(load_files([path]))
+    where = reader.at("network")
+    section = Reader(reader.take("network", mapping))
+    reader.finish(f" in {EDGES}")
+    name = section.take("name", text, folder.name)
+    layers = _layers(folder, section.take("layers", sequence, None), where)
+    edges = section.take("edges", sequence, Seq(where=where))
+    section.finish(" of a network")
+    return build_workload(name, _nodes(layers, edges), (), where)
+
+
+def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Layer, Where]]:
+    if items is None:
+        files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
+        return {path.stem: (_read(path, 1), Where(str(path))) for path in files}
+    found: dict[str, tuple[Layer, Where]] = {}
+    for index, item in enumerate(items):
+        reader = Reader(mapping(item, items.at(index)))
+        name, file = reader.take("name", text), reader.take("problem", text)
+        if name in found:
+            raise reader.at("name").error(f'there are two layers called "{name}"')
+        if Path(file).name != file:
+            raise reader.at("problem").error(f'found "{file}"', "the name of a file in the same folder")
+        found[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
+        reader.finish(" of a layer")
+    return found
+
+
+def _read(path: Path, repeat: int) -> Layer:
+    document = load_files([path])
+    if "problem" not in document:
+        raise document.where.error("the file has no problem section", "problem: with shape and instance")
+    return problem_layer(document["problem"], document.at("problem"), repeat)
+
+
+def _nodes(layers: dict[str, tuple[Layer, Where]], edges: Seq) -> list[Node]:
+    """A node per layer, and a transpose where axes come in another order."""
+    extra: list[Node] = []
+    reads: dict[str, dict[str, str]] = {name: {} for name in layers}
+    for index, item in enumerate(edges):
+        reader = Reader(mapping(item, edges.at(index)))
+        producer, consumer = (reader.take(key, _layer_name(layers)) for key in ("from", "to"))
+        layer = layers[consumer][0]
+        operand = reader.take("as", text, "Inputs")
+        accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
+        if operand not in accepted:
+            raise edges.at(index).error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}',
+                                        listed(accepted))
+        if operand in reads[consumer]:
+            raise edges.at(index).error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
+        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=edges.at(index))))
+        reader.finish(" of an edge")
+        reads[consumer][operand] = producer
+        if order != tuple(range(len(order))):
+            turned = Node(f"{producer}->{consumer}.{operand}", "transpose", (producer,), axes=order,
+                          where=edges.at(index))
+            extra.append(turned)
+            reads[consumer][operand] = turned.name
+    nodes = [Node(name, layer.op, tuple(reads[name].values()), layer=layer, operands=tuple(reads[name]), where=where)
+             for name, (layer, where) in layers.items()]
+    return nodes + extra
+
+
+def _layer_name(layers: dict[str, Any]) -> Any:
+    def check(value: Any, where: Where) -> str:
+        name = text(value, where)
+        if name not in layers:
+            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
+        return name
+    return check
+
+
+def _order(first: Layer, second: Layer, operand: str, axes: Map) -> tuple[int, ...]:
+    """For each axis of the operand, which axis of the producer's output it is."""
+    output = [axis[0] for axis in first.view(first.problem.output.name)]
+    wanted = [axis[0] for axis in second.view(operand)]
+    if REPEAT in (output[0], wanted[0]) and output[0] != wanted[0]:
+        return ()
+    for dimension, other in axes.items():
+        if dimension not in wanted or other not in output:
+            raise axes.at(dimension).error(f"found {dimension}: {other}",
+                                           f"one of {listed(wanted)}: one of {listed(output)}")
+    match = {name: axes.get(name, name) for name in wanted if axes.get(name, name) in output}
+    open_first = [name for name in output if name not in match.values()]
+    open_second = [name for name in wanted if name not in match]
+    if len(open_first) == len(open_second) == 1:
+        match[open_second[0]] = open_first[0]
+    if len(match) != len(wanted) or sorted(match.values()) != sorted(output):
+        raise axes.where.error(f"{operand} has the axes {listed(wanted)}, the tensor {listed(output)}",
+                               "axes: with the tensor's dimension for each of them")
+    return tuple(output.index(match[name]) for name in wanted)

@@ -1,0 +1,151 @@
+"""PyTorch modules, exported by torch.export, as networks. Weights are not read; the module is traced, not run."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.workload import Workload, build_workload
+from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
+from fadiff_mapper.workload.readers.torch_operators import Call, understood
+from fadiff_mapper.yaml.located import Where
+
+
+def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
+                example_kwargs: Mapping[str, Any] | None, name: str | None) -> Workload:
+    """The network of a module or of a program that torch.export made.
+
+    Raises FadiffError where there are no example inputs or torch.export refuses the module, SpecError for dynamic
+    dimensions, transposed convolutions, and what `build_workload` refuses.
+    """
+    program = source if isinstance(source, ExportedProgram) else _exported(source, example_inputs, example_kwargs)
+    if any(_mutates(node) for node in program.graph.nodes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = program.run_decompositions({})  # decomposes nothing, but makes updates in place explicit
+    title = name or type(source).__name__
+    to = Assembly()
+    values = _inputs(program, to, title)
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    names = _names(calls)
+    for node in calls:
+        values[node.name] = _called(node, names[node.name], values, to, title)
+    outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
+                                        if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
+    return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title))
+
+
+def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
+              keywords: Mapping[str, Any] | None) -> ExportedProgram:
+    if inputs is None and not keywords:
+        raise FadiffError(f"{type(module).__name__}: no example inputs; accepted: load_network(module, (tensor, ...)), "
+                          "whose shapes become the network's")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.export(module, tuple(inputs or ()), dict(keywords or {}))
+    except Exception as error:  # whatever the module's own code raises
+        reason = " ".join(str(error).split())[:300]
+        raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
+                          f"{reason}") from error
+
+
+def _mutates(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
+
+
+def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
+    """Placeholders: the user's tensors are inputs, all others are constants."""
+    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    values: dict[str, Any] = {}
+    for node in program.graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            shape = _shapes(node, title)
+            if not isinstance(shape, tuple):
+                continue
+            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT
+            values[node.name] = to.input(node.name, shape, Where(title, path=node.name)) if user else Tensor(shape)
+    return values
+
+
+def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly, title: str) -> Any:
+    """The tensor, or list of tensors, that one call gives."""
+    if node.target is operator.getitem:
+        source, index = node.args[0], node.args[1]
+        found = values.get(getattr(source, "name", ""))
+        return found[index] if isinstance(found, list) and isinstance(index, int) else found
+    shape = _shapes(node, title)
+    if shape is None:
+        return None
+    arguments = _arguments(node, values)
+    operands = list(_tensors(arguments.values()))
+    if all(tensor.constant for tensor in operands):
+        return [Tensor(s) for s in shape] if isinstance(shape, list) else Tensor(shape)
+    call = Call(_operator_name(node), name, arguments, operands, shape, Where(title, path=node.name))
+    return understood(call, to)
+
+
+def _operator_name(node: torch.fx.Node) -> str:
+    """`relu` of aten::relu_.default; the full name for operators outside of aten."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target)
+    space, _, name = node.target._schema.name.partition("::")
+    return name.removesuffix("_") if space == "aten" else f"{space}::{name}"
+
+
+def _names(calls: Sequence[torch.fx.Node]) -> dict[str, str]:
+    """A name for every call: that of the module where it is the module's only one, such as layer1.0.conv1, else the
+    call's own name behind that of the module."""
+    def module(node: torch.fx.Node) -> str:
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        return str(stack[-1][0]) if stack else ""
+    count = Counter(module(node) for node in calls if node.target is not operator.getitem)
+    return {node.name: module(node) if module(node) and count[module(node)] == 1
+            else f"{module(node)}.{node.name}".lstrip(".") for node in calls}
+
+
+def _arguments(node: torch.fx.Node, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by name, nodes replaced by their tensors; numbers computed from tensors are None."""
+    def value(item: Any) -> Any:
+        if isinstance(item, torch.fx.Node):
+            return values.get(item.name)
+        return [value(part) for part in item] if isinstance(item, list | tuple) else item
+    names = ([argument.name for argument in node.target._schema.arguments]
+             if isinstance(node.target, torch._ops.OpOverload) else [])
+    names += [f"argument {index}" for index in range(len(names), len(node.args))]
+    return ({name: value(item) for name, item in zip(names, node.args, strict=False)}
+            | {name: value(item) for name, item in node.kwargs.items()})
+
+
+def _tensors(items: Any) -> Any:
+    for item in items:
+        if isinstance(item, Tensor):
+            yield item
+        elif isinstance(item, list):
+            yield from _tensors(item)
+
+
+def _shapes(node: torch.fx.Node, title: str) -> Any:
+    """The shape of a node's tensor, a list of shapes for several, None where it gives none."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return _static(value, node, title)
+    if isinstance(value, list | tuple):
+        return [_static(item, node, title) if isinstance(item, torch.Tensor) else () for item in value]
+    return None
+
+
+def _static(value: torch.Tensor, node: torch.fx.Node, title: str) -> Shape:
+    if not all(type(size) is int for size in value.shape):
+        raise Where(title, path=node.name).error(
+            f"the shape {' x '.join(map(str, value.shape))} has dynamic dimensions", "export without dynamic_shapes")
+    return tuple(value.shape)

@@ -1,0 +1,86 @@
+"""Network files: writing. What `network_yaml` reads back as the same network."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from fadiff_mapper.workload import Layer, Node, Workload
+from fadiff_mapper.workload.node import INPUT
+from fadiff_mapper.workload.operator import COEFFICIENTS
+from fadiff_mapper.yaml.load import dump
+
+
+def network_text(network: Workload) -> str:
+    """The network as a file."""
+    ids = _ids(network)
+    shapes = {ids[_key(node.layer)]: node.layer for node in network.layers if node.layer}
+    counts = [ids[_key(node.layer)] for node in network.layers if node.layer]
+    body: dict[str, Any] = {"version": 1, "name": network.name}
+    body["inputs"] = {node.name: _list(node.shape) for node in network.nodes if node.op == INPUT}
+    body["outputs"] = list(network.outputs)
+    body["shapes"] = [_shape(identity, layer, counts.count(identity)) for identity, layer in shapes.items()]
+    body["graph"] = [_node(node, ids) for node in network.nodes if node.op != INPUT]
+    return dump({"workload": body})
+
+
+def _key(layer: Layer | None) -> Hashable:
+    """Layers of one key share an entry of `shapes`, which also states the repeats."""
+    assert layer is not None
+    return layer.op, layer.key, layer.repeat
+
+
+def _ids(network: Workload) -> dict[Hashable, str]:
+    """A telling and unique name for every shape."""
+    found: dict[Hashable, str] = {}
+    for node in network.layers:
+        if node.layer and _key(node.layer) not in found:
+            hint = shape_id(node.layer)
+            taken = sum(name == hint or name.startswith(f"{hint}.") for name in found.values())
+            found[_key(node.layer)] = f"{hint}.{taken + 1}" if taken else hint
+    return found
+
+
+def shape_id(layer: Layer) -> str:
+    """A name such as conv3x3_64_64_56_s1 (channels in and out, output, stride), dw3x3_32_112_s1 or gemm_8_64_64_x4."""
+    d = layer.problem.bounds
+    times = f"_x{layer.repeat}" if layer.repeat > 1 else ""
+    if layer.op == "problem":
+        return (layer.problem.name or "problem") + times
+    if layer.op == "gemm":
+        return (f"fc_{d['C']}_{d['M']}" if d["N"] == 1 else f"gemm_{d['N']}_{d['C']}_{d['M']}") + times
+    across = f"{d['P']}" if d["P"] == d["Q"] else f"{d['P']}x{d['Q']}"
+    tail = f"{across}_s{layer.pair(COEFFICIENTS[0])[0]}{times}"
+    if layer.op == "depthwise":
+        return f"dw{d['R']}x{d['S']}_{d['G']}_{tail}"
+    groups = f"_g{d['G']}" if "G" in d else ""
+    return f"conv{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{tail}"
+
+
+def _shape(identity: str, layer: Layer, count: int) -> dict[str, Any]:
+    head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
+    if layer.op == "problem":
+        return head | {"problem": layer.literal}
+    stride, dilation = (list(layer.pair(names)) for names in COEFFICIENTS)
+    return head | {"dims": dict(layer.problem.bounds), "stride": stride, "dilation": dilation}
+
+
+def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": node.name}
+    if node.layer:
+        found |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
+        if node.operands != ("Inputs",):
+            found["as"] = list(node.operands)
+    else:
+        found |= {"op": node.op, "from": list(node.inputs)}
+    if node.window:
+        found |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
+                  "dilation": list(node.window.dilation)}
+    pad = node.window.pad if node.window else node.pad
+    extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
+             "what": node.what or None, "macs": node.macs, "out": _list(node.shape)}
+    return found | {key: value for key, value in extra.items() if value is not None}
+
+
+def _list(shape: tuple[int, ...] | None) -> list[int] | None:
+    return None if shape is None else list(shape)

@@ -1,0 +1,102 @@
+"""Plain values -> literal YAML that every reader, YAML 1.1 or 1.2, reads back as the same values.
+
+No anchors, no aliases, no implicit conversions: text that some reader would take for a number, boolean or
+null is quoted, floats always show a point. Mappings are written as blocks, short lists in one line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fadiff_mapper.yaml.expressions import Literal
+
+MAX_FLOW = 100
+"""Characters of a list that is written in one line."""
+
+_SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "infinity", "nan"))
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+
+
+def dump(value: Any) -> str:
+    """The YAML text of dicts, lists, strings, numbers, booleans and None; `.tag` of a `Map` or `Seq` is kept.
+
+    Raises TypeError for any other type.
+    """
+    return "\n".join(_lines(value)) + "\n"
+
+
+def _lines(value: Any) -> list[str]:
+    flow = _flow(value)
+    if flow is not None:
+        return [flow]
+    return [*([value.tag] if _tag(value) else []), *_block(value)]
+
+
+def _block(value: Any) -> Iterator[str]:
+    """The lines of a mapping or list that does not fit into one line, without its tag."""
+    if not isinstance(value, dict):
+        for item in value:
+            first, *rest = _lines(item)
+            yield f"- {first}"
+            yield from ("  " + line for line in rest)
+        return
+    for key, item in value.items():
+        flow = _flow(item)
+        yield f"{_scalar(key)}: {_tag(item) if flow is None else flow}".rstrip()
+        yield from ("  " + line for line in (_block(item) if flow is None else ()))
+
+
+def _tag(value: Any) -> str:
+    return f"{value.tag} " if getattr(value, "tag", None) else ""
+
+
+def _flow(value: Any) -> str | None:
+    """The value in one line, or None where it is a mapping with entries or a long list."""
+    if isinstance(value, dict):
+        return None if value else f"{_tag(value)}{{}}"
+    if not isinstance(value, list | tuple):
+        return _scalar(value)
+    parts = [_flow(item) for item in value]
+    line = f"{_tag(value)}[{', '.join(part or '' for part in parts)}]"
+    return None if None in parts or len(line) > MAX_FLOW else line
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, str):
+        return value if _is_plain(value) else _quoted(value)
+    raise TypeError(f"cannot write {type(value).__name__} as YAML")
+
+
+def _float(value: float) -> str:
+    """All digits, with the point that YAML 1.1 wants in a float: 1e-09 is written 1.0e-09."""
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    digits, exponent, power = float.__repr__(value).partition("e")
+    return (digits if "." in digits else f"{digits}.0") + exponent + power
+
+
+def _is_plain(text: str) -> bool:
+    """Whether unquoted text is read back as the same text by every reader, in blocks and in lists."""
+    return (not isinstance(text, Literal) and _SAFE.fullmatch(text) is not None
+            and text.lower() not in _WORDS)
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(_ESCAPES.get(letter) or (letter if letter.isprintable() else _escaped(ord(letter)))
+                         for letter in text) + '"'
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

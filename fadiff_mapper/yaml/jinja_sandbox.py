@@ -1,0 +1,283 @@
+"""Jinja2 templates in specifications, rendered so that a template can neither escape nor run on.
+
+Three fences. Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by
+the caller, macros and a few methods of strings and mappings can be called. Only the statements in
+`_STATEMENTS` and the filters in `_filters` exist. And every loop step, call, computed value and piece of output
+is paid from a `Budget`: the syntax tree is rewritten before it is compiled, so nothing can be had for free.
+
+The newlines of the template's own text carry invisible marks while it is rendered; they become the table
+that leads from a line of the output back to the file and line it came from.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.filters import do_default, do_float, do_int
+from jinja2.runtime import LoopContext, Macro, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.yaml import expressions
+from fadiff_mapper.yaml.located import Where
+
+MAX_TOKENS = 50_000
+"""Words and signs inside the tags of one template: compiling them takes the longest."""
+MAX_OUTPUT = 8 << 20
+"""Characters that one template may produce."""
+MAX_UNITS = 1_000_000
+"""Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
+MAX_SECONDS = 20.0
+"""Time of one file with all it includes."""
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class Budget:
+    """The work that may still be done; shared by a file and all that it includes."""
+
+    units: int = MAX_UNITS
+    deadline: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
+
+    def charge(self, units: int) -> None:
+        """Raises ValueError once more is spent than there was."""
+        self.units -= units
+        if self.units < 0:
+            raise ValueError(f"the template does too much work; accepted: at most {MAX_UNITS} loop steps and values")
+        if time.monotonic() > self.deadline:
+            raise ValueError(f"the template takes too long; accepted: at most {MAX_SECONDS:g} seconds")
+
+    def weigh(self, value: Any) -> Any:
+        """Charges for a value, nested elements included, and returns it."""
+        waiting = [value]
+        while waiting:
+            item = waiting.pop()
+            self.charge(1 + len(item) // 16 if isinstance(item, str) else 1)
+            if isinstance(item, dict):
+                waiting += [*item, *item.values()]
+            elif isinstance(item, list | tuple | set | frozenset):
+                waiting += item
+        return value
+
+    def steps(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The same values, each charged as one loop step."""
+        for value in values:
+            self.charge(1)
+            yield value
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Text, and for each of its lines the file and line (1-based) where it was written."""
+
+    text: str
+    lines: tuple[tuple[str, int], ...]
+
+
+def is_template(text: str) -> bool:
+    """Whether the text has template syntax at all; other text is never touched."""
+    return any(opening in text for opening in ("{{", "{%", "{#"))
+
+
+def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
+           budget: Budget) -> Rendered:
+    """Renders a template with the given functions and data.
+
+    A function reports a mistake of the template's author as ValueError. Raises SpecError naming the
+    template's file and line for every mistake, undefined name, unavailable feature, or exhausted budget.
+    """
+    if not is_template(text):
+        return untouched(text, file)
+    environment = _Environment(functions, budget)
+    try:
+        if next(islice(environment.lex(text, None, file), MAX_TOKENS, None), None) is not None:
+            raise Where(file).error("the template is too long", f"at most {MAX_TOKENS} words and signs in tags")
+        tree = environment.parse(text, None, file)
+        _refuse_statements(tree, file)
+        _mark_lines(tree)
+        _guard(tree, environment)
+        code = environment.compile(tree, None, file)
+        template = jinja2.Template.from_code(environment, code, dict(environment.globals))
+        marked_text = template.render(dict(data))
+    except FadiffError as error:
+        if isinstance(error, SpecError):
+            raise
+        _fail(error, file, [])
+    except Exception as error:  # a template's own expressions may raise anything
+        _fail(error, file, [*environment.globals, *data])
+    if len(marked_text) > 2 * MAX_OUTPUT:
+        raise Where(file).error("the template's output is too long", f"at most {MAX_OUTPUT} characters")
+    return _unmarked(marked_text, file)
+
+
+def untouched(text: str, file: str) -> Rendered:
+    """Text without template syntax: each line stands for itself."""
+    return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))
+
+
+def marked(rendered: Rendered) -> str:
+    """The text with the marks of its lines, to be inserted into the output of another template."""
+    pairs = zip(rendered.text.split("\n"), rendered.lines, strict=True)
+    return "\n".join(f"{text}{_mark(line, file)}" for text, (file, line) in pairs)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox with bounded arithmetic and no callables but the ones listed here."""
+
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    def __init__(self, functions: Mapping[str, Function], budget: Budget):
+        @jinja2.pass_context  # with a context, Jinja computes nothing while it compiles
+        def paid(_: Any, value: Any) -> Any:
+            return budget.weigh(value)
+
+        super().__init__(undefined=jinja2.StrictUndefined, finalize=paid, optimized=False, cache_size=0)
+        own = {name: self.globals[name] for name in ("range", "namespace")}
+        self.globals = {**own, **functions}
+        self.filters = {**_filters(budget), "_weighed": budget.weigh, "_steps": budget.steps}
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        return expressions.binary(operator, _defined(left), _defined(right))
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
+            return True
+        owner, name = getattr(_defined(obj), "__self__", None), getattr(obj, "__name__", "this value")
+        if isinstance(owner, LoopContext) or (isinstance(owner, str | dict) and name in _METHODS):
+            return True
+        raise ValueError(f'"{name}" cannot be called; accepted: {listed([*self.globals, *_METHODS])}')
+
+
+def _defined(value: Any) -> Any:
+    """The value; asking an undefined one for its text raises the error that names the variable."""
+    if isinstance(value, Undefined):
+        str(value)
+    return value
+
+
+_METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "strip", "upper", "values")
+
+_STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, nodes.Assign, nodes.AssignBlock,
+               nodes.With, nodes.ExprStmt)
+
+_PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
+"""Expressions whose value may be much larger than the text that asks for it."""
+
+
+def _filters(budget: Budget) -> dict[str, Function]:
+    """The filters of templates; what they are given was weighed, so each may do work in proportion to it."""
+    def join(values: Iterable[Any], separator: str = "") -> str:
+        texts = [str(value) for value in values]
+        budget.charge(len(texts) * len(separator) // 16)
+        return separator.join(texts)
+
+    def replace(text: Any, old: str, new: str) -> str:
+        budget.charge(str(text).count(old) * len(new) // 16)
+        return str(text).replace(old, new)
+
+    return {
+        "abs": abs, "count": len, "d": do_default, "default": do_default, "float": do_float, "int": do_int,
+        "first": lambda values: next(iter(values)), "last": lambda values: list(values)[-1], "join": join,
+        "length": len, "list": list, "lower": lambda text: str(text).lower(), "max": max, "min": min,
+        "replace": replace, "round": expressions.rounded, "sort": sorted, "string": str,
+        "sum": lambda values: sum(values), "trim": lambda text: str(text).strip(),
+        "unique": lambda values: list(dict.fromkeys(values)), "upper": lambda text: str(text).upper(),
+    }
+
+
+def _refuse_statements(tree: nodes.Template, file: str) -> None:
+    for statement in tree.find_all((nodes.Stmt, nodes.FilterBlock)):
+        recursive = isinstance(statement, nodes.For) and statement.recursive
+        if recursive or not isinstance(statement, _STATEMENTS):
+            name = "recursive loop" if recursive else f'statement "{type(statement).__name__.lower()}"'
+            raise Where(file, statement.lineno).error(
+                f"template: the {name} is not supported", "for, if, set, with, macro; include(), include_text()")
+
+
+def _guard(node: Any, environment: _Environment) -> Any:
+    """Rewrites a syntax tree in place so that loop steps and growing values are charged."""
+    def through(name: str, inner: Any) -> nodes.Expr:
+        return nodes.Filter(inner, name, [], [], None, None, lineno=inner.lineno, environment=environment)
+
+    def rewritten(part: Any) -> Any:
+        return _guard(part, environment) if isinstance(part, nodes.Node) else part
+
+    for name, value in list(node.iter_fields()):
+        setattr(node, name, [rewritten(part) for part in value] if isinstance(value, list) else rewritten(value))
+    if isinstance(node, nodes.Output):
+        node.nodes = [nodes.Const(part.data, lineno=part.lineno, environment=environment)
+                      if isinstance(part, nodes.TemplateData) else part for part in node.nodes]
+    if isinstance(node, nodes.For):
+        node.iter = through("_steps", node.iter)
+    if isinstance(node, nodes.Concat):
+        node.nodes = [through("_weighed", part) for part in node.nodes]
+    if isinstance(node, nodes.Filter) and node.node is not None:
+        node.node = through("_weighed", node.node)
+    return through("_weighed", node) if isinstance(node, _PAID) else node
+
+
+def _mark(line: int, file: str = "") -> str:
+    return f"\x02{line}:{file}\x03"
+
+
+_MARK = re.compile("\x02([0-9]{0,9}):?([^\x03\n]*)\x03")
+
+
+def _mark_lines(node: nodes.Node) -> None:
+    """Puts a mark before each newline of the template's text, except in text that is captured, not output."""
+    if isinstance(node, nodes.Macro | nodes.AssignBlock):
+        return
+    if isinstance(node, nodes.TemplateData):
+        lines = node.data.split("\n")
+        marks = (_mark(node.lineno + number) + "\n" for number in range(len(lines) - 1))
+        node.data = "".join(text + mark for text, mark in zip(lines, [*marks, ""], strict=True))
+    for child in node.iter_child_nodes():
+        _mark_lines(child)
+
+
+def _unmarked(text: str, file: str) -> Rendered:
+    """Takes the marks out; a line without one (of a value of several lines) belongs to the next mark."""
+    lines = text.split("\n")
+    places: list[tuple[str, int]] = []
+    before = _places(lines[-2:-1], file)
+    place = (file, before[-1][1] + 1 if before else 1)
+    for line in reversed(lines):
+        place = next(iter(_places([line], file)), place)
+        places.append(place)
+    clean = _MARK.sub("", text)
+    if len(clean) > MAX_OUTPUT:
+        raise Where(file).error(f"the template's output has {len(clean)} characters", f"at most {MAX_OUTPUT}")
+    return Rendered(clean, tuple(reversed(places)))
+
+
+def _places(lines: Sequence[str], file: str) -> list[tuple[str, int]]:
+    return [(found[2] or file, int(found[1] or 0)) for line in lines for found in _MARK.finditer(line)]
+
+
+def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:
+    """The SpecError for whatever went wrong in a template, at the innermost line of that template."""
+    line = getattr(error, "lineno", None)
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, RecursionError | MemoryError | SyntaxError):
+        line, reason = None, "too deeply nested"
+    undefined = re.match(r"'(\w+)' is undefined", reason)
+    if undefined:
+        reason = f'the name "{undefined[1]}" is not defined{nearest(undefined[1], names)}; accepted: {listed(names)}'
+    unknown = re.match(r"No filter named '(\w+)'", reason)
+    if unknown:
+        accepted = sorted(_filters(Budget()))
+        reason = f'there is no filter "{unknown[1]}"{nearest(unknown[1], accepted)}; accepted: {listed(accepted)}'
+    raise Where(file, line).error(f"template: {reason}") from None

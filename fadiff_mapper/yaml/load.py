@@ -1,0 +1,275 @@
+"""Input files -> one tree that remembers file, line and path of everything in it.
+
+    tree = load_files(["arch.yaml", "problem.yaml"])
+
+Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. The
+functions that a template may call are those of Timeloop's front end, and find files as it does: in the folder
+of the file that asks, then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES`
+can be included. `load_text` reads a text, `dump` writes literal YAML.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.yaml import jinja_sandbox
+from fadiff_mapper.yaml.dump import dump
+from fadiff_mapper.yaml.jinja_sandbox import Budget, Rendered
+from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of, mapping
+from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, joined, parse
+
+__all__ = ["dump", "load_files", "load_text"]
+
+MAX_BYTES = 4 << 20
+"""Size of one input file."""
+MAX_INCLUDES_DEEP = 20
+"""Files that include one another."""
+INCLUDE_UNITS = 2_000
+"""What one inclusion costs of a template's budget; with the budget it bounds their number."""
+SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
+"""Files that a template may include."""
+
+
+def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
+    """Reads YAML files, in the order given, into one mapping of their top-level keys.
+
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
+    the other, an empty or equal value once; anything else is a contradiction. A file given twice is read once.
+    `jinja_data` are the variables of templates. Raises SpecError with file and line for whatever is wrong.
+    """
+    trees: dict[Path, Map] = {}
+    for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
+        tree = load_file(file, jinja_data=jinja_data)
+        trees.setdefault(file.resolve(), tree)
+    if not trees:
+        raise SpecError("no input files; accepted: one or several YAML files")
+    return combined(list(trees.values()))
+
+
+def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
+    """Reads one YAML file with a mapping at the top. Raises SpecError."""
+    built = _load(Path(path), _Loading(jinja_data or {}, Budget()))
+    return mapping(built.value, Where(str(path), 1))
+
+
+def combined(trees: Sequence[Map]) -> Map:
+    """Several files as one mapping, see `load_files`. Raises SpecError where they contradict each other."""
+    return reduce(_combined_maps, trees)
+
+
+def load_text(text: str, file: str = "<text>") -> Map:
+    """Reads one YAML document with a mapping at the top; templates are not expanded. Raises SpecError."""
+    return mapping(parse(text, file).value, Where(file, 1))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
+    where = Where(str(path))
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise where.error("is a folder", "a YAML file")
+        if not stat.S_ISREG(status.st_mode):
+            raise where.error("is not a regular file", "a YAML file")
+        if status.st_size > MAX_BYTES:
+            raise where.error(f"has {status.st_size / (1 << 20):.1f} MiB", f"at most {MAX_BYTES >> 20} MiB")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise where.error(f"no such file{nearest(path.name, _siblings(path))}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise where.error(f"cannot be read: {reason}") from None
+    return _decoded(raw, where)
+
+
+def _siblings(path: Path) -> list[str]:
+    """Names beside a missing file, for "did you mean"."""
+    try:
+        return [entry.name for entry in path.parent.iterdir()][:1000]
+    except OSError:
+        return []
+
+
+def _decoded(raw: bytes, where: Where) -> str:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[:error.start].count(b"\n") + 1
+        raise Where(where.file, line).error("is not UTF-8 text", "a YAML file") from None
+    if "\0" in text:
+        line = text[:text.index("\0")].count("\n") + 1
+        raise Where(where.file, line).error("is a binary file", "a YAML file")
+    return text
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """What a file hands on to the files that it includes."""
+
+    data: Mapping[str, object]
+    budget: Budget
+    folders: tuple[Path, ...] = ()
+    depth: int = 0
+
+
+def _load(path: Path, loading: _Loading) -> Built:
+    text = read_text(path)
+    if not jinja_sandbox.is_template(text):
+        return parse(text, str(path))
+    scope = _Scope(path, loading)
+    rendered = _rendered(text, scope)
+    return parse(rendered.text, str(path), rendered.lines, scope.included)
+
+
+def _rendered(text: str, scope: _Scope) -> Rendered:
+    return jinja_sandbox.render(text, str(scope.file), scope.functions(), scope.loading.data, scope.loading.budget)
+
+
+@dataclass
+class _Scope:
+    """One file while its template is rendered: where it looks for files, and the trees it included so far."""
+
+    file: Path
+    loading: _Loading
+    folders: list[Path] = field(init=False)
+    included: list[Built] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folders = [self.file.resolve().parent, *self.loading.folders]
+
+    def functions(self) -> dict[str, jinja_sandbox.Function]:
+        """What a template may call, under the front end's names."""
+        return {
+            "add_to_path": self.add_to_path,
+            "cwd": lambda: str(self.folders[0]),
+            "find_path": lambda pattern: str(self.found(pattern)[0]),
+            "find_paths": lambda pattern: [str(path) for path in self.found(pattern)],
+            "include": self.include,
+            "include_all": self.include_all,
+            "include_text": self.include_text,
+            "path_exists": lambda path: any(_exists(folder / path) for folder in self.folders),
+            "setenv": _setenv,
+        }
+
+    def add_to_path(self, pattern: str) -> str:
+        """Adds folders to those where files are looked for."""
+        self.folders += self.found(pattern)
+        return ""
+
+    def include(self, pattern: str, keys: str = "") -> str:
+        """Stands for a file's tree, or for the part of it under dot-separated keys."""
+        paths = self.found(pattern)
+        if len(paths) > 1:
+            raise ValueError(f'include("{pattern}") finds {listed(paths)}; accepted: one file, or include_all')
+        return self._placeholder(_picked(_load(self._includable(paths[0]), self._inner()), keys))
+
+    def include_all(self, pattern: str, keys: str = "") -> str:
+        """Stands for the parts of several files: their lists joined, or a list of what is not a list."""
+        parts = [_picked(_load(self._includable(path), self._inner()), keys) for path in self.found(pattern)]
+        return self._placeholder(parts[0] if len(parts) == 1 else _gathered(parts))
+
+    def include_text(self, pattern: str) -> str:
+        """The rendered text of one or several files, in place."""
+        inner = self._inner()
+        scopes = [_Scope(self._includable(path), inner) for path in self.found(pattern)]
+        return "\n".join(jinja_sandbox.marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
+
+    def found(self, pattern: str) -> list[Path]:
+        """All files and folders of that name, or matching its last component. Raises ValueError if none."""
+        if not isinstance(pattern, str):
+            raise ValueError(f"found {kind_of(pattern)}; accepted: the name of a file")
+        matches = [path.resolve() for folder in self.folders for path in _matching(folder / pattern)]
+        if not matches:
+            raise ValueError(f'there is no "{pattern}" in {listed(dict.fromkeys(self.folders))}')
+        return list(dict.fromkeys(matches))
+
+    def _includable(self, path: Path) -> Path:
+        """The path as messages show it, where its suffix is that of a file to include."""
+        if path.suffix not in SUFFIXES:
+            raise ValueError(f'"{path.name}" cannot be included; accepted: names that end in {listed(SUFFIXES)}')
+        here = Path.cwd()
+        return path.relative_to(here) if path.is_relative_to(here) else path
+
+    def _inner(self) -> _Loading:
+        self.loading.budget.charge(INCLUDE_UNITS)
+        if self.loading.depth >= MAX_INCLUDES_DEEP:
+            raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
+        return _Loading(self.loading.data, self.loading.budget, tuple(self.folders), self.loading.depth + 1)
+
+    def _placeholder(self, built: Built) -> str:
+        self.included.append(built)
+        return f"{INCLUDED_TAG} {len(self.included) - 1}"
+
+
+def _setenv(*_: object) -> str:
+    raise ValueError("setenv() is not supported: a specification cannot change the environment")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _matching(path: Path) -> list[Path]:
+    """The path itself, or, where its name has wildcards, what matches in its folder, sorted."""
+    if not any(letter in path.name for letter in "*?["):
+        return [path] if _exists(path) else []
+    if not path.parent.is_dir():
+        return []
+    return sorted(entry for entry in path.parent.iterdir()
+                  if fnmatchcase(entry.name, path.name) and not entry.name.startswith("."))
+
+
+def _picked(built: Built, keys: str) -> Built:
+    """The part of a tree under dot-separated keys; its extent is at most that of the whole."""
+    value = built.value
+    for key in keys.strip(".").split(".") if keys.strip(".") else ():
+        if not isinstance(value, Map) or key not in value:
+            known = [str(name) for name in value] if isinstance(value, Map) else []
+            place = value.where if isinstance(value, Map | Seq) else "the included value"
+            raise ValueError(f'{place}: there is no "{key}"{nearest(key, known)}; accepted: {listed(known)}')
+        value = value[key]
+    return Built(value, built.size, built.height)
+
+
+def _gathered(parts: Sequence[Built]) -> Built:
+    """One list of several parts, lists among them joined."""
+    result = Seq(where=Where("include_all"))
+    for part in parts:
+        value = part.value
+        result = joined(result, value if isinstance(value, Seq) else Seq([value], where=result.where))
+    return Built(result, 1 + sum(part.size for part in parts), 1 + max(part.height for part in parts))
+
+
+def _combined_maps(mine: Map, theirs: Map) -> Map:
+    items, places = dict(mine), dict(mine.places)
+    for key, value in theirs.items():
+        if key in items:
+            items[key] = _combined(items[key], value, mine.at(key), theirs.at(key))
+        else:
+            items[key], places[key] = value, theirs.at(key)
+    return Map(items, where=mine.where, tag=mine.tag, places=places)
+
+
+def _combined(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
+    """One value out of what two files say under the same key."""
+    if _is_empty(mine) or _is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
+        return theirs if _is_empty(mine) else mine
+    if isinstance(mine, Map) and isinstance(theirs, Map):
+        return _combined_maps(mine, theirs)
+    if isinstance(mine, Seq) and isinstance(theirs, Seq):
+        return joined(mine, theirs)
+    raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | Map | Seq) and len(value) == 0)

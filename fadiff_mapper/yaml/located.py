@@ -1,0 +1,216 @@
+"""Plain values that remember where they were written, and the typed reading of them.
+
+A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its
+own `Where` and that of each of its entries, so every later complaint can name file, line and YAML path.
+A `Reader` takes the keys of one `Map`, checks their types, and complains about the keys nobody took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fadiff_mapper.base.errors import SpecError, listed, nearest
+
+T = TypeVar("T")
+Check = Callable[[Any, "Where"], T]
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the input: file, line (1-based, None where there is no text) and YAML path."""
+
+    file: str
+    line: int | None = None
+    path: str = ""
+
+    def child(self, key: object, line: int | None = None) -> Where:
+        step = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else str(key)
+        return Where(self.file, self.line if line is None else line, self.path + step)
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.path}" if self.path else place
+
+    def error(self, found: str, accepted: str = "") -> SpecError:
+        """The error for this place: what was found, and what is accepted."""
+        return SpecError(f"{self}: {found}" + (f"; accepted: {accepted}" if accepted else ""))
+
+
+class Map(dict[Any, Any]):
+    """A YAML mapping with its tag (such as "!Component", or None) and the places of itself and its keys."""
+
+    def __init__(self, items: Any = (), *, where: Where, tag: str | None = None,
+                 places: dict[Any, Where] | None = None):
+        super().__init__(items)
+        self.where = where
+        self.tag = tag
+        self.places: dict[Any, Where] = dict(places or {})
+
+    def at(self, key: object) -> Where:
+        return self.places.get(key) or self.where.child(key)
+
+
+class Seq(list[Any]):
+    """A YAML sequence with its tag and the places of itself and its entries."""
+
+    def __init__(self, items: Iterable[Any] = (), *, where: Where, tag: str | None = None,
+                 places: Sequence[Where] = ()):
+        super().__init__(items)
+        self.where = where
+        self.tag = tag
+        self.places = list(places)
+
+    def at(self, index: int) -> Where:
+        return self.places[index] if index < len(self.places) else self.where.child(index)
+
+
+def with_places(value: Any, where: Where) -> Any:
+    """A plain dict or list as `Map` and `Seq`, recursively; values that know their places are kept."""
+    if isinstance(value, Map | Seq):
+        return value
+    if isinstance(value, dict):
+        return Map({key: with_places(item, where.child(key)) for key, item in value.items()}, where=where)
+    if isinstance(value, list | tuple):
+        return Seq([with_places(item, where.child(i)) for i, item in enumerate(value)], where=where)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The same value as ordinary dicts and lists (for writing it out)."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def kind_of(value: object) -> str:
+    """How a value is named in a message."""
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
+             float: "a number"}
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+    for base, name in names.items():
+        if isinstance(value, base) and not (base is int and isinstance(value, bool)):
+            return name if isinstance(value, dict | list) else f"{name} ({shown})"
+    return "nothing" if value is None else type(value).__name__
+
+
+# Checks: (value, where) -> value of the right type, or SpecError.
+
+def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
+    """A finite number, at least `minimum` or greater than `above`. Strings such as "1e-9" count as numbers."""
+    wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
+        f" > {above:g}" if above is not None else "")
+
+    def check(value: Any, where: Where) -> float:
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise where.error(f"found {kind_of(value)}", wanted) from None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise where.error(f"found {kind_of(value)}", wanted)
+        if (minimum is not None and value < minimum) or (above is not None and value <= above):
+            raise where.error(f"found {value}", wanted)
+        return value
+    return check
+
+
+def integer(minimum: int | None = None) -> Check[int]:
+    """A whole number, at least `minimum`. 16.0 and "16" count as 16."""
+    wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
+
+    def check(value: Any, where: Where) -> int:
+        real = number()(value, where) if not isinstance(value, int) or isinstance(value, bool) else value
+        if real != int(real) or (minimum is not None and real < minimum):
+            raise where.error(f"found {value!r}", wanted)
+        return int(real)
+    return check
+
+
+def text(value: Any, where: Where) -> str:
+    """A string; a bare number is taken as its digits (a level may be named 3)."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise where.error(f"found {kind_of(value)}", "a string")
+
+
+def boolean(value: Any, where: Where) -> bool:
+    """True or false (YAML 1.1 spellings are already booleans here)."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise where.error(f"found {kind_of(value)}", "true or false")
+
+
+def mapping(value: Any, where: Where) -> Map:
+    if isinstance(value, dict):
+        return value if isinstance(value, Map) else with_places(value, where)
+    raise where.error(f"found {kind_of(value)}", "a mapping")
+
+
+def sequence(value: Any, where: Where) -> Seq:
+    if isinstance(value, list | tuple):
+        return value if isinstance(value, Seq) else with_places(list(value), where)
+    raise where.error(f"found {kind_of(value)}", "a list")
+
+
+def anything(value: Any, where: Where) -> Any:
+    return value
+
+
+def one_of(*accepted: str) -> Check[str]:
+    """One of the given words."""
+    def check(value: Any, where: Where) -> str:
+        if value not in accepted:
+            raise where.error(f"found {kind_of(value)}{nearest(str(value), accepted)}", listed(accepted))
+        return str(value)
+    return check
+
+
+REQUIRED: Any = object()
+
+
+@dataclass
+class Reader:
+    """Takes keys from one `Map`; `finish` complains about those that were never asked for."""
+
+    node: Map
+    asked: list[str] = field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        return any(name in self.node for name in names)
+
+    def at(self, name: str) -> Where:
+        return self.node.at(name)
+
+    def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
+        """The value of the first of these spellings that is there (a null counts as absent)."""
+        names = (name,) if isinstance(name, str) else name
+        self.asked += names
+        for spelling in names:
+            if self.node.get(spelling) is not None:
+                return check(self.node[spelling], self.node.at(spelling))
+        if default is REQUIRED:
+            raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
+        return default  # type: ignore[no-any-return]
+
+    def refuse(self, name: str, why: str) -> None:
+        """Valid Timeloop that is not supported here: named, never ignored."""
+        self.asked.append(name)
+        if self.node.get(name):
+            raise self.node.at(name).error(f'"{name}" is not supported: {why}')
+
+    def finish(self, context: str = "") -> None:
+        unknown = [key for key in self.node if key not in self.asked]
+        if unknown:
+            accepted = list(dict.fromkeys(self.asked))
+            raise SpecError(*(
+                f'{self.node.at(key)}: unknown key "{key}"{context}{nearest(str(key), accepted)}; '
+                f"accepted: {listed(accepted)}" for key in unknown))
