@@ -14,7 +14,7 @@ from pathlib import Path
 from network_fusion import chain
 
 from fadiff_mapper import map_network
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.output.network_report.page import network_html
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     given.add_argument("name", nargs="?", default="mobilenet_v1:dw1,pw1,dw2")
     given.add_argument("--design", choices=("large", "small"), default="large")
     options = given.parse_args()
-    result = map_network(chain(options.name), bundled.find(f"arch/gemmini_{options.design}"))
+    result = map_network(chain(options.name), bundled_files.find(f"arch/gemmini_{options.design}"))
     options.file.write_text(picture(network_html(result)))
     print(f"{options.name} on {options.design}: {result.gain:.2%} saved by {len(result.groups)} group(s)")
 

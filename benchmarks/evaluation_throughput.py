@@ -15,10 +15,11 @@ import os
 import time
 
 from fadiff_mapper import load
-from fadiff_mapper.inputs.bundled import find
+from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate import Layer, prepare, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.search.random_mappings import random_nests
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
@@ -37,7 +38,7 @@ def main() -> None:
     for design in options.design:
         for name in LAYERS:
             spec = load(find(f"arch/{design}"), find(f"layers/{name}"))
-            layer = prepare(spec.arch, spec.problem, spec.tables)
+            layer = prepare_layer(spec.arch, spec.problem, spec.tables)
             nest = random_nests(layer, build_mapspace(spec.arch, spec.problem, spec.constraints), options.batch)
             legal = score(layer, nest).legal.mean()
             for threads in options.threads:
@@ -46,7 +47,7 @@ def main() -> None:
                       flush=True)
 
 
-def measured(layer: Layer, nest: Nest, threads: int, repeats: int) -> tuple[float, float]:
+def measured(layer: PreparedLayer, nest: Nest, threads: int, repeats: int) -> tuple[float, float]:
     """(mappings per second, microseconds of CPU time per mapping), the best of some calls."""
     def once() -> tuple[float, float]:
         clock, cpu = time.perf_counter(), time.process_time()

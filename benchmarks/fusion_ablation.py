@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fadiff_mapper import load_network, map_network
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 
 WAYS: dict[str, dict[str, Any]] = {
     "enumerated": {"gradient": False},
@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    design = bundled.find("arch/gemmini_large")
+    design = bundled_files.find("arch/gemmini_large")
     print(f"{'network':16} {'groups from':30} {'saved':>7} {'groups':>6} {'longest':>7} {'s':>6}")
     for name in sys.argv[1:] or ["mobilenet_v1", "resnet18"]:
         network = load_network(f"bundled:networks/{name}")

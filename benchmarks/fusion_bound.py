@@ -20,12 +20,12 @@ from network_fusion import chain
 
 from fadiff_mapper import NetworkResult, Workload, map_network
 from fadiff_mapper.analysis.lower_bound import lower_bound
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
-from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import task_of
+from fadiff_mapper.spec.spec import Spec
 
 CHAINS = ("resnet18:layer1.0.conv1,layer1.0.conv2", "resnet18:layer1.0.conv1,layer1.0.conv2,layer1.1.conv1",
           "mobilenet_v1:conv1,dw1", "vgg16:conv1_1,conv1_2", "gpt3_6b7_block:qk,softmax,av")
@@ -39,7 +39,7 @@ def main() -> None:
     given.add_argument("--links", action="store_true")
     given.add_argument("--design", choices=("large", "small"), default="large")
     options = given.parse_args()
-    file = bundled.find(f"arch/gemmini_{options.design}")
+    file = bundled_files.find(f"arch/gemmini_{options.design}")
     if options.links:
         return print_links(chain("gpt3_6b7_block"), file)
     print(f"{'layers':56} {'design':6} {'saved':>7} {'copies free':>11} {'at most':>7}")
@@ -82,7 +82,7 @@ def copies(result: NetworkResult) -> float:
 
 def per_word(spec: Spec) -> dict[str, tuple[float, float, float]]:
     """Level -> pJ to read, fill and update one word of it."""
-    machine = prepare(spec.arch, spec.problem, spec.tables).machine
+    machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     prices = (machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
     return {name: tuple(float(price[k, 0]) for price in prices)  # type: ignore[misc]
             for k, name in enumerate(spec.arch.level_names())}

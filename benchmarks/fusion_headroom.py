@@ -34,8 +34,7 @@ from fusion_bound import HOME, SUMS, per_word
 from network_fusion import NETWORKS, chain
 
 from fadiff_mapper import NetworkResult, map_network
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
@@ -47,6 +46,7 @@ from fadiff_mapper.network.plan.map_tiles import Held, constrained
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import Task, search_all
 from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.spec.spec import Spec
 
 WEIGHTS = ((1.0, 1.0), *TRADES)
 """Exponents of energy and cycles that the mappings of each layer minimise."""
@@ -89,7 +89,7 @@ def main() -> None:
     print(f"{'layers':40} {'design':6} {'saved':>7} {'refetched':>9} {'free':>7}")
     for design, name in product(options.design or ("large", "small"), options.names):
         workload = chain(name)
-        result = map_network(workload, bundled.find(f"arch/gemmini_{design}"))
+        result = map_network(workload, bundled_files.find(f"arch/gemmini_{design}"))
         layers = layers_of(result)
         for pair in layers.links if options.links else ():
             limits = [most(layers, [pair], charge) for charge in (refetched, once)]

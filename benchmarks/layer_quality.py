@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper import Result, Spec, load, map_layer, map_layers
-from fadiff_mapper.inputs.bundled import find, listing
+from fadiff_mapper.base.bundled_files import find, listing
 from fadiff_mapper.search.options import SearchOptions
 
 ANCHORS = Path(__file__).with_name("anchors.json")

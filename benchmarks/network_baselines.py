@@ -27,7 +27,7 @@ from multiprocessing import get_context
 from network_fusion import NETWORKS
 
 from fadiff_mapper import Workload, load_network, map_network
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import task_of
@@ -69,7 +69,7 @@ def line(row: Sequence[float]) -> str:
 def compared(name: str, design: str) -> list[float]:
     """CPU seconds of the plan, the part of the unfused EDP that it saves, and for every baseline the part by which the
     plan's EDP is lower and the baseline's CPU seconds."""
-    workload, file = load_network(f"bundled:networks/{name}"), bundled.find(f"arch/gemmini_{design}")
+    workload, file = load_network(f"bundled:networks/{name}"), bundled_files.find(f"arch/gemmini_{design}")
     tasks = [task_of(spec) for spec in specs_of(workload, file)]
     descended(workload, tasks, SHORT)  # what is loaded and compiled but once
     start = time.process_time()

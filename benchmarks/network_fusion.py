@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fadiff_mapper import Workload, load_network, map_network
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.workload import Node
 
 NETWORKS = ("resnet18", "vgg16", "vgg19", "mobilenet_v1", "gpt3_6b7_block")
@@ -50,7 +50,7 @@ def main() -> None:
 
 def line(name: str, design: str) -> str:
     """One line of the table."""
-    workload, file = chain(name), bundled.find(f"arch/gemmini_{design}")
+    workload, file = chain(name), bundled_files.find(f"arch/gemmini_{design}")
     start = time.process_time()
     result = map_network(workload, file)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fadiff_mapper import Workload, load_network, map_network
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 
 PIXELS = 14
 SAME = (32, 48)
@@ -43,7 +43,7 @@ def main() -> None:
 
 def line(count: int, distinct: bool, design: str, threads: int | None) -> str:
     """One line of the table."""
-    file = bundled.find(f"arch/gemmini_{design}")
+    file = bundled_files.find(f"arch/gemmini_{design}")
     map_network(network(2, distinct=True), file)  # what is loaded and compiled but once
     workload = network(count, distinct)
     start = time.process_time()

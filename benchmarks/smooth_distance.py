@@ -20,11 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.spec.spec import Spec
 from validation.random_mappings import constrained_nests, random_mapping
 from validation.tasks import Task, bundled_tasks
 
@@ -43,14 +44,14 @@ class Distance:
     energy: tuple[float, float, float]
 
 
-def random_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
+def random_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -> Nest:
     """Legal nests that respect the hardware only."""
     rng = random.Random(seed)
     nest = pack([random_mapping(spec.arch, spec.problem, rng) for _ in range(count)], spec.problem)
     return nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
 
 
-def both_models(layer: Layer, nest: Nest) -> tuple[Evaluation, SmoothEvaluation]:
+def both_models(layer: PreparedLayer, nest: Nest) -> tuple[Evaluation, SmoothEvaluation]:
     """The same integer nests under the exact and the smooth model."""
     arrays = (np.ascontiguousarray(getattr(nest, name)) for name in Nest.__dataclass_fields__)
     as_tensors = Nest(*map(torch.from_numpy, arrays))
@@ -58,7 +59,7 @@ def both_models(layer: Layer, nest: Nest) -> tuple[Evaluation, SmoothEvaluation]
         return evaluate_nest(layer, nest), evaluate_smooth(layer, as_tensors)
 
 
-def distance(layer: Layer, nest: Nest) -> Distance:
+def distance(layer: PreparedLayer, nest: Nest) -> Distance:
     """Compares the two models over a batch."""
     exact, smooth = both_models(layer, nest)
     wanted, found = (np.stack([np.asarray(getattr(model.counts, action)) for action in ("reads", "fills", "updates")])
@@ -100,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mappings", type=int, default=200, help="random mappings of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--design", nargs="*", default=list(bundled.designs()), help="bundled designs")
+    parser.add_argument("--design", nargs="*", default=list(bundled_files.designs()), help="bundled designs")
     options = parser.parse_args()
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     found: dict[str, list[Distance]] = {"any": [], "design": []}

@@ -14,9 +14,9 @@ import time
 from dataclasses import replace
 
 from fadiff_mapper import load, map_layer, map_layers
-from fadiff_mapper.inputs.bundled import designs, find
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
 POINTWISE, DEPTHWISE = "mobilenet_v1/conv1x1_512_512_14_s1", "mobilenet_v1/dw3x3_256_28_s1"

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.timeloop.run_model import INPUT, environment
 from validation.asking import ask_all
 from validation.questions import Question, random_questions
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mappings", type=int, default=3, help="random mappings of each kind per design and operator")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--design", nargs="*", default=list(bundled.designs()), help="bundled designs")
+    parser.add_argument("--design", nargs="*", default=list(bundled_files.designs()), help="bundled designs")
     options = parser.parse_args()
     tool = native()
     questions: list[Question] = [question for task in bundled_tasks(options.design)

@@ -9,15 +9,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
+from fadiff_mapper.base.version import __version__
 
 if TYPE_CHECKING:
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
-    from fadiff_mapper.inputs.load import Spec, load
+    from fadiff_mapper.inputs.load import load
     from fadiff_mapper.model.exact.evaluate_spec import evaluate
     from fadiff_mapper.model.exact.stats import Stats
     from fadiff_mapper.network.map_network import map_network
@@ -25,20 +25,17 @@ if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import NetworkResult
     from fadiff_mapper.search.map_layers import map_layer, map_layers
     from fadiff_mapper.spec.mapping import Mapping
+    from fadiff_mapper.spec.spec import Spec
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.readers.load_network import load_network
 
 __all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkResult", "Result", "Spec", "SpecError",
-           "Stats", "Workload", "call_mapper", "call_model", "evaluate", "evaluate_fused", "load", "load_network",
+           "Stats", "Workload", "__version__", "call_mapper", "call_model", "evaluate", "evaluate_fused", "load",
+           "load_network",
            "map_layer", "map_layers", "map_network"]
 
-try:
-    __version__ = version("fadiff-mapper")
-except PackageNotFoundError:  # a checkout that is not installed
-    __version__ = "0+unknown"
-
 _HOME = {
-    "Mapping": "spec.mapping", "Spec": "inputs.load", "Stats": "model.exact.stats", "load": "inputs.load",
+    "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "model.exact.evaluate_spec", "Result": "results.mapped_layer", "map_layer": "search.map_layers",
     "map_layers": "search.map_layers", "Workload": "workload", "load_network": "workload.readers.load_network",
     "NetworkResult": "results.mapped_network", "map_network": "network.map_network",

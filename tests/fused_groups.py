@@ -9,12 +9,12 @@ from typing import Any
 from fused_chains import document, loop, store
 
 from fadiff_mapper import load
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Link, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.spec.spec import Spec
 
 ONWARDS = {"N": "N", "M": "C", "P": "P", "Q": "Q"}
 KEPT = {"Accumulator": {"Outputs"}, "Scratchpad": {"Inputs", "Weights"}, "DRAM": {"Inputs", "Weights", "Outputs"}}
@@ -22,7 +22,7 @@ KEPT = {"Accumulator": {"Outputs"}, "Scratchpad": {"Inputs", "Weights"}, "DRAM":
 
 @cache
 def gemmini() -> Spec:
-    return load(*map(bundled.find, ("arch/gemmini_large", "layers/resnet18/conv3x3_128_128_28_s1")))
+    return load(*map(bundled_files.find, ("arch/gemmini_large", "layers/resnet18/conv3x3_128_128_28_s1")))
 
 
 def hardware() -> Hardware:

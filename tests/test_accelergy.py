@@ -11,22 +11,22 @@ import yaml
 from accelergy_stand_ins import stand_in
 
 from fadiff_mapper import load
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.energy import answer_cache
+from fadiff_mapper.energy import answer_cache, recorded_tables
 from fadiff_mapper.energy.accelergy_request import TEXT, request
 from fadiff_mapper.energy.accelergy_tables import accelergy_tables, answer
 from fadiff_mapper.energy.run_accelergy import LOG, MOST_BYTES
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import RANGE, component_name
 
-LAYER = str(bundled.find("problems/conv"))
+LAYER = str(bundled_files.find("problems/conv"))
 WRITES = "write(ert, art)"
 
 
 def design(name: str = "gemmini_small") -> Spec:
-    return load(str(bundled.find(f"arch/{name}")), LAYER, energy="built-in")
+    return load(str(bundled_files.find(f"arch/{name}")), LAYER, energy="built-in")
 
 
 def with_attribute(key: str, value: object) -> dict[str, object]:
@@ -48,7 +48,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 # What Accelergy is asked.
 
-@pytest.mark.parametrize("name", bundled.designs())
+@pytest.mark.parametrize("name", bundled_files.designs())
 def test_the_request_holds_every_component_and_no_text_that_could_call_something(name: str) -> None:
     spec = design(name)
     text = request(spec.arch, spec.literal)
@@ -91,7 +91,8 @@ def test_definitions_that_could_do_more_are_refused(text: str) -> None:
 def test_a_text_in_quotes_stays_in_quotes(tmp_path: Path) -> None:
     (tmp_path / "components.yaml").write_text(
         'compound_components: {version: 0.4, classes: [{name: part, attributes: {size: "depth", other: depth}}]}')
-    spec = load(str(bundled.find("arch/gemmini_small")), LAYER, str(tmp_path / "components.yaml"), energy="built-in")
+    spec = load(str(bundled_files.find("arch/gemmini_small")), LAYER, str(tmp_path / "components.yaml"),
+                energy="built-in")
     text = request(spec.arch, spec.literal)
     assert 'size: "depth"\n' in text and "other: depth\n" in text
 
@@ -260,7 +261,7 @@ def test_asking_for_accelergy_where_it_is_not_is_an_error(
 def test_the_real_accelergy_gives_the_bundled_tables() -> None:
     spec = design("weight_stationary")
     program = shutil.which("accelergy")
-    recorded = bundled.tables_for(spec.arch)
+    recorded = recorded_tables.tables_for(spec.arch)
     assert program is not None and recorded is not None
     found = accelergy_tables(spec.arch, spec.literal, program)
     assert found.ert == recorded.ert

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from strategies import Case, batches
 
 from fadiff_mapper.model.access_counts import delivery, demand, tiles
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare, score
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, score
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.tables import Tables
 
 
@@ -32,7 +33,7 @@ def test_tiles_and_closed_forms(several: list[Case]) -> None:
 @given(batches())
 @settings(max_examples=100, deadline=None)
 def test_a_score_is_what_the_full_evaluation_says(several: list[Case]) -> None:
-    layer = prepare(several[0].arch, several[0].problem, Tables())
+    layer = prepare_layer(several[0].arch, several[0].problem, Tables())
     nest = pack([case.mapping for case in several], several[0].problem)
     quick, full = score(layer, nest, threads=2), evaluate_nest(layer, nest, details=True)
     np.testing.assert_array_equal(quick.legal, full.legal)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.timeloop.compare_answers import compared, differences
@@ -21,7 +21,7 @@ ROWS = {"reads": "Scalar reads (per-instance)", "fills": "Scalar fills (per-inst
         "updates": "Scalar updates (per-instance)", "partition_size": "Partition size",
         "utilized_capacity": "Utilized capacity", "address_generations": "Address generations (per-cluster)"}
 SPACES = ("Weights", "Inputs", "Outputs")
-DESIGNS = pytest.mark.parametrize("design", list(bundled.designs()))
+DESIGNS = pytest.mark.parametrize("design", list(bundled_files.designs()))
 
 
 def recorded(design: str, kind: str) -> str:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from fadiff_mapper import SpecError, load
+from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs.bundled import find
 
 Change = Callable[[dict[str, Any]], None]
 

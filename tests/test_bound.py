@@ -17,23 +17,24 @@ from test_search import product, whole_space
 from fadiff_mapper import load
 from fadiff_mapper.analysis.lower_bound import Bound, lower_bound
 from fadiff_mapper.analysis.lower_bound.frontier import undominated
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
-from fadiff_mapper.model.exact.evaluate import Layer, Scores, prepare, score
+from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import EnergyTable, Tables
 
 ANCHORS = Path(__file__).parents[2] / "shared" / "anchors" / "layers.json"
 METRICS = ("edp", "energy", "delay", "last_level_accesses")
 
 
-def prepared(spec: Spec) -> tuple[Layer, MapSpace]:
+def prepared(spec: Spec) -> tuple[PreparedLayer, MapSpace]:
     reuse = constrained_reuse(spec.constraints, spec.problem.dataspace_names())
-    return (prepare(spec.arch, spec.problem, spec.tables, reuse),
+    return (prepare_layer(spec.arch, spec.problem, spec.tables, reuse),
             build_mapspace(spec.arch, spec.problem, spec.constraints))
 
 
@@ -62,7 +63,7 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
     levels = tuple(replace(level, size=size) for level, size in
                    zip(case.arch.levels[:-1], sizes, strict=False)) + case.arch.levels[-1:]
     arch = replace(case.arch, levels=levels)
-    layer = prepare(arch, case.problem, PRICES, reuse_of(case.mapping, case.problem.dataspace_names()))
+    layer = prepare_layer(arch, case.problem, PRICES, reuse_of(case.mapping, case.problem.dataspace_names()))
     scores = score(layer, pack([case.mapping], case.problem))
     assume(scores.legal[0])
     said = [LevelConstraints(bypass=frozenset(case.problem.dataspace_names()) - level.keep, keep=level.keep)
@@ -72,12 +73,12 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
     assert bound is not None and not broken(bound, smallest(scores))
 
 
-@given(st.sampled_from(list(bundled.designs())), st.sampled_from(("conv", "depthwise", "grouped_conv")),
+@given(st.sampled_from(list(bundled_files.designs())), st.sampled_from(("conv", "depthwise", "grouped_conv")),
        st.integers(0, 99), st.data())
 @settings(max_examples=12, deadline=None)
 def test_no_mapping_within_a_designs_constraints_is_below_the_bound(design: str, shape: str, seed: int,
                                                                     data: st.DataObject) -> None:
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find(f"problems/{shape}")))
     extent = st.sampled_from((1, 2, 3, 4, 6, 7, 12, 16, 32))
     bounds = {name: data.draw(extent if name not in "RSN" else st.sampled_from((1, 2, 3, 5)), label=name)
               for name in spec.problem.dimensions}
@@ -110,12 +111,12 @@ def test_the_bound_is_at_most_the_optimum_of_a_space_that_can_be_enumerated() ->
 @pytest.mark.skipif(not ANCHORS.exists(), reason="the best known mappings are not at hand")
 def test_the_bound_is_below_the_best_known_mappings_and_at_least_as_tight_as_one_without_capacities() -> None:
     """The best known energies are sums of figures that Timeloop printed per MAC with two decimals of a femtojoule."""
-    layers = {name.rsplit("/", 1)[-1]: name for name in bundled.listing() if name.startswith("layers/")}
+    layers = {name.rsplit("/", 1)[-1]: name for name in bundled_files.listing() if name.startswith("layers/")}
     rows = json.loads(ANCHORS.read_text(encoding="utf-8"))["rows"]
     tighter = 0
     rows = rows[::2]  # both designs, and every layer on one of them
     for row in rows:
-        spec = load(bundled.find(f"arch/{row['design']}"), bundled.find(layers[row["layer"]]))
+        spec = load(bundled_files.find(f"arch/{row['design']}"), bundled_files.find(layers[row["layer"]]))
         bound, best = lower_bound(*prepared(spec)), row["best_known"]
         assert bound is not None
         printed = 0.005e-3 * spec.problem.computes * (2 * len(spec.arch.levels) + 1)

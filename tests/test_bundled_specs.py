@@ -16,8 +16,9 @@ import yaml
 
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 
 SPECS = Path(__file__).parent.parent / "timeloop_specs"
 DESIGNS = sorted(path.stem for path in (SPECS / "arch").glob("*.yaml"))
@@ -185,7 +186,7 @@ def test_the_example_mapping_obeys_its_design_and_costs_what_timeloop_says_in_it
     spec = load(SPECS / f"arch/{design}.yaml", SPECS / layer[1], path, SPECS / f"tables/{design}.ERT.yaml")
     assert spec.mapping is not None
     assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), spec.mapping) == []
-    scores = score(prepare(spec.arch, spec.problem, spec.tables), pack([spec.mapping], spec.problem))
+    scores = score(prepare_layer(spec.arch, spec.problem, spec.tables), pack([spec.mapping], spec.problem))
     assert scores.legal.all()
     assert scores.cycles.tolist() == [int(measured[1])]
     assert scores.energy.tolist() == [pytest.approx(float(measured[2]), rel=1e-9)]

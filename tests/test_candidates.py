@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper import load, load_network, map_layers
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import (
     FusedGroup,
     FusedLayer,
@@ -28,8 +29,6 @@ from fadiff_mapper.fusion import (
     step_classes,
 )
 from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -47,6 +46,7 @@ from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.axis_algebra import Slide
 
@@ -156,7 +156,7 @@ def test_many_rooms_at_once_are_as_each_by_itself(rooms: list[float], sums: floa
 @pytest.mark.parametrize("room", [2000, 8000])
 def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str, room: int) -> None:
     """Mappings that keep all lanes busy and finish every sum, with less room in the scratchpad than there is."""
-    spec = load(bundled.find("arch/gemmini_small"), bundled.find(f"layers/{layer}"))
+    spec = load(bundled_files.find("arch/gemmini_small"), bundled_files.find(f"layers/{layer}"))
     names, problem = spec.arch.level_names(), spec.problem
     home, accumulator = names.index("Scratchpad"), spec.arch.levels[names.index("Accumulator")]
     words = np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels])
@@ -192,7 +192,7 @@ def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
 def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, ...], loops: tuple[TileLoop, ...],
                                                 kept: str) -> None:
     workload = load_network(f"bundled:networks/{network}")
-    specs = specs_of(workload, bundled.find("arch/gemmini_large"))
+    specs = specs_of(workload, bundled_files.find("arch/gemmini_large"))
     spec_of = {name: spec for entry, spec in zip(workload.distinct(), specs, strict=True) for name in entry.nodes}
     segment = next(one for one in segments(workload, len(names)) if one.nodes == names)
     stay = Stay("Scratchpad", frozenset(kept))
@@ -221,7 +221,7 @@ def product_specs() -> tuple[Workload, tuple[Spec, ...]]:
         file = Path(folder) / "net.yaml"
         file.write_text(MATMULS)
         workload = load_network(file)
-    return workload, specs_of(workload, bundled.find("arch/gemmini_small"))
+    return workload, specs_of(workload, bundled_files.find("arch/gemmini_small"))
 
 
 @cache
@@ -244,7 +244,7 @@ def fused_products() -> FusedGroup:
 
 def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -> None:
     network = load_network("bundled:networks/mobilenet_v1")
-    specs = specs_of(network, bundled.find("arch/gemmini_large"))
+    specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
     names = ("dw6", "pw6", "dw7", "pw7", "dw8", "pw8")
     spec_of = {name: spec for entry, spec in zip(network.distinct(), specs, strict=True) for name in entry.nodes}
     results = map_layers([spec_of[name] for name in names], metric="edp", chains=16, rounds=10, threads=1)

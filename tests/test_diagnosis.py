@@ -9,11 +9,11 @@ import pytest
 from test_search import QUICK, product
 
 from fadiff_mapper import FadiffError, load, map_layer
-from fadiff_mapper.inputs.bundled import find
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.mapspace import Demand, build_mapspace, demands, without
-from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.diagnosis import attempt, diagnosis, smallest
+from fadiff_mapper.spec.spec import Spec
 
 
 def target(name: str, kind: str, **said: object) -> dict[str, object]:
@@ -90,7 +90,7 @@ def test_hardware_that_is_too_small_by_itself_is_named() -> None:
     spec = product()
     tiny = replace(spec.arch.levels[1], size=2)
     arch = replace(spec.arch, levels=(spec.arch.levels[0], tiny))
-    layer = prepare(arch, spec.problem, spec.tables)
+    layer = prepare_layer(arch, spec.problem, spec.tables)
     said = diagnosis(layer, build_mapspace(arch, spec.problem, spec.constraints))
     assert said.startswith("no mapping can be legal even without constraints: DRAM has room for 2 words")
     assert "tile M=4 K=4 N=4" in said
@@ -127,6 +127,6 @@ def test_the_smallest_set_is_found_by_dropping_halves() -> None:
 def test_a_space_with_legal_mappings_is_recognised_quickly() -> None:
     for design in ("gemmini_small", "simba_like"):
         spec = load(find(f"arch/{design}"), find("layers/resnet18/conv3x3_64_64_56_s1"))
-        found = attempt(prepare(spec.arch, spec.problem, spec.tables),
+        found = attempt(prepare_layer(spec.arch, spec.problem, spec.tables),
                         build_mapspace(spec.arch, spec.problem, spec.constraints))
         assert found.legal and found.evaluations < 10_000

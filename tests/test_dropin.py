@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
+from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.arguments import PROGRAMS, read_arguments
 from fadiff_mapper.dropin.calls import CallFailed
 from fadiff_mapper.dropin.command import command
-from fadiff_mapper.inputs.bundled import find
 
 MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
 EMPTY_PATH = "/usr/bin:/bin"

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import InvalidMapping
-from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
@@ -29,6 +29,7 @@ from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import Tables, energy_sources
 
 RECORDED = Path(__file__).parent / "recorded" / "emit"

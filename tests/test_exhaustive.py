@@ -12,18 +12,19 @@ from test_mapspace import matmul, space
 from test_search import product, whole_space
 
 from fadiff_mapper import FadiffError, load, map_layer
+from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs.bundled import designs, find
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
-from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.enumerate import count, nests
 from fadiff_mapper.search.enumerate import whole_space as laid_out
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "layers/resnet18/conv3x3_64_64_56_s1", "layers/resnet18/conv3x3_128_256_14_s2"
 DEPTHWISE, MATMUL = "layers/mobilenet_v1/dw3x3_256_28_s1", "layers/gpt3_6b7_block/gemm_2048_4096_4096"
@@ -124,7 +125,7 @@ def test_counting_needs_no_enumeration() -> None:
 @pytest.mark.parametrize("metric", ["edp", "energy", "delay"])
 def test_the_optimum_is_that_of_an_enumeration_by_hand(metric: str) -> None:
     spec = product()
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     best = float(exact_value(score(layer, whole_space(spec)), (metric,)).min())
     result = map_layer(spec, metric=metric, exhaustive=True)
     assert math.log(result.value) == pytest.approx(best, abs=1e-12)
@@ -149,7 +150,7 @@ def test_the_search_finds_the_true_optimum_of_small_spaces(design: str) -> None:
 def test_the_orders_that_the_search_looks_at_hold_an_optimum_over_all_orders(
         design: str, layer: str, bounds: dict[str, int]) -> None:
     spec = shrunk(design, layer, bounds)
-    of, prepared = space_of(spec), prepare(spec.arch, spec.problem, spec.tables)
+    of, prepared = space_of(spec), prepare_layer(spec.arch, spec.problem, spec.tables)
     nest, family = everything(of, 1 << 14), family_of(prepared, [space_of(spec)])
     known = np.ones(nest.batch, dtype=bool)
     for level, candidates in enumerate(family.orders):

@@ -14,11 +14,12 @@ from test_recorded_timeloop import NO_REUSE, OWN_DESIGNS, RECORDED, document, re
 from test_recorded_timeloop import cases as recorded_cases
 
 from fadiff_mapper.analysis.count_breakdown import Explanation, explain_counts
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.tables import Tables
@@ -45,7 +46,7 @@ def misnamed(one: Explanation) -> bool:
             or any(abs(c.value) >= 1 for c in one.corrections if c.text == "rounded to whole words"))
 
 
-def wrong(layer: Layer, found: Evaluation, row: int) -> list[str]:
+def wrong(layer: PreparedLayer, found: Evaluation, row: int) -> list[str]:
     """Counts of a row that are missing, or that their expression or their factors' texts do not give."""
     explained = {(e.level, e.dataspace, e.action): e for e in explain_counts(layer, found, row)}
     levels = {level["name"]: level["dataspaces"] for level in stats_of(layer, found, row).levels}
@@ -66,7 +67,7 @@ STRIDE = 3
 
 
 @pytest.mark.parametrize("path", [RECORDED, NO_REUSE], ids=["reuse", "no_reuse"])
-@pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
+@pytest.mark.parametrize("arch", [*bundled_files.designs(), *OWN_DESIGNS])
 def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> None:
     checked = 0
     for (problem, _), group in islice(recorded_cases(path, arch).items(), 0, None, STRIDE if path == RECORDED else 1):
@@ -74,7 +75,8 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
         mappings = [mapping for case in group if isinstance(mapping := read(case, spec), Mapping)]
         if not mappings:
             continue
-        layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(mappings[0], spec.problem.dataspace_names()))
+        layer = prepare_layer(spec.arch, spec.problem, spec.tables,
+                              reuse_of(mappings[0], spec.problem.dataspace_names()))
         found = evaluate_nest(layer, pack(mappings, spec.problem), details=True)
         for row in range(len(mappings)):
             if found.legal[row]:
@@ -86,7 +88,7 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
 @given(cases() | forgetful_cases())
 @settings(max_examples=40, deadline=None)
 def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
-    layer = prepare(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))
+    layer = prepare_layer(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))
     found = evaluate_nest(layer, pack([case.mapping], case.problem), details=True)
     assert not wrong(layer, found, 0)
 
@@ -94,7 +96,7 @@ def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
 @given(cases(UNSHARED))
 @settings(max_examples=30, deadline=None)
 def test_without_windows_or_links_a_count_is_a_product_but_for_first_writes(case: Case) -> None:
-    layer = prepare(case.arch, case.problem, Tables())
+    layer = prepare_layer(case.arch, case.problem, Tables())
     found = evaluate_nest(layer, pack([case.mapping], case.problem))
     assume(not found.raw.links.any())
     texts = {c.text for one in explain_counts(layer, found) for c in one.corrections}
@@ -102,7 +104,7 @@ def test_without_windows_or_links_a_count_is_a_product_but_for_first_writes(case
 
 
 def test_a_count_is_explained_in_the_words_of_the_loops() -> None:
-    spec = load(str(bundled.find("arch/gemmini_small")), str(bundled.find("problems/conv")))
+    spec = load(str(bundled_files.find("arch/gemmini_small")), str(bundled_files.find("problems/conv")))
     spec = replace(spec, problem=replace(spec.problem, bounds={
         "C": 8, "M": 32, "R": 1, "S": 1, "N": 1, "P": 7, "Q": 49}))
     names = spec.problem.dimensions
@@ -114,7 +116,7 @@ def test_a_count_is_explained_in_the_words_of_the_loops() -> None:
     mapping = Mapping(tuple(
         LevelMapping(ones | plan.get(name, {}), ("M", *(d for d in names if d != "M")), ones | spread.get(name, {}),
                      names, len(names), frozenset(keep.get(name, ()))) for name in spec.arch.level_names()))
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     found = evaluate_nest(layer, pack([mapping], spec.problem))
     said = {(e.level, e.dataspace, e.action): e.sentence() for e in explain_counts(layer, found)}
     assert said["Scratchpad", "Inputs", "fills"] == (

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
-from fadiff_mapper.model.exact.evaluate import Layer, prepare
 from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.relaxation.discrete_decisions import Choices
 from fadiff_mapper.relaxation.gumbel_softmax import Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
@@ -30,7 +30,7 @@ BATCH = 3
 
 @dataclass(frozen=True)
 class Setting:
-    layer: Layer
+    layer: PreparedLayer
     space: MapSpace
     slots: Slots
     choices: Choices
@@ -45,9 +45,9 @@ def theta_of(slots: Slots, nest: Nest) -> torch.Tensor:
 @cache
 def setting(design: str) -> Setting:
     """A convolution on a bundled design, with random loop orders."""
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+    spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     problem = replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10})
-    layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
+    layer, space = prepare_layer(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
     choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(5))
     return Setting(layer, space, slots_of([space]), choices)
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from fadiff_mapper import FadiffError, NetworkResult, Workload, load, load_network, map_network
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import group_violations
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.chains.partition import Way, partition
 from fadiff_mapper.network.chains.segments import chains, runs_in_order, segments
@@ -24,7 +24,7 @@ from fadiff_mapper.network.layers.edp_prices import Point, chosen, summed
 from fadiff_mapper.output.looptree_files.group_text import to_looptree
 from fadiff_mapper.workload.axis_algebra import Slide
 
-ARCH = str(bundled.find("arch/gemmini_large"))
+ARCH = str(bundled_files.find("arch/gemmini_large"))
 PAIR = """
 workload:
   version: 1
@@ -120,7 +120,7 @@ def test_a_group_is_an_input_of_looptree() -> None:
 
 
 def test_the_same_seed_gives_the_same_plan_and_a_spec_the_same_as_its_files() -> None:
-    again = map_network(pair(), load(ARCH, str(bundled.find("problems/conv"))), threads=2)
+    again = map_network(pair(), load(ARCH, str(bundled_files.find("problems/conv"))), threads=2)
     assert again.stats == fused().stats
 
 

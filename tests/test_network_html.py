@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.fusion.groups.group_cost import group_cost
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.network_report.draw_graph import node_lanes
@@ -27,6 +26,7 @@ from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, cha
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload
 from fadiff_mapper.workload.operator import make_layer
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, UNSHARED, Case, batches, cases, forgetful_cases
 
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack, unpack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
@@ -20,7 +21,7 @@ from fadiff_mapper.spec.tables import Tables
 
 def evaluate(*several: Case) -> Evaluation:
     first = several[0]
-    layer = prepare(first.arch, first.problem, Tables(), reuse_of(first.mapping, first.problem.dataspace_names()))
+    layer = prepare_layer(first.arch, first.problem, Tables(), reuse_of(first.mapping, first.problem.dataspace_names()))
     return evaluate_nest(layer, pack([case.mapping for case in several], several[0].problem), details=True)
 
 

@@ -10,8 +10,9 @@ import torch
 from hypothesis import assume, given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
@@ -43,7 +44,7 @@ def two_levels(spaces: tuple[DataSpace, ...], inner: dict[str, int], across: dic
 
 
 def paper(case: Case, *, windows: bool = False) -> SmoothEvaluation:
-    return evaluate_paper(prepare(case.arch, case.problem, Tables()), pack([case.mapping], case.problem),
+    return evaluate_paper(prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem),
                           windows=windows)
 
 
@@ -91,7 +92,7 @@ def wire_free(case: Case) -> Case:
 def test_without_loop_order_nothing_is_ever_fetched_again(case: Case) -> None:
     """The exact model counts at least as much, and the same where no loop stands outside a relevant one."""
     case = wire_free(case)
-    layer, nest = prepare(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
+    layer, nest = prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
     exact, printed = evaluate_nest(layer, nest), evaluate_paper(layer, nest)
     assume(not exact.raw.links.any() and exact.legal.all())
     for space in case.problem.dataspaces:
@@ -109,7 +110,7 @@ def all_relevant(case: Case, space: DataSpace) -> bool:
 
 
 def test_torch_gives_what_numpy_gives_and_a_gradient() -> None:
-    layer, nest = prepare(PRODUCT.arch, PRODUCT.problem, Tables()), pack([PRODUCT.mapping], PRODUCT.problem)
+    layer, nest = prepare_layer(PRODUCT.arch, PRODUCT.problem, Tables()), pack([PRODUCT.mapping], PRODUCT.problem)
     arrays = {name: torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__}
     arrays["temporal"].requires_grad_(True)
     found = evaluate_paper(layer, Nest(**arrays), windows=True)

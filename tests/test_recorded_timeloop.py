@@ -15,16 +15,18 @@ from typing import Any
 
 import pytest
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec, load
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 from fadiff_mapper.yaml.located import Where, with_places
 
@@ -91,13 +93,13 @@ def verdict(case: Json, spec: Spec, mapping: Mapping | str, found: Evaluation | 
         yield f"accepted instead of {case['error']}"
     else:
         result = case["result"]
-        stats = stats_of(prepare(spec.arch, spec.problem, spec.tables), found, row)
+        stats = stats_of(prepare_layer(spec.arch, spec.problem, spec.tables), found, row)
         yield from differences(result, compared(stats))
 
 
 def evaluate(spec: Spec, mappings: list[Mapping]) -> Evaluation:
     """Mappings with the same reuse."""
-    layer = prepare(spec.arch, spec.problem, spec.tables, reuse_of(mappings[0], spec.problem.dataspace_names()))
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables, reuse_of(mappings[0], spec.problem.dataspace_names()))
     return evaluate_nest(layer, pack(mappings, spec.problem), details=True)
 
 
@@ -116,13 +118,13 @@ def mistakes(path: Path, arch: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
+@pytest.mark.parametrize("arch", [*bundled_files.designs(), *OWN_DESIGNS])
 def test_recorded_cases_are_reproduced(arch: str) -> None:
     assert sum(map(len, cases(RECORDED, arch).values())) >= 30
     assert not mistakes(RECORDED, arch)
 
 
-@pytest.mark.parametrize("arch", [*bundled.designs(), *OWN_DESIGNS])
+@pytest.mark.parametrize("arch", [*bundled_files.designs(), *OWN_DESIGNS])
 def test_recorded_cases_without_reuse_are_reproduced(arch: str) -> None:
     recorded = [case for group in cases(NO_REUSE, arch).values() for case in group]
     assert sum(case["status"] == "ok" for case in recorded) >= 4
@@ -137,13 +139,13 @@ def test_the_larger_recording_is_reproduced(arch: str) -> None:
     assert not mistakes(SHARED, arch)
 
 
-@pytest.mark.parametrize("name", list(bundled.designs()))
+@pytest.mark.parametrize("name", list(bundled_files.designs()))
 def test_a_bundled_design_is_the_one_that_was_recorded(name: str) -> None:
     recorded = load(document(RECORDED, name, "conv3x3"))
-    today = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv")))
+    today = load(str(bundled_files.find(f"arch/{name}")), str(bundled_files.find("problems/conv")))
     assert today.arch == recorded.arch
-    assert prepare(today.arch, today.problem, today.tables).energies \
-        == prepare(recorded.arch, recorded.problem, recorded.tables).energies
+    assert prepare_layer(today.arch, today.problem, today.tables).energies \
+        == prepare_layer(recorded.arch, recorded.problem, recorded.tables).energies
 
 
 def test_the_recording_covers_what_the_model_does() -> None:

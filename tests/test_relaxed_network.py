@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
@@ -55,7 +55,7 @@ def workload(name: str) -> Workload:
 def mapped(named: Named) -> dict[str, Result]:
     """Some layers of a bundled network, mapped by themselves with little effort."""
     network, names, design = named
-    specs = specs_of(workload(network), bundled.find(f"arch/gemmini_{design}"))
+    specs = specs_of(workload(network), bundled_files.find(f"arch/gemmini_{design}"))
     spec_of = {name: spec for entry, spec in zip(workload(network).distinct(), specs, strict=True)
                for name in entry.nodes}
     found = map_layers([spec_of[name] for name in names], metric="edp", chains=32, rounds=60, threads=1)
@@ -268,7 +268,7 @@ def network(tmp_path: Path) -> Path:
 
 
 def test_groups_longer_than_those_that_are_enumerated_come_from_the_descent_or_grow(network: Path) -> None:
-    arch, saved = bundled.find("arch/gemmini_large"), network.parent / "saved.json"
+    arch, saved = bundled_files.find("arch/gemmini_large"), network.parent / "saved.json"
     for part in ("gradient", "enumeration"):
         result = map_network(load_network(network), arch, threads=1, checkpoint_file=saved, **{part: False})
         assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from fadiff_mapper import FadiffError, evaluate, load, map_layer, map_layers
-from fadiff_mapper.inputs.bundled import designs, find
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.model.exact.evaluate import prepare, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.relaxation.layer_batch import Family, family_of
 from fadiff_mapper.relaxation.objective import exact_value
@@ -27,6 +27,7 @@ from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.random_moves import fitting, open_in, proposed
 from fadiff_mapper.search.refinement import anneal, polish
+from fadiff_mapper.spec.spec import Spec
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 QUICK = {"restarts": 12, "steps": 6, "chains": 24, "rounds": 40}
@@ -63,7 +64,7 @@ def whole_space(spec: Spec) -> Nest:
 @pytest.mark.parametrize("metric", ["edp", "energy", "delay"])
 def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: str) -> None:
     spec = product()
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     best = float(exact_value(score(layer, whole_space(spec)), (metric,)).min())
     for seed in range(3):
         stats = map_layer(spec, metric=metric, seed=seed, **QUICK).stats
@@ -76,7 +77,7 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
     spec = product(mapspace_constraints={"targets": [
         {"target": "Buffer", "type": "temporal", "no_temporal_reuse": ["B"]},
         {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": ["A", "Z"]}]})
-    layer = prepare(spec.arch, spec.problem, spec.tables,
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables,
                     constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
     best = float(exact_value(score(layer, whole_space(spec)), ("energy",)).min())
     found = map_layer(spec, metric="energy", **QUICK)
@@ -164,7 +165,7 @@ def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
 def family(design: str, *names: str) -> Family:
     """Layers of one shape side by side on a bundled design."""
     specs = [load(find(f"arch/{design}"), find(name)) for name in names]
-    layer = prepare(specs[0].arch, specs[0].problem, specs[0].tables)
+    layer = prepare_layer(specs[0].arch, specs[0].problem, specs[0].tables)
     return family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints) for spec in specs])
 
 
@@ -251,7 +252,7 @@ def test_loops_of_an_overfull_axis_change_places() -> None:
 def test_neighbours_are_all_single_shifts() -> None:
     """Counted by hand on 4 x 4 x 4: one dimension on three places (units, buffer, DRAM)."""
     spec = product()
-    layer, space = prepare(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem,
+    layer, space = prepare_layer(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem,
                                                                                 spec.constraints)
     of = family_of(layer, [space])
     here = drawn(of, 1, 0)
@@ -321,7 +322,7 @@ def test_a_result_knows_its_history(tmp_path: Path) -> None:
 def test_a_first_legal_mapping_is_there_at_once(design: str, layer: str) -> None:
     spec = load(find(f"arch/{design}"), find(layer))
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    nest = first_nest(prepare(spec.arch, spec.problem, spec.tables), space)
+    nest = first_nest(prepare_layer(spec.arch, spec.problem, spec.tables), space)
     assert nest is not None
     mapping = unpack(nest, 0, spec.problem)
     assert check_mapping(space, mapping) == [] and evaluate(replace(spec, mapping=mapping)).cycles > 0

@@ -14,19 +14,20 @@ from fadiff_mapper import load
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS
 from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
 from fadiff_mapper.analysis.sensitivity.shadow_price import shadow_prices
-from fadiff_mapper.inputs.bundled import find
-from fadiff_mapper.inputs.load import Spec
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer, evaluate_nest, prepare
+from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.spec.spec import Spec
 
 SIDE = 64
 
 
 @cache
-def evaluated(design: str, name: str = "layers/resnet18/conv3x3_64_64_56_s1") -> tuple[Layer, Evaluation]:
+def evaluated(design: str, name: str = "layers/resnet18/conv3x3_64_64_56_s1") -> tuple[PreparedLayer, Evaluation]:
     """A layer, and some legal mappings of it within the constraints."""
     spec = load(find(f"arch/{design}"), find(name))
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     return layer, evaluate_nest(layer, constrained_nests(layer, spec, 2, 1))
 
 
@@ -86,7 +87,7 @@ def textbook_optimum(capacity: float) -> float:
 def test_the_worth_of_capacity_is_that_of_the_optimum_by_hand(capacity: int) -> None:
     spec = matmul(capacity)
     assert spec.mapping is not None
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     found = shadow_prices(layer, pack([spec.mapping], spec.problem), "energy")
     step = 1e-4
     slope = (textbook_optimum(capacity * (1 + step)) - textbook_optimum(capacity * (1 - step))) / (2 * step)
@@ -98,12 +99,12 @@ def test_the_worth_of_capacity_is_that_of_the_optimum_by_hand(capacity: int) -> 
 def test_a_capacity_that_the_optimum_leaves_slack_is_worth_nothing() -> None:
     spec = matmul(20_000)
     assert spec.mapping is not None
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     found = shadow_prices(layer, pack([spec.mapping], spec.problem), "energy")
     assert found.certain and not found.elasticity.any()
 
 
-def rescaled(layer: Layer, mesh: str, scale: float) -> Layer:
+def rescaled(layer: PreparedLayer, mesh: str, scale: float) -> PreparedLayer:
     """The layer on an array with so many times the columns ("mesh_x") or rows ("mesh_y"), a fraction if need be."""
     mac = replace(layer.arch.arithmetic, **{mesh: getattr(layer.arch.arithmetic, mesh) * scale})
     levels = tuple(replace(level, **{mesh: getattr(level, mesh) * (scale if getattr(level, mesh) > 1 else 1)})

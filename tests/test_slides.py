@@ -11,12 +11,13 @@ from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.access_counts import delivery, demand, tiles
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.sliding_window_closed_form import slides
@@ -60,9 +61,9 @@ def test_no_word_is_lost_between_neighbours(case: Case) -> None:
     ("depthwise", {"G": 32, "P": 14, "Q": 14, "R": 31, "S": 31})])
 def test_any_mapping_counts_nearly_the_same(design: str, shape: str, size: dict[str, int]) -> None:
     """Random mappings, constraints aside: windows slide over several levels and are handed on between units."""
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find(f"problems/{shape}")))
     problem = replace(spec.problem, bounds=dict.fromkeys(spec.problem.dimensions, 1) | size)
-    layer, rng = prepare(spec.arch, problem, spec.tables), random.Random(f"{design}/{shape}")
+    layer, rng = prepare_layer(spec.arch, problem, spec.tables), random.Random(f"{design}/{shape}")
     nest = pack([random_mapping(spec.arch, problem, rng) for _ in range(150)], problem)
     exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, nest)
     equal = [np.abs(getattr(exact.counts, name) - getattr(smooth.counts, name)) < 1

@@ -12,11 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, forgetful_cases
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
@@ -25,7 +26,7 @@ from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.tables import Tables
 
-DESIGNS = tuple(bundled.designs())
+DESIGNS = tuple(bundled_files.designs())
 OPERATORS = {"conv 3x3": ("conv", {"C": 32, "M": 64, "R": 3, "S": 3, "N": 1, "P": 28, "Q": 28}),
              "depthwise 5x5": ("depthwise", {"C": 1, "M": 1, "R": 5, "S": 5, "N": 1, "P": 14, "Q": 14, "G": 32}),
              "pointwise": ("conv", {"C": 64, "M": 48, "R": 1, "S": 1, "N": 2, "P": 14, "Q": 14})}
@@ -46,7 +47,7 @@ def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:
 def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
     """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
-    layer, nest = prepare(case.arch, case.problem, Tables(), reuse), pack([case.mapping], case.problem)
+    layer, nest = prepare_layer(case.arch, case.problem, Tables(), reuse), pack([case.mapping], case.problem)
     exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
     assume(not exact.raw.links.any())
     assert np.abs(counts(smooth) - counts(exact)).max() < 1
@@ -66,9 +67,9 @@ def test_windows_that_coincide_in_space_are_sent_once(p: int, r: int, short: int
 def models(design: str, operator: str) -> tuple[Evaluation, SmoothEvaluation]:
     """Both models on the legal ones of many random mappings within the design's constraints."""
     shape, bounds = OPERATORS[operator]
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find(f"problems/{shape}")))
+    spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find(f"problems/{shape}")))
     problem = replace(spec.problem, bounds=bounds)
-    layer, space = prepare(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
+    layer, space = prepare_layer(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
     nest = random_nests(layer, space, BATCH, 1)
     nest = nest.take(np.flatnonzero(evaluate_nest(layer, nest).legal))
     return evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
@@ -98,8 +99,8 @@ def test_what_is_exact_is_exact_in_both() -> None:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     """The factors that carry gradients are the drawn integers to the last bit: a factor of 1 is no loop."""
-    spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
-    layer = prepare(spec.arch, spec.problem, spec.tables)
+    spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     slots, generator = slots_of([space]), torch.Generator().manual_seed(0)
     theta = 2 * torch.rand(len(slots.level), slots.bound.shape[1], BATCH, generator=generator, dtype=torch.float64)

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper.model.access_counts import delivery, demand, tiles
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.pe_grid import Grid, find_taken, grid_of, group_hops
 from fadiff_mapper.model.exact.spatial_transfers import spread
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
@@ -47,7 +48,7 @@ def mapped(spaces: tuple[DataSpace, ...], *levels: str, registers: bool) -> Eval
               for name in names}
     problem = Problem("example", bounds, spaces)
     arch = design(max(here.spatial[name] for here in mapping.levels for name in names), registers)
-    return evaluate_nest(prepare(arch, problem, Tables()), pack([mapping], problem), details=True)
+    return evaluate_nest(prepare_layer(arch, problem, Tables()), pack([mapping], problem), details=True)
 
 
 def tally(found: Evaluation, level: int, tensor: int) -> dict[tuple[int, int], float]:
@@ -109,7 +110,7 @@ def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: C
 @settings(max_examples=150, deadline=None)
 def test_no_word_is_lost(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    found = evaluate_nest(prepare(case.arch, case.problem, Tables()), nest, details=True).raw
+    found = evaluate_nest(prepare_layer(case.arch, case.problem, Tables()), nest, details=True).raw
     arrived = (found.words * found.multicast).sum(axis=0) + found.links
     asked = demand(nest, projection, tiles(nest, projection))[0] * found.fan[0]
     np.testing.assert_array_equal(arrived[0], asked)
@@ -124,7 +125,7 @@ def test_room_for_kinds_of_transfer_grows_as_needed(details: bool) -> None:
     inner = LevelMapping(ones | {"P": 2, "R": 3}, names, ones | {"P": 8, "R": 8}, names, 3, frozenset({"I", "O"}))
     outer = LevelMapping(ones, names, ones, names, 3, frozenset({"I", "O"}))
     problem = Problem("row", {"K": 1, "P": 16, "R": 24}, spaces)
-    found = evaluate_nest(prepare(design(64, False), problem, Tables()), pack([Mapping((inner, outer))], problem),
+    found = evaluate_nest(prepare_layer(design(64, False), problem, Tables()), pack([Mapping((inner, outer))], problem),
                           details=details)
     kinds = tally(found, 0, 0)
     assert len(kinds) > 4

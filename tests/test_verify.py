@@ -13,9 +13,10 @@ import pytest
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.shim import write_launchers
-from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.read_answer import read_answer

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper import SpecError, Workload, load, load_network
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.workload import Link, Node, Piece, Window, build_workload, make_layer
 from fadiff_mapper.workload.axis_algebra import OBSTACLES, Slide, axis_of, regrouped
 from fadiff_mapper.workload.node import KINDS
@@ -67,8 +67,8 @@ def test_a_bundled_network_has_its_published_multiply_accumulates_and_distinct_l
 
 @pytest.mark.parametrize("name", MACS)
 def test_the_distinct_problems_are_those_of_the_layer_files(name: str) -> None:
-    arch = bundled.find("arch/gemmini_small")
-    files = [load(arch, path).problem for path in (bundled.root() / "layers" / name).iterdir()]
+    arch = bundled_files.find("arch/gemmini_small")
+    files = [load(arch, path).problem for path in (bundled_files.root() / "layers" / name).iterdir()]
     found = [entry.layer.problem for entry in bundled_network(name).distinct()]
     assert all(problem in files for problem in found) and len(found) == len(files)
 
@@ -293,7 +293,7 @@ def test_a_network_that_cannot_be_is_refused_in_one_line(nodes: tuple[Node, ...]
     ("version: 1", "version: 2", "found version 2; accepted: 1"),
     ("kernel: [3, 3], stride", "kernels: [3, 3], stride", 'unknown key "kernels".*did you mean "kernel"')])
 def test_a_mistake_in_a_network_file_is_named_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
-    text = bundled.find("networks/resnet18").read_text()
+    text = bundled_files.find("networks/resnet18").read_text()
     assert old in text
     (tmp_path / "net.yaml").write_text(text.replace(old, new, 1))
     with pytest.raises(SpecError, match=message):
@@ -310,7 +310,7 @@ def test_every_operator_has_one_kind() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, layer in (("first", "conv3x3_64_64_56_s1"), ("second", "conv3x3_64_128_28_s2")):
-        shutil.copy(bundled.find(f"layers/resnet18/{layer}"), tmp_path / f"{name}.yaml")
+        shutil.copy(bundled_files.find(f"layers/resnet18/{layer}"), tmp_path / f"{name}.yaml")
     return tmp_path
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.model.access_counts import Counts
-from fadiff_mapper.model.exact.evaluate import Layer, evaluate_nest
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
@@ -53,26 +54,26 @@ class Check:
     disagreements: tuple[str, ...]
 
 
-def smooth(layer: Layer, nest: Nest) -> Numbers:
+def smooth(layer: PreparedLayer, nest: Nest) -> Numbers:
     """The relaxed model at integer points."""
     found = evaluate_smooth(layer, nest)
     return _numbers(found.counts, found.cost.cycles, found.cost.energy,
                     found.cost.access_energy * found.use.instances[:, None])
 
 
-def exact(layer: Layer, nest: Nest) -> Numbers:
+def exact(layer: PreparedLayer, nest: Nest) -> Numbers:
     found = evaluate_nest(layer, nest)
     return _numbers(found.counts, found.cycles, found.energy, found.cost.access_energy * found.use.instances[:, None])
 
 
-def paper(layer: Layer, nest: Nest, *, windows: bool = False) -> Numbers:
+def paper(layer: PreparedLayer, nest: Nest, *, windows: bool = False) -> Numbers:
     """The paper's equations; see `fadiff_mapper.model.smooth.fadiff_as_printed` for `windows`."""
     found = evaluate_paper(layer, nest, windows=windows)
     return _numbers(found.counts, found.cost.cycles, found.cost.energy,
                     found.cost.access_energy * found.use.instances[:, None])
 
 
-MODELS: dict[str, Callable[[Layer, Nest], Numbers]] = {
+MODELS: dict[str, Callable[[PreparedLayer, Nest], Numbers]] = {
     "exact": exact,
     "smooth": smooth,
     "paper, windows as boxes": lambda layer, nest: paper(layer, nest, windows=True),

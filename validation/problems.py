@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 
 UNUSUAL: dict[str, dict[str, Any]] = {
     "conv1d": {
@@ -34,7 +34,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 def _shape(name: str) -> dict[str, Any]:
     if name in UNUSUAL:
         return UNUSUAL[name]
-    shape: dict[str, Any] = yaml.safe_load(bundled.find(f"problems/{name}").read_text())["problem"]["shape"]
+    shape: dict[str, Any] = yaml.safe_load(bundled_files.find(f"problems/{name}").read_text())["problem"]["shape"]
     return shape
 
 

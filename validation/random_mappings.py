@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate import Layer, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """What `random_mapping` can get wrong on purpose: tiles too large, too many instances, a data space kept nowhere."""
@@ -134,7 +135,7 @@ def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Fact
     return True
 
 
-def constrained_nests(layer: Layer, spec: Spec, count: int, seed: int) -> Nest:
+def constrained_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -> Nest:
     """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points."""
     from fadiff_mapper.search.random_mappings import random_nests
 

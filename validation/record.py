@@ -24,12 +24,13 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec, load
-from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.run_model import Answer, run_model
 
 from .features import features
@@ -66,9 +67,9 @@ class Design:
 def designs() -> list[Design]:
     """The bundled designs, whose constraints speak of convolutions, and the small ones in the folder beside."""
     found, conv = [], conv_letters()
-    for name in bundled.designs():
-        spec = load(str(bundled.find(f"arch/{name}")), str(bundled.find("problems/conv")))
-        ert = yaml.safe_load(bundled.find(f"tables/{name}.ERT").read_text())["ERT"]
+    for name in bundled_files.designs():
+        spec = load(str(bundled_files.find(f"arch/{name}")), str(bundled_files.find("problems/conv")))
+        ert = yaml.safe_load(bundled_files.find(f"tables/{name}.ERT").read_text())["ERT"]
         native, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
         found.append(Design(name, "architecture", native, ert, conv, constraints))
     for path in sorted(OWN_DESIGNS.glob("*.yaml")):
@@ -100,7 +101,7 @@ def questions(design: Design, count: int, seed: int, no_reuse: bool) -> Iterator
 
 
 def _within_constraints(spec: Spec, seed: int) -> Mapping | None:
-    nests = constrained_nests(prepare(spec.arch, spec.problem, spec.tables), spec, 1, seed)
+    nests = constrained_nests(prepare_layer(spec.arch, spec.problem, spec.tables), spec, 1, seed)
     return unpack(nests, 0, spec.problem) if nests.batch else None
 
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.energy.accelergy_tables import installed
 from fadiff_mapper.energy.run_accelergy import ask
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import plain
 
@@ -132,7 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Records figures from Accelergy.")
     parser.add_argument("tables", nargs="*", metavar="TABLE")
     parser.add_argument("--version", required=True)
-    parser.add_argument("--out", type=Path, default=bundled.root() / "figures")
+    parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures")
     options = parser.parse_args()
     program = installed()
     try:

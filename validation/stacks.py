@@ -27,12 +27,14 @@ from fadiff_mapper.fusion import (
 )
 from fadiff_mapper.fusion.groups.fused_group import Shape
 from fadiff_mapper.fusion.groups.group_cost import group_cost
-from fadiff_mapper.inputs.load import Spec, load
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, prepare
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 
 from .problems import problem
 from .random_mappings import primes
@@ -147,7 +149,7 @@ def best_mapping(shape: Shape) -> Mapping:
     factors = merged_factors(extents)
     found = [_mapping(spec, extents, {"P": p, "Q": q}) for p in products(factors["P"]) for q in products(factors["Q"])
              if p * q <= room]
-    cost = evaluate_nest(prepare(spec.arch, tile, spec.tables), pack(found, tile))
+    cost = evaluate_nest(prepare_layer(spec.arch, tile, spec.tables), pack(found, tile))
     return found[min(range(len(found)), key=lambda row: (float(cost.energy[row]), float(cost.cycles[row])))]
 
 

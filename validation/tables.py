@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.energy import recorded_tables
 from fadiff_mapper.energy.accelergy_tables import accelergy_tables, installed
 from fadiff_mapper.energy.estimate import estimated
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables, compute_energy, storage_energy
@@ -38,15 +39,15 @@ def prices(designs: Sequence[str] = ()) -> list[Price]:
     Raises FadiffError where Accelergy cannot price a design.
     """
     program = installed()
-    return [] if program is None else [price for design in designs or tuple(bundled.designs())
+    return [] if program is None else [price for design in designs or tuple(bundled_files.designs())
                                        for price in _prices(design, program)]
 
 
 def _prices(design: str, program: str) -> list[Price]:
-    files = (str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")))
+    files = (str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     spec, nothing = load(*files, energy="built-in"), Tables()
     arch = spec.arch
-    sources = (accelergy_tables(arch, spec.literal, program), bundled.tables_for(arch) or nothing,
+    sources = (accelergy_tables(arch, spec.literal, program), recorded_tables.tables_for(arch) or nothing,
                estimated(arch, nothing), nothing)
     columns = [energies(arch, tables) for tables in sources]
     return [Price(design, *key, *(column[key] for column in columns)) for key in columns[0]]

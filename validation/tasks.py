@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec, load
-from fadiff_mapper.model.exact.evaluate import Layer, prepare
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.spec.spec import Spec
 
 from .operators import operators
 
@@ -38,8 +39,8 @@ class Task:
         return load(self.document | self.constraints)
 
     @cached_property
-    def layer(self) -> Layer:
-        return prepare(self.spec.arch, self.spec.problem, self.spec.tables)
+    def layer(self) -> PreparedLayer:
+        return prepare_layer(self.spec.arch, self.spec.problem, self.spec.tables)
 
     @property
     def dataspaces(self) -> tuple[str, ...]:
@@ -53,10 +54,11 @@ class Task:
 def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[Task]:
     """The operators on the bundled designs with their recorded energies; empty: all of them."""
     found = []
-    for design in designs or tuple(bundled.designs()):
-        spec = load(str(bundled.find(f"arch/{design}")), str(bundled.find("problems/conv")), energy="built-in")
+    for design in designs or tuple(bundled_files.designs()):
+        spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")),
+                    energy="built-in")
         arch, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
-        tables = [yaml.safe_load(bundled.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
+        tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
         for name in names or tuple(operators()):
             document = {"architecture": arch, "problem": operators()[name], **tables[0], **tables[1]}
             found.append(Task(design, name, document, constraints))

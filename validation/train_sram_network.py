@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.energy.recorded_figures import Figures, figures
 from fadiff_mapper.energy.sram_regressor import INPUTS, OUTPUTS, from_dict, relative_errors
-from fadiff_mapper.inputs import bundled
 
 HIDDEN = 16
 """Units in each of the two hidden layers."""
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fits the SRAM network to recorded figures.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=400)
-    parser.add_argument("--out", type=Path, default=bundled.root() / "figures" / "sram_network.json")
+    parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures" / "sram_network.json")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the same sums in the same order everywhere
     content = network_file(options.seed, options.iterations)

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -82,13 +83,13 @@ class Explanation:
 class _Case:
     """One row of an evaluation; `wanted` [L, T]: words that one receiver below each boundary asks for."""
 
-    layer: Layer
+    layer: PreparedLayer
     found: Evaluation
     row: int
     wanted: np.ndarray
 
 
-def explain_counts(layer: Layer, found: Evaluation, row: int = 0) -> tuple[Explanation, ...]:
+def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tuple[Explanation, ...]:
     """Every count of one row of an exact evaluation, from the outermost level inwards."""
     nest, active = found.nest, active_parts(found.nest)
     wanted = counting.demand(nest, layer.projection, found.tile, active, layer.reuse)

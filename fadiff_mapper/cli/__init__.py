@@ -51,5 +51,5 @@ def _parser() -> Parser:
 
 
 def _version() -> str:
-    from fadiff_mapper import __version__
+    from fadiff_mapper.base.version import __version__
     return f"fadiff-mapper {__version__}"

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
-    from fadiff_mapper.inputs.load import Spec
+    from fadiff_mapper.spec.spec import Spec
 
 ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
 """As `CHOICES`, which are not imported here so that `--help` stays instant."""

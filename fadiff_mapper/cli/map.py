@@ -10,8 +10,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, load_inputs, positive
 
 if TYPE_CHECKING:
-    from fadiff_mapper.inputs.load import Spec
     from fadiff_mapper.spec.mapping import Mapping
+    from fadiff_mapper.spec.spec import Spec
 
 SUMMARY = "fadiff.summary.json"
 """Where several problems were mapped: their results side by side."""

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import fadiff_mapper
-
 CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
        "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
 """No module is ever imported from the working folder, where a user's file may be called like one."""
@@ -24,5 +22,5 @@ def command(program: str, options: Sequence[str] = ()) -> list[str]:
 
 def _import_path() -> list[str]:
     """The folder to import this package from, where the interpreter would not find it by itself."""
-    home = str(Path(fadiff_mapper.__file__).resolve().parent.parent)
+    home = str(Path(__file__).resolve().parents[2])
     return [] if Path(home).name in ("site-packages", "dist-packages") else [home]

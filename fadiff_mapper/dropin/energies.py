@@ -8,7 +8,7 @@ from dataclasses import replace
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.energy import accelergy_tables
 from fadiff_mapper.energy.accelergy_request import why_not
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
-from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.energy import accelergy_tables, recorded_tables
 from fadiff_mapper.energy.accelergy_request import why_not
 from fadiff_mapper.energy.estimate import estimated
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables
 
@@ -53,7 +52,7 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     if choice == "estimate":
         return Found(estimated(arch, given))
     if choice == "bundled":
-        return Found(bundled.tables_for(arch) or given)
+        return Found(recorded_tables.tables_for(arch) or given)
     program = accelergy_tables.installed()
     unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
@@ -62,4 +61,4 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     if program is not None and not unable:
         return Found(accelergy_tables.accelergy_tables(arch, literal, program))
     notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
-    return Found(bundled.tables_for(arch) or estimated(arch, given), notes)
+    return Found(recorded_tables.tables_for(arch) or estimated(arch, given), notes)

@@ -6,7 +6,7 @@ import csv
 
 import numpy as np
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 
 Figures = dict[str, np.ndarray]
 """The columns of a table by their names; numbers, all of one length. Energies in pJ."""
@@ -27,7 +27,7 @@ def dram_bit_energies() -> dict[str, float]:
 
 def _rows(name: str) -> list[list[str]]:
     """Header and rows; lines that begin with # say where the table comes from."""
-    text = (bundled.root() / "figures" / f"{name}.csv").read_text(encoding="utf-8")
+    text = (bundled_files.root() / "figures" / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.reader(line for line in text.splitlines() if not line.startswith("#")))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.inputs import bundled
+from fadiff_mapper.base import bundled_files
 
 INPUTS = ("capacity_bits", "width_bits", "technology_nm", "n_banks")
 OUTPUTS = ("read_pj", "write_pj", "leak_pj")
@@ -52,7 +52,7 @@ class SramNetwork:
 
 def sram_network() -> SramNetwork:
     """The network that comes along."""
-    return from_dict(json.loads((bundled.root() / "figures" / "sram_network.json").read_text(encoding="utf-8")))
+    return from_dict(json.loads((bundled_files.root() / "figures" / "sram_network.json").read_text(encoding="utf-8")))
 
 
 def from_dict(content: dict[str, Any]) -> SramNetwork:

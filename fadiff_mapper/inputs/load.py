@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.energy.choose_source import check_choice, find_tables
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.arch import read_architecture
@@ -19,8 +16,8 @@ from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.tables import read_tables
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables, missing_actions
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.tables import missing_actions
 from fadiff_mapper.spec.v04 import is_v04, to_native
 from fadiff_mapper.yaml.load import load_file, load_files
 from fadiff_mapper.yaml.located import Map, Where, plain, with_places
@@ -34,25 +31,6 @@ REFUSED = {"sparse_optimizations": "sparse optimizations are not modelled",
            "layout": "data layouts are not modelled",
            "arch_space_sweep": "sweeps over architectures are not supported",
            "arch_spec": "sweeps over architectures are not supported"}
-
-
-@dataclass(frozen=True)
-class Spec:
-    """One problem on one architecture, with what else the input gave.
-
-    `literal` holds the sections as `timeloop-model` reads them (no expressions, no templates); `notes` are
-    sentences about what was understood but has no effect.
-    """
-
-    arch: Architecture
-    problem: Problem
-    constraints: Constraints
-    tables: Tables
-    mapping: Mapping | None = None
-    mapper: MapperOptions = field(default_factory=MapperOptions)
-    literal: dict[str, Any] = field(default_factory=dict, repr=False)
-    files: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 Source = str | os.PathLike[str] | AnyMapping[str, Any]

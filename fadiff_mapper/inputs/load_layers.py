@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs import bundled
-from fadiff_mapper.inputs.load import Spec, read_spec
+from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import combined, load_file
 from fadiff_mapper.yaml.located import Map
 
@@ -33,8 +34,8 @@ def _expanded(name: str) -> Iterator[Path]:
     path = Path(name)
     if name.startswith(BUNDLED):
         folder = name[len(BUNDLED):].strip("/") + "/"
-        inside = [found for found in bundled.listing() if found.startswith(folder) and folder != "/"]
-        yield from map(bundled.find, inside or [name[len(BUNDLED):]])
+        inside = [found for found in bundled_files.listing() if found.startswith(folder) and folder != "/"]
+        yield from map(bundled_files.find, inside or [name[len(BUNDLED):]])
     elif path.is_dir():
         found = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
         if not found:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.descent.decoding import decoded_layers
 from fadiff_mapper.network.descent.descend import Descended, descend
@@ -24,6 +23,7 @@ from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.results.mapped_network import NetworkResult
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
 LAYERS_SHARE = 0.6

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import project
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.discrete_decisions import Choices, Layout, layouts, open_keeps, temporal_orders
 
 KEPT = 0.7
@@ -30,7 +30,7 @@ class Family:
     keeps     the (level, tensor) pairs that are open
     """
 
-    layer: Layer
+    layer: PreparedLayer
     spaces: tuple[MapSpace, ...]
     factors: FactorTables
     orders: tuple[np.ndarray, ...]
@@ -42,7 +42,7 @@ class Family:
         return np.arange(batch) // (batch // len(self.spaces))
 
 
-def family_of(layer: Layer, spaces: Sequence[MapSpace]) -> Family:
+def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> Family:
     """A family from its members' map spaces, which have the same `kin`."""
     tables = factor_tables(spaces)
     orders, placed = [], []

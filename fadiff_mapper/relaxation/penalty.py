@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import torch
 
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
 from fadiff_mapper.relaxation.gumbel_softmax import Slots
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 
-def penalty(layer: Layer, slots: Slots, theta: torch.Tensor, nest: Nest, found: SmoothEvaluation,
+def penalty(layer: PreparedLayer, slots: Slots, theta: torch.Tensor, nest: Nest, found: SmoothEvaluation,
             min_parallelism: float = 0.0) -> torch.Tensor:
     """P_map + P_mem of eq. (20), [B]."""
     return (validity(slots, theta) + spatial(layer, found) + capacity(layer, nest, found)
@@ -37,7 +37,7 @@ def validity(slots: Slots, theta: torch.Tensor) -> torch.Tensor:
     return below.sum(dim=(0, 1)) + beyond.sum(dim=0)
 
 
-def spatial(layer: Layer, found: SmoothEvaluation) -> torch.Tensor:
+def spatial(layer: PreparedLayer, found: SmoothEvaluation) -> torch.Tensor:
     """Eq. (22), per axis: more instances in use than there are, at any level."""
     units: list[Arithmetic | StorageLevel] = [layer.arch.arithmetic, *layer.arch.levels]
     total = torch.zeros_like(found.cost.cycles)
@@ -47,7 +47,7 @@ def spatial(layer: Layer, found: SmoothEvaluation) -> torch.Tensor:
     return total
 
 
-def capacity(layer: Layer, nest: Nest, found: SmoothEvaluation) -> torch.Tensor:
+def capacity(layer: PreparedLayer, nest: Nest, found: SmoothEvaluation) -> torch.Tensor:
     """Eq. (25): the kept tiles of a level beyond its usable words; also too few of them, where the spec says so."""
     total = torch.zeros_like(found.cost.cycles)
     for index, level in enumerate(layer.arch.levels):
@@ -61,7 +61,7 @@ def capacity(layer: Layer, nest: Nest, found: SmoothEvaluation) -> torch.Tensor:
     return total
 
 
-def parallelism(layer: Layer, nest: Nest, least: float) -> torch.Tensor:
+def parallelism(layer: PreparedLayer, nest: Nest, least: float) -> torch.Tensor:
     """Less than the least share of the array in use (the constraint "utilization")."""
     used = nest.spatial.prod(dim=0).prod(dim=0) / layer.arch.arithmetic.instances
     return excess(least / used, 1.0) if least > 0 else torch.zeros_like(used)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.lower_bound import Bound
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
     from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity

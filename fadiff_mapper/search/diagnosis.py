@@ -10,9 +10,10 @@ import numpy as np
 
 from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.mapspace.conflicts import joined
-from fadiff_mapper.model.exact.evaluate import Layer, evaluate_nest
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.best_so_far import State
 from fadiff_mapper.search.exhaustive import exhaust, measured
@@ -42,7 +43,7 @@ class Attempt:
     nearest: Nest | None = None
 
 
-def diagnosis(layer: Layer, space: MapSpace, seconds: float = SECONDS) -> str:
+def diagnosis(layer: PreparedLayer, space: MapSpace, seconds: float = SECONDS) -> str:
     """What keeps mappings of a space from being legal, in one or several lines.
 
     Says "no mapping can" only where that is proven, by a contradiction or by the evaluation of every mapping.
@@ -64,7 +65,7 @@ def diagnosis(layer: Layer, space: MapSpace, seconds: float = SECONDS) -> str:
     return f"{_verdict(claim)} under {joined([demand.words for demand in core])}{few}{nearest}"
 
 
-def attempt(layer: Layer, space: MapSpace) -> Attempt:
+def attempt(layer: PreparedLayer, space: MapSpace) -> Attempt:
     """Look for any legal mapping: among all where they are few, else by a short search."""
     if conflicts(space):
         return Attempt(legal=False, proven=True, evaluations=0)
@@ -113,7 +114,7 @@ def _only(space: MapSpace, asked: Sequence[Demand], kept: Sequence[Demand]) -> M
     return without(space, [demand for demand in asked if demand not in kept])
 
 
-def shortcoming(layer: Layer, space: MapSpace, nest: Nest) -> str:
+def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
     """What is wrong with one mapping: Timeloop's reason, else the constraint that it breaks."""
     broken = violations(evaluate_nest(layer, nest).checks, 0)
     if broken:
@@ -121,7 +122,7 @@ def shortcoming(layer: Layer, space: MapSpace, nest: Nest) -> str:
     return "; ".join(check_mapping(space, unpack(nest, 0, space.problem)))
 
 
-def _hardware(layer: Layer, space: MapSpace, found: Attempt) -> str:
+def _hardware(layer: PreparedLayer, space: MapSpace, found: Attempt) -> str:
     reasons = conflicts(space)
     if reasons:
         return f": {reasons[0]}"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.exact.evaluate import Layer, score
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
 
 TRIED = 8
 """Draws of the other decisions; the first keeps every data space where it may, the second none."""
 
 
-def first_nest(layer: Layer, space: MapSpace) -> Nest | None:
+def first_nest(layer: PreparedLayer, space: MapSpace) -> Nest | None:
     """A legal nest (one row) that leaves all it can to the outermost loops.
 
     None where none of those tried is legal, or where the constraints ask for parallelism, which such a nest lacks.

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.relaxation.objective import check_metrics
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
+from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
     from fadiff_mapper.search.options import Progress
@@ -152,7 +152,7 @@ class _Handed:
             self.on_better(index, self.result(index, nest, SEARCHING))
             self.shown[index] = time.monotonic()
 
-    def firsts(self, prepared: Sequence[tuple[Layer, MapSpace]]) -> None:
+    def firsts(self, prepared: Sequence[tuple[PreparedLayer, MapSpace]]) -> None:
         """A legal mapping of each problem before the search begins, where one is at hand."""
         for index, (layer, space) in enumerate(prepared if self.on_better else ()):
             nest = first_nest(layer, space)
@@ -189,7 +189,7 @@ def _refuse_large(spaces: Sequence[MapSpace], limit: int | None) -> None:
         refuse_large(space, limit or LIMIT)
 
 
-def _prepared(spec: Spec) -> tuple[Layer, MapSpace]:
+def _prepared(spec: Spec) -> tuple[PreparedLayer, MapSpace]:
     """What a search needs of a spec. Raises FadiffError where nothing can be found."""
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "

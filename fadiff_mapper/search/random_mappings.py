@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, slots_of
 from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
 
@@ -15,7 +15,7 @@ UNEVEN = 3
 """Exponent of the random shares of a dimension's octaves: the greater, the more often one loop takes them all."""
 
 
-def random_nests(layer: Layer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
+def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
     """Random nests, always the same for a seed; they may still exceed a capacity or a fan-out."""
     slots, generator = slots_of([space]), torch.Generator().manual_seed(seed)
     shape = (len(slots.level), slots.bound.shape[1], batch)

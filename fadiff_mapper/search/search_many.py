@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import Terms, Watcher
 from fadiff_mapper.search.exhaustive import exhaust
@@ -33,7 +33,7 @@ class Task:
     weights    exponents of energy and of delay in what is minimised, in place of the metrics
     """
 
-    layer: Layer
+    layer: PreparedLayer
     space: MapSpace
     given: Nest | None = None
     room: Room | None = None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 from fadiff_mapper.timeloop.find_programs import find_real, identity
 from fadiff_mapper.timeloop.run_model import run_text

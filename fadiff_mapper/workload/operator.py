@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.yaml.load import load_files
@@ -105,7 +105,7 @@ def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1
 
 @cache
 def _shape(template: str) -> Map:
-    shape: Map = load_files([bundled.find(f"problems/{template}")])["problem"]["shape"]
+    shape: Map = load_files([bundled_files.find(f"problems/{template}")])["problem"]["shape"]
     return shape
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, separating
 from fadiff_mapper.analysis.lower_bound.traffic import Crossings, Ground, Keepers, cheapest, unshared
-from fadiff_mapper.model.exact.evaluate import Layer
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Addend:
     source: str
 
 
-def least_total(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def least_total(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
     """Addends whose sum no mapping under the choice can undercut in the sum of price * accesses."""
     return _asked(layer, ground, choice, prices) + _sent(layer, ground, choice, prices)
 
 
-def _asked(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def _asked(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
     """What the arithmetic asks of the innermost level that keeps each data space: a word per MAC and multicast."""
     result = []
     for t, kept in enumerate(choice.keepers):
@@ -68,7 +68,7 @@ def _asked(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list
     return result
 
 
-def _sent(layer: Layer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def _sent(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
     """What travels between the levels that keep a data space."""
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]

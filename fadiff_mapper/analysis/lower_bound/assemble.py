@@ -15,7 +15,7 @@ from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.analysis.lower_bound.traffic import Ground, Keepers, crossings_of, ground_of
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.energy_latency import UNLIMITED
-from fadiff_mapper.model.exact.evaluate import Layer
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once."""
@@ -54,7 +54,7 @@ class Bound:
         return float(getattr(self, metric))
 
 
-def lower_bound(layer: Layer, space: MapSpace) -> Bound | None:
+def lower_bound(layer: PreparedLayer, space: MapSpace) -> Bound | None:
     """The bound for one layer and map space; None where none is proven: an output whose rank is a sum of dimensions,
     since Timeloop's count of what need not be read back can exceed what is written there."""
     if any(windowed and written for windowed, written
@@ -84,7 +84,7 @@ def _choice(ground: Ground, states: States, keepers: Keepers) -> Choice:
     return Choice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)), crossings_of(ground, keepers))
 
 
-def _joint(layer: Layer, ground: Ground, choice: Choice) -> Bound:
+def _joint(layer: PreparedLayer, ground: Ground, choice: Choice) -> Bound:
     """The bound among the mappings that keep what `choice` says: the best state of parallelism for each metric."""
     limits = _limits(layer, ground, choice)
     delay = np.maximum.reduce([addend.value for addend in limits]) + layer.machine.network_latency
@@ -98,7 +98,7 @@ def _joint(layer: Layer, ground: Ground, choice: Choice) -> Bound:
     return Bound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()), parts)
 
 
-def _separate(layer: Layer, ground: Ground, states: States, kept: Sequence[Sequence[tuple[int, ...]]]) -> Bound:
+def _separate(layer: PreparedLayer, ground: Ground, states: States, kept: Sequence[Sequence[tuple[int, ...]]]) -> Bound:
     """Where there are too many choices of what is kept: each data space at its cheapest, as if it were alone.
 
     Without tiles: a data space alone mostly finds one that fits and a loop outside that does not move it.
@@ -126,7 +126,7 @@ def _separate(layer: Layer, ground: Ground, states: States, kept: Sequence[Seque
     return Bound(energy * delay, energy, delay, accesses, (*energies, *limits))
 
 
-def _energies(layer: Layer, ground: Ground) -> Prices:
+def _energies(layer: PreparedLayer, ground: Ground) -> Prices:
     """pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
     machine = layer.machine
     shared = np.minimum(1.0, machine.clusters / ground.instances[:, None])
@@ -138,14 +138,14 @@ def _energies(layer: Layer, ground: Ground) -> Prices:
                   machine.update / machine.block * shared + address * written)
 
 
-def _outermost(layer: Layer) -> Prices:
+def _outermost(layer: PreparedLayer) -> Prices:
     """Words of the outermost level, all actions alike."""
     each = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     each[-1] = 1.0
     return Prices(each, each, each)
 
 
-def _standing(layer: Layer, ground: Ground, macs: np.ndarray, delay: np.ndarray) -> list[Addend]:
+def _standing(layer: PreparedLayer, ground: Ground, macs: np.ndarray, delay: np.ndarray) -> list[Addend]:
     """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
 
     Instances in use times cycles are at least the MACs over those that hang below one instance.
@@ -163,7 +163,7 @@ def _standing(layer: Layer, ground: Ground, macs: np.ndarray, delay: np.ndarray)
     return parts
 
 
-def _limits(layer: Layer, ground: Ground, choice: Choice) -> list[Addend]:
+def _limits(layer: PreparedLayer, ground: Ground, choice: Choice) -> list[Addend]:
     """Cycles: MACs over those that can work at once; words over bandwidth, level by level."""
     macs, machine = choice.states.macs, layer.machine
     result = [Addend(layer.arch.arithmetic.name, layer.problem.computes / macs,

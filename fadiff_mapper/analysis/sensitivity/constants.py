@@ -14,7 +14,8 @@ import torch
 
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import UNLIMITED, Cost, Machine, Usage, cost
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 PRICES = ("read", "fill", "update", "leak")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
@@ -52,7 +53,7 @@ def leaves_of(machine: Machine) -> Leaves:
             for name in (*PRICES, *BANDWIDTHS, "compute_energy")}
 
 
-def cost_at(layer: Layer, found: Evaluation, row: int, leaves: Leaves) -> Cost:
+def cost_at(layer: PreparedLayer, found: Evaluation, row: int, leaves: Leaves) -> Cost:
     """The cost of one row of an exact evaluation as a function of `leaves`; without networks, as `Cost` is."""
     constants: dict[str, Any] = leaves
     machine = replace(layer.machine, **constants)

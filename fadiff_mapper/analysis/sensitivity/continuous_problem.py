@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from fadiff_mapper.model.energy_latency import outermost_accesses
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Nest, active_parts
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
@@ -52,7 +52,7 @@ class Limit:
     log_available: float
 
 
-def limits_of(layer: Layer, nest: Nest) -> list[Limit]:
+def limits_of(layer: PreparedLayer, nest: Nest) -> list[Limit]:
     """The limits that a mapping's loops could meet."""
     arch = layer.arch
     found = [Limit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
@@ -73,7 +73,8 @@ class Outcome:
     jacobian: np.ndarray
 
 
-def evaluate(layer: Layer, nest: Nest, loops: Loops, limits: list[Limit], metric: str, point: np.ndarray) -> Outcome:
+def evaluate(layer: PreparedLayer, nest: Nest, loops: Loops, limits: list[Limit], metric: str,
+             point: np.ndarray) -> Outcome:
     """All functions of the problem at a point [V] and their derivatives, [F] and [F, V].
 
     One row of the batch per function, so that one pass backward gives all derivatives.

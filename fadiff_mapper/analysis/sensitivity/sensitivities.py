@@ -17,7 +17,8 @@ import torch
 
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
 from fadiff_mapper.analysis.sensitivity.shadow_price import Shadow, shadow_prices
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
     BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
@@ -42,7 +43,8 @@ class Sensitivity:
         return asdict(self)
 
 
-def sensitivities(layer: Layer, found: Evaluation, row: int = 0, metric: str = "edp") -> tuple[Sensitivity, ...]:
+def sensitivities(layer: PreparedLayer, found: Evaluation, row: int = 0,
+                  metric: str = "edp") -> tuple[Sensitivity, ...]:
     """All sensitivities of one legal row of an exact evaluation, the largest elasticity first; those of 0 last."""
     value = _metric(metric, float(found.cycles[row]), float(found.energy[row]))
     every = _of_constants(layer, found, row, metric)
@@ -56,7 +58,7 @@ def _metric(metric: str, cycles: Any, energy: Any) -> Any:
     return {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
 
 
-def _of_constants(layer: Layer, found: Evaluation, row: int, metric: str) -> list[Sensitivity]:
+def _of_constants(layer: PreparedLayer, found: Evaluation, row: int, metric: str) -> list[Sensitivity]:
     if metric == "last_level_accesses":
         return []
     networks = float(found.network.total[row]) if found.network is not None else 0.0
@@ -75,7 +77,7 @@ def _of_constants(layer: Layer, found: Evaluation, row: int, metric: str) -> lis
     return result
 
 
-def _of_limits(layer: Layer, shadow: Shadow, value: float) -> list[Sensitivity]:
+def _of_limits(layer: PreparedLayer, shadow: Shadow, value: float) -> list[Sensitivity]:
     """Capacities level by level; fan-outs by the level above them: a wider one makes room for all units inside."""
     arch, result = layer.arch, []
     for index, level in enumerate(arch.levels):

@@ -21,8 +21,8 @@ from fadiff_mapper.analysis.sensitivity.continuous_problem import (
     limits_of,
     loops_of,
 )
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 ACTIVE = 1e-5
 """Logarithmic distance within which a limit counts as met."""
@@ -46,7 +46,7 @@ class Shadow:
 class _Problem:
     """The problem in the form that the solver takes: V loops and, as the last variable, the logarithm of the cycles."""
 
-    layer: Layer
+    layer: PreparedLayer
     nest: Nest
     loops: Loops
     limits: tuple[Limit, ...]
@@ -82,7 +82,7 @@ class _Problem:
         return np.array([np.append(self.loops.dim == d, 0.0) for d in np.unique(self.loops.dim)], dtype=np.float64)
 
 
-def shadow_prices(layer: Layer, nest: Nest, metric: str = "edp") -> Shadow:
+def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shadow:
     """The elasticities of a metric's continuous optimum next to a mapping (a nest of one row, legal).
 
     The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) the multipliers are

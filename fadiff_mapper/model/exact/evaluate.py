@@ -10,15 +10,16 @@ import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, Tiles
-from fadiff_mapper.model.energy_latency import Cost, Machine, Usage, cost, machine, outermost_accesses, usage
+from fadiff_mapper.model.energy_latency import Cost, Usage, cost, outermost_accesses, usage
 from fadiff_mapper.model.exact.interconnect import NetworkUse, network_use
 from fadiff_mapper.model.legality import Limit, Room, excess, legal, limits
-from fadiff_mapper.model.loop_nest import Nest, Projection, active_parts, pack, project
-from fadiff_mapper.model.reuse import Reuse, full_reuse, reuse_of
+from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
+from fadiff_mapper.spec.tables import Tables
 
 CHUNK = 8192
 """Mappings per step of a large batch: few enough that the arrays stay in the processor's cache."""
@@ -35,36 +36,6 @@ def _nearest(values: np.ndarray) -> np.ndarray:
 
 
 EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One problem on one architecture, with what its mappings may reuse, prepared for evaluation."""
-
-    arch: Architecture
-    problem: Problem
-    projection: Projection
-    machine: Machine
-    energies: tuple[ComponentEnergy, ...]
-    compute_energy_built_in: bool
-    reuse: Reuse
-
-    @property
-    def network_priced(self) -> bool:
-        """Whether moving words between levels costs energy on this architecture."""
-        return any(level.network.energy_per_hop or level.network.router_energy or level.network.energy_per_ingress
-                   for level in self.arch.levels)
-
-
-def prepare(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> Layer:
-    """Resolve energies and lay out the constants that every evaluation of this layer needs.
-
-    Without `reuse`, everything is reused.
-    """
-    energies = tuple(storage_energy(level, tables) for level in arch.levels)
-    per_mac, built_in = compute_energy(arch.arithmetic, tables)
-    return Layer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in,
-                 reuse or full_reuse(len(arch.levels), len(problem.dataspaces)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +69,7 @@ class Evaluation:
         return energy
 
 
-def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: Room | None = None) -> Evaluation:
+def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None) -> Evaluation:
     """Evaluate one batch. `details` also counts hops where no network costs energy."""
     from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
     from fadiff_mapper.model.exact.spatial_transfers import spread
@@ -125,9 +96,9 @@ def evaluate_nest(layer: Layer, nest: Nest, *, details: bool = False, room: Room
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,
-                 details: bool = False) -> tuple[Layer, Evaluation]:
+                 details: bool = False) -> tuple[PreparedLayer, Evaluation]:
     """One mapping, with the reuse that it allows, as a batch of one row, and the layer it was evaluated on."""
-    layer = prepare(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
+    layer = prepare_layer(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
     return layer, evaluate_nest(layer, pack([mapping], problem), details=details)
 
 
@@ -152,7 +123,7 @@ def scores_of(found: Evaluation) -> Scores:
                   excess(found.checks))
 
 
-def score(layer: Layer, nest: Nest, *, threads: int = 1, room: Room | None = None) -> Scores:
+def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None) -> Scores:
     """Cycles, energy and legality of a batch of any size, in chunks, on several threads."""
     size = min(CHUNK, max(WORTH_A_THREAD, -(-nest.batch // threads)))
     parts = [slice(start, start + size) for start in range(0, nest.batch, size)]

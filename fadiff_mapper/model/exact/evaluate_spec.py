@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import Spec
-from fadiff_mapper.model.exact.evaluate import Layer, evaluate_one, prepare
+from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats, stats_of
 from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
 
@@ -31,7 +32,7 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
 
 
-def layer_of(spec: Spec) -> Layer:
+def layer_of(spec: Spec) -> PreparedLayer:
     """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
-    return prepare(spec.arch, spec.problem, spec.tables,
-                   constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    return prepare_layer(spec.arch, spec.problem, spec.tables,
+                         constrained_reuse(spec.constraints, spec.problem.dataspace_names()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fadiff_mapper.model.exact.evaluate import Evaluation, Layer
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def network_energy(network: dict[str, Any]) -> float:
     return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))
 
 
-def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: dict[str, str] | None = None) -> Stats:
+def stats_of(layer: PreparedLayer, found: Evaluation, row: int, energy_source: dict[str, str] | None = None) -> Stats:
     """The statistics of one legal row of an evaluation made with details."""
     assert found.network is not None
     cycles, computes = int(found.cycles[row]), layer.problem.computes
@@ -95,7 +96,7 @@ def stats_of(layer: Layer, found: Evaluation, row: int, energy_source: dict[str,
         energy_source=energy_source or {})
 
 
-def _level(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
+def _level(layer: PreparedLayer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
     cost = found.cost
     spaces = {name: _dataspace(layer, found, level, tensor, row)
               for tensor, name in enumerate(layer.problem.dataspace_names()) if found.nest.keep[level, tensor, row]}
@@ -108,7 +109,7 @@ def _level(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, A
         "dataspaces": spaces}
 
 
-def _dataspace(layer: Layer, found: Evaluation, level: int, tensor: int, row: int) -> dict[str, Any]:
+def _dataspace(layer: PreparedLayer, found: Evaluation, level: int, tensor: int, row: int) -> dict[str, Any]:
     at = level, tensor, row
     counts, cost = found.counts, found.cost
     instances = int(found.use.instances[level, row])
@@ -127,7 +128,7 @@ def _dataspace(layer: Layer, found: Evaluation, level: int, tensor: int, row: in
     return result | ({"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
 
 
-def _network(layer: Layer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
+def _network(layer: PreparedLayer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
     """The network below one level; data spaces without traffic are left out."""
     network = found.network
     assert network is not None

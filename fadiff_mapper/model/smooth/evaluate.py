@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.access_counts import Counts, Rounding, Tiles
 from fadiff_mapper.model.energy_latency import Cost, Usage, cost, usage
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.model.smooth.sliding_window_closed_form import Slides, slides
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import shared
@@ -37,7 +37,7 @@ class SmoothEvaluation:
     cost: Cost
 
 
-def evaluate_smooth(layer: Layer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
+def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
     """Counts, cycles and energy of nests, NumPy or torch alike, differentiable in their factors.
 
     `active` names the loops that may exceed 1 at all (see `gumbel_softmax.drawable_parts`); the others cost no time.

@@ -14,12 +14,12 @@ from __future__ import annotations
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import cost, usage
-from fadiff_mapper.model.exact.evaluate import Layer
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation
 
 
-def evaluate_paper(layer: Layer, nest: Nest, active: Active | None = None, *,
+def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
                    windows: bool = False) -> SmoothEvaluation:
     """Counts, cycles (eq. 16) and energy (eqs. 17 to 19) of a batch by the paper's equations.
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from fadiff_mapper.inputs.load import Source, Spec, read_document, read_spec
+from fadiff_mapper.inputs.load import Source, read_document, read_spec
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.located import Map, Where, with_places
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
@@ -14,6 +13,7 @@ from fadiff_mapper.network.layers.edp_prices import Point, chosen
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP."""

@@ -16,11 +16,10 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import fadiff_mapper
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan.map_tiles import resized
@@ -29,6 +28,7 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.located import Where, with_places
 
@@ -142,7 +142,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 
     Raises FadiffError where the file belongs to another network, design, options or version.
     """
-    head = {"version": fadiff_mapper.__version__, "network": workload.name, "layers_of": fingerprint(specs),
+    head = {"version": __version__, "network": workload.name, "layers_of": fingerprint(specs),
             "links_of": links_fingerprint(workload), "metric": options.metric, "seed": str(options.seed)}
     path = None if file is None else Path(file)
     if path is None or not path.exists():

@@ -15,7 +15,6 @@ import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.tile_steps import StepClass, intermediates, live_intermediates, operand_words, space_of
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
@@ -28,6 +27,7 @@ from fadiff_mapper.search.search_many import Task, search_all
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.chains.partition import Way
 from fadiff_mapper.network.plan.groups import Evaluated
@@ -16,6 +15,7 @@ from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Totals, Workload
 
 

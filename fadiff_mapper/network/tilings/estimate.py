@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.inputs.load import Spec
-from fadiff_mapper.model.exact.evaluate import prepare
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.layers.edp_prices import Point
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
 
 LESS = 1e-6
 """The part by which cycles must be fewer to count as fewer."""
@@ -104,7 +104,7 @@ def _lanes(mapping: Mapping) -> dict[str, int]:
 
 def _prices(result: Result) -> Prices:
     spec = result.spec
-    machine = prepare(spec.arch, spec.problem, spec.tables).machine
+    machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     width = [min(float(limit[-1, 0]) for limit in (machine.shared_bandwidth, bandwidth))
              for bandwidth in (machine.read_bandwidth, machine.write_bandwidth)]
     read, update = machine.read[:, 0] / machine.block[:, 0], machine.update[:, 0] / machine.block[:, 0]

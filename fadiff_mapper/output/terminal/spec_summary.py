@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.energy_sources import print_energy_sources
 from fadiff_mapper.spec.constraints import LoopConstraint
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_energy
 
 

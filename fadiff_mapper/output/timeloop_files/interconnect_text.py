@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.written_attributes import Attributes, written_attributes, written_number
+from fadiff_mapper.spec.spec import Spec
 
 READ_FILL_UPDATE_DRAIN = 3
 """Timeloop's code for a connection that carries words inwards and partial sums outwards."""

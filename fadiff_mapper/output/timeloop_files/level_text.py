@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, component_name, compute_energy, storage_energy
 
 NO_ADDER = fixed(0.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.spec import Spec
 
 
 def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.output.timeloop_files.result_json import result_json
@@ -13,6 +12,7 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
+from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_layer import Result

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper import __version__
-from fadiff_mapper.inputs.load import Spec
+from fadiff_mapper.base.version import __version__
 from fadiff_mapper.model.exact.stats import Stats, network_energy
 from fadiff_mapper.output.timeloop_files.interconnect_text import network_lines
 from fadiff_mapper.output.timeloop_files.level_text import arithmetic_lines, level_lines, storage_accesses
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, single_ratio, unsigned
+from fadiff_mapper.spec.spec import Spec
 
 LABEL = 40
 """Width of the labels of the operational intensity."""

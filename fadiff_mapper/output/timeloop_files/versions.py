@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from fadiff_mapper import __version__
+from fadiff_mapper.base.version import __version__
 
 
 def versions() -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import dump
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from fadiff_mapper.spec.native.tables_text import art_tree, ert_tree
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import dump
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.load import Spec
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy, full_name
 from fadiff_mapper.yaml.load import dump
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs import bundled
 from fadiff_mapper.workload import Workload
 
 BUNDLED = "bundled:"
@@ -43,7 +43,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
 
 
 def _from_path(text: str, dims: Mapping[str, int] | None, name: str | None) -> Workload:
-    path = bundled.find(text[len(BUNDLED):]) if text.startswith(BUNDLED) else Path(text)
+    path = bundled_files.find(text[len(BUNDLED):]) if text.startswith(BUNDLED) else Path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "

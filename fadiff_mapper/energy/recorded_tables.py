@@ -1,48 +1,17 @@
-"""The designs, problems, networks and tables that come with the package."""
+"""The energy and area tables recorded from Accelergy for the bundled designs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError, nearest
+from fadiff_mapper.base.bundled_files import designs, root
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import Tables, component_name
 from fadiff_mapper.spec.v04 import to_native
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map, plain
-
-
-def root() -> Path:
-    """The folder of the bundled specs: inside the installed package, or beside it in a checkout."""
-    here = Path(__file__).resolve().parents[1]
-    installed = here / "timeloop_specs"
-    return installed if installed.is_dir() else here.parent / "timeloop_specs"
-
-
-def designs() -> dict[str, Path]:
-    """Name -> architecture file of every bundled design."""
-    return {path.stem: path for path in sorted((root() / "arch").glob("*.yaml"))}
-
-
-def find(name: str) -> Path:
-    """The path of a bundled file, such as "arch/gemmini_large.yaml"; the ending may be left out.
-
-    Raises FadiffError with the nearest name.
-    """
-    for candidate in (name, f"{name}.yaml"):
-        path = root().joinpath(*candidate.split("/"))
-        if path.is_file() and path.resolve().is_relative_to(root().resolve()):
-            return path
-    raise FadiffError(f'there is no bundled file "{name}"{nearest(name, listing())}; '
-                      "accepted: what `fadiff-mapper bundled` lists")
-
-
-def listing() -> list[str]:
-    """All bundled YAML files, relative to the specs folder, without the ending."""
-    base = root()
-    return sorted(path.relative_to(base).with_suffix("").as_posix() for path in base.rglob("*.yaml"))
 
 
 def tables_for(arch: Architecture) -> Tables | None:
