@@ -40,11 +40,11 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment, chains, segments
-from fadiff_mapper.network.layers.edp_prices import Point, summed
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.unfused import TRADES, task_of
-from fadiff_mapper.network.plan.map_tiles import Held, constrained
+from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.search.search_many import MappingTask, search_all
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.spec.spec import Spec
 
@@ -64,7 +64,7 @@ class Run:
     and go at the outermost level; the share of its weights that each of its links is charged; and whether its input
     comes from the outermost level."""
 
-    point: Point
+    point: OperatingPoint
     outer_words: float
     share: float = 0.0
     reads_outside: bool = True
@@ -114,7 +114,7 @@ def layers_of(result: NetworkResult) -> Layers:
     runs: dict[str, dict[Side, list[Run]]] = {}
     for name in specs:
         stats = result.layer_of(name).stats
-        runs[name] = {(False, False): [Run(Point(stats.energy_pj, stats.cycles), 0.0)]}
+        runs[name] = {(False, False): [Run(OperatingPoint(stats.energy_pj, stats.cycles), 0.0)]}
     for (name, side), group in zip(wanted, tasks, strict=True):
         for task, one in [(task, next(found)) for task in group]:
             if one.legal:
@@ -122,20 +122,20 @@ def layers_of(result: NetworkResult) -> Layers:
     return Layers(specs, runs, {node.name: node.layer.repeat for node in nodes if node.layer}, links)
 
 
-def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[Task]:
+def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
     """The searches of a layer in links: what it reads and hands on has its own place in the home, and neither that nor
     its weights come from further out. What it hands on is finished before it leaves the accumulator."""
     output = spec.problem.output.name
     passed = {name for name in (reads, output if hands else None) if name}
     home = spec.arch.level_names().index(HOME)
-    held = [Held(name, home, whole=False) for name in sorted(passed | {_weights(spec.problem, reads).name})]
+    held = [ResidentTile(name, home, whole=False) for name in sorted(passed | {_weights(spec.problem, reads).name})]
     counted = [[place != home or name not in passed for name in spec.problem.dataspace_names()]
                for place in range(len(spec.arch.levels))]
     room = Room(np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels]),
                 np.array(counted))
     spaces = [build_mapspace(spec.arch, spec.problem, constrained(spec, spec.problem, held, finished))
               for finished in (("inside", "in turn") if hands else ("inside",))]
-    return [Task(task_of(spec).layer, space, room=room) for space in spaces]
+    return [MappingTask(task_of(spec).layer, space, room=room) for space in spaces]
 
 
 def _weights(problem: Problem, reads: str | None) -> DataSpace:
@@ -144,26 +144,26 @@ def _weights(problem: Problem, reads: str | None) -> DataSpace:
     return next(space for space in operands if (space.name != reads if reads else space.name == "Weights"))
 
 
-def _run(spec: Spec, task: Task, nest: Nest, side: Side, copied: bool) -> Run:
+def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool) -> Run:
     """What a mapping costs; finished sums that are handed on are read once more for their copy to the home."""
     found = evaluate_nest(task.layer, nest)
     words = (found.counts.reads[-1] + found.counts.fills[-1] + found.counts.updates[-1])[:, 0]
     copies = per_word(spec)[SUMS][0] * spec.problem.tensor_size(spec.problem.output) if side[1] and copied else 0.0
-    return Run(Point(float(found.energy[0]) + copies, float(found.cycles[0])),
+    return Run(OperatingPoint(float(found.energy[0]) + copies, float(found.cycles[0])),
                float((words * found.nest.keep[-1, :, 0]).sum() * found.use.instances[-1, 0]), 1 / sum(side),
                not side[0])
 
 
-Charge = Callable[[Layers, tuple[str, str], Run, Run, Point], Point]
+Charge = Callable[[Layers, tuple[str, str], Run, Run, OperatingPoint], OperatingPoint]
 """What a link adds to two runs, all repeats together, at the prices of a network."""
 
 
-def once(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: Point) -> Point:
+def once(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: OperatingPoint) -> OperatingPoint:
     """A free link: weights come once."""
     return _charged(layers, pair, (before, after), np.ones(1), np.zeros(1), total)
 
 
-def refetched(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: Point) -> Point:
+def refetched(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: OperatingPoint) -> OperatingPoint:
     """What comes and goes because tiles must fit, in the best of many ways."""
     second, link = layers.links[pair].problems[1], layers.links[pair].links[0]
     operands = {space.name == link.tensor: space for space in second.dataspaces if not space.read_write}
@@ -276,7 +276,7 @@ def _words(layers: Layers, pair: tuple[str, str]) -> tuple[int, int]:
 
 
 def _charged(layers: Layers, pair: tuple[str, str], runs: tuple[Run, Run], often: np.ndarray, spilled: np.ndarray,
-             total: Point, again: Any = 0.0) -> Point:
+             total: OperatingPoint, again: Any = 0.0) -> OperatingPoint:
     """The cheapest of some ways in which weights come so often, so many sums leave and return, and so many words of the
     first layer's inputs come again.
 
@@ -294,7 +294,7 @@ def _charged(layers: Layers, pair: tuple[str, str], runs: tuple[Run, Run], often
         cycles = cycles + run.share * np.maximum(
             (run.outer_words + words * times + more) / rate - run.point.cycles, 0.0)
     best = int((energy / total.energy_pj + cycles / total.cycles).argmin())
-    return Point(repeat * float(energy[best]), repeat * float(cycles[best]))
+    return OperatingPoint(repeat * float(energy[best]), repeat * float(cycles[best]))
 
 
 def most(layers: Layers, names: Sequence[tuple[str, ...]], charge: Charge) -> float:
@@ -308,20 +308,20 @@ def most(layers: Layers, names: Sequence[tuple[str, ...]], charge: Charge) -> fl
         total = found
 
 
-def _all(layers: Layers, node: str, run: Run) -> Point:
+def _all(layers: Layers, node: str, run: Run) -> OperatingPoint:
     """All repeats of a run."""
-    return Point(layers.repeats[node] * run.point.energy_pj, layers.repeats[node] * run.point.cycles)
+    return OperatingPoint(layers.repeats[node] * run.point.energy_pj, layers.repeats[node] * run.point.cycles)
 
 
-def _chain(layers: Layers, nodes: tuple[str, ...], charge: Charge, total: Point) -> Point:
+def _chain(layers: Layers, nodes: tuple[str, ...], charge: Charge, total: OperatingPoint) -> OperatingPoint:
     """A chain with its links fused or not as is cheapest at the prices of a total."""
-    best: list[tuple[Side, Run, Point]] = []   # the last layer's way, and what all up to it costs
+    best: list[tuple[Side, Run, OperatingPoint]] = []   # the last layer's way, and what all up to it costs
     for before, node in zip(("", *nodes), nodes, strict=False):
         ways = []
         for side, runs in layers.runs[node].items():
             for run in runs if side[0] <= ((before, node) in layers.links) else ():
                 ends = [_ended(layers, (before, node), end, run, charge, total) for end in best
-                        if end[0][1] == side[0]] if best else [Point(0.0, 0.0)] * (not side[0])
+                        if end[0][1] == side[0]] if best else [OperatingPoint(0.0, 0.0)] * (not side[0])
                 if ends:
                     least = min(ends, key=lambda one: one.price(total))
                     ways.append((side, run, summed([least, _all(layers, node, run)])))
@@ -329,8 +329,8 @@ def _chain(layers: Layers, nodes: tuple[str, ...], charge: Charge, total: Point)
     return min((point for side, _, point in best if not side[1]), key=lambda one: one.price(total))
 
 
-def _ended(layers: Layers, pair: tuple[str, str], end: tuple[Side, Run, Point], run: Run, charge: Charge,
-           total: Point) -> Point:
+def _ended(layers: Layers, pair: tuple[str, str], end: tuple[Side, Run, OperatingPoint], run: Run, charge: Charge,
+           total: OperatingPoint) -> OperatingPoint:
     """What all up to a layer costs, with the link to the next one."""
     return summed([end[2], charge(layers, pair, end[1], run, total)]) if end[0][1] else end[2]
 

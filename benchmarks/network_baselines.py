@@ -32,7 +32,7 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.search.search_many import MappingTask, search_all
 
 SHORT = SearchOptions(refinement=False)
 DOSA = SearchOptions(refinement=False, restarts=7, steps=1490, reorder_every=500)
@@ -82,7 +82,7 @@ def compared(name: str, design: str) -> list[float]:
     return row
 
 
-def lasting(workload: Workload, tasks: Sequence[Task], options: SearchOptions, seconds: float) -> SearchOptions:
+def lasting(workload: Workload, tasks: Sequence[MappingTask], options: SearchOptions, seconds: float) -> SearchOptions:
     """The options with as many steps as take so much CPU time."""
     few, more = (descended(workload, tasks, changed(options, steps))[1] for steps in PROBES)
     each = (more - few) / (PROBES[1] - PROBES[0])
@@ -93,7 +93,7 @@ def changed(options: SearchOptions, steps: int) -> SearchOptions:
     return SearchOptions(**{**options.as_dict(), "steps": steps})
 
 
-def descended(workload: Workload, tasks: Sequence[Task], options: SearchOptions) -> tuple[float, float]:
+def descended(workload: Workload, tasks: Sequence[MappingTask], options: SearchOptions) -> tuple[float, float]:
     """The network's EDP with the best mapping of every layer that a descent draws (infinite where one has none), and
     the CPU seconds of it."""
     start = time.process_time()

@@ -10,7 +10,7 @@ from fused_chains import document, loop, store
 
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Link, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -70,7 +70,7 @@ def group(problems: list[Problem], loops: list[tuple[str, int]], across: str, re
     bare = FusedGroup(
         tuple(FusedLayer(problem, {}, weights | ({} if index else {"Inputs": kept}))
               for index, problem in enumerate(problems)),
-        tuple(Link("Inputs", ONWARDS, kept, padding or {}) for _ in problems[1:]),
+        tuple(FusedLink("Inputs", ONWARDS, kept, padding or {}) for _ in problems[1:]),
         tuple(TileLoop(dim, tile) for dim, tile in loops))
     return with_mappings(bare)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 
@@ -54,7 +54,7 @@ def architectures(draw: DrawFn) -> Architecture:
         levels.insert(0, StorageLevel(
             f"L{i}", "SRAM", x * y, x, y, word_bits=8, block_size=1, cluster_size=1, size=None,
             read_bandwidth=draw(bandwidth), write_bandwidth=draw(bandwidth), shared_bandwidth=draw(bandwidth),
-            network=Network(8, reduction_supported=draw(st.booleans()))))
+            network=Interconnect(8, reduction_supported=draw(st.booleans()))))
         wide, high = draw(st.sampled_from([(1, 1), (2, 1), (4, 1), (1, 3), (2, 2), (4, 3)]))
         if x * y * wide * high <= 24:
             x, y = x * wide, y * high

@@ -20,7 +20,7 @@ from fadiff_validation.tools import Backend, Tool, command, container, native
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.timeloop.read_answer import STATS, XML
-from fadiff_mapper.timeloop.run_model import Answer, cleared, run_text
+from fadiff_mapper.timeloop.run_model import ModelAnswer, cleared, run_text
 
 RECORDED = Path(__file__).parent / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \
@@ -179,7 +179,7 @@ def test_an_answer_that_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
     store = Store(tmp_path / "gone" / "answers.jsonl")
     shutil.rmtree(tmp_path / "gone")
     with pytest.raises(FadiffError, match=r"answers\.jsonl: answers cannot be kept: No such file"):
-        store.add("key", Answer(None, "rejected"))
+        store.add("key", ModelAnswer(None, "rejected"))
 
 
 @pytest.mark.parametrize("script, reason", [

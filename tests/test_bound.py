@@ -15,7 +15,7 @@ from strategies import SHAPES, Case, cases, forgetful_cases
 from test_search import product, whole_space
 
 from fadiff_mapper import load
-from fadiff_mapper.analysis.lower_bound import Bound, lower_bound
+from fadiff_mapper.analysis.lower_bound import LowerBound, lower_bound
 from fadiff_mapper.analysis.lower_bound.frontier import undominated
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
@@ -45,7 +45,7 @@ def smallest(scores: Scores) -> dict[str, float]:
     return {name: float(values[scores.legal].min()) for name, values in found.items()}
 
 
-def broken(bound: Bound, found: dict[str, float]) -> list[str]:
+def broken(bound: LowerBound, found: dict[str, float]) -> list[str]:
     return [f"{name}: {found[name]} < {bound.of(name)}" for name in METRICS if found[name] < bound.of(name)]
 
 

@@ -20,8 +20,8 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import (
     FusedGroup,
     FusedLayer,
+    FusedLink,
     Hardware,
-    Link,
     Stay,
     TileLoop,
     group_violations,
@@ -34,10 +34,10 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import Point, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.groups import LIGHT, alone
-from fadiff_mapper.network.plan.map_tiles import Held, constrained, with_mappings
+from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained, with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.estimate import LayerBase, layer_base, revised
 from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
@@ -45,10 +45,10 @@ from fadiff_mapper.network.tilings.refetch import refetched
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.search.search_many import MappingTask, search_all
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 
 MATMULS = """
 workload:
@@ -66,7 +66,7 @@ workload:
 
 def segment_of(fused: FusedGroup) -> Segment:
     return Segment(("first", "second"), tuple(layer.problem for layer in fused.layers),
-                   tuple(Link("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
+                   tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 6]), st.sampled_from(["", "P", "Q", "PQ"]))
@@ -89,8 +89,9 @@ def test_cuts_add_up_to_what_the_steps_do(p: int, q: int, across: str) -> None:
             assert lying == intermediate_words(layer, link, fused, steps)
 
 
-@given(st.sampled_from([1, 2]), st.sampled_from(["", "P"]), st.sampled_from([Slide(2, 2), Slide(3, 2, pad=1)]))
-def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, pool: Slide) -> None:
+@given(st.sampled_from([1, 2]), st.sampled_from(["", "P"]),
+       st.sampled_from([WindowSlide(2, 2), WindowSlide(3, 2, pad=1)]))
+def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, pool: WindowSlide) -> None:
     """Three tiles or more, so that one has no padding."""
     rows = (8 - 1) * pool.stride + pool.kernel - 2 * pool.pad
     fused = group([conv("first", C=2, M=3, P=rows, R=3), conv("second", C=3, M=2, P=6, R=3)], [("P", p)], across)
@@ -163,10 +164,10 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     words[home] = room
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
-    limits = [constrained(spec, problem, [Held("Outputs", home, outside=True, whole=False)], finished)
+    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], finished)
               for finished in ("inside", "in turn")]
-    tasks = [Task(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
-                  room=Room(words, counted)) for one in limits]
+    tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
+                         room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
     best = evaluate_nest(tasks[0].layer, min(found, key=lambda one: one.value).nest)
     reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.use.instances[-1, 0], strict=True))
@@ -291,6 +292,6 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
 def test_neighbours_differ_in_one_size() -> None:
     hardware, _, bases = products()
     best = found()[0]
-    price = partial(metric_price, total=Point(1.0, 1.0), metric="energy")
+    price = partial(metric_price, total=OperatingPoint(1.0, 1.0), metric="energy")
     for near in neighbours(hardware, best, bases, price):
         assert sum(one != other for one, other in zip(near.group.loops, best.group.loops, strict=True)) == 1

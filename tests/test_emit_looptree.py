@@ -20,7 +20,7 @@ from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_ste
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.yaml.located import plain
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
@@ -191,7 +191,7 @@ def test_what_looptree_cannot_say_is_named() -> None:
     assert "layer 2 (second): Weights is fetched again in the steps along P" in reason(
         replace(fused, layers=(first, replace(second, operands={}))))
     assert "its output is pooled on the way" in reason(
-        replace(fused, links=(replace(link, pooled={"N": Slide(1, 1)}),)))
+        replace(fused, links=(replace(link, pooled={"N": WindowSlide(1, 1)}),)))
     assert "Outputs stays in line buffers" in reason(replace(fused, links=(replace(link, stay=replace(
         link.stay, lines=True)),)))
     gaps = conv("first", C=2, M=4, P=14, R=2, stride=3)

@@ -19,7 +19,7 @@ from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.energy.choose_source import CHOICES, find_tables
 from fadiff_mapper.energy.estimate import estimated
 from fadiff_mapper.energy.recorded_figures import between, dram_bit_energies, figures
-from fadiff_mapper.energy.sram_regressor import OUTPUTS, sram_network
+from fadiff_mapper.energy.sram_regressor import OUTPUTS, sram_regressor
 from fadiff_mapper.spec.tables import BUILT_IN, Tables, component_name, energy_sources, storage_energy
 
 NETWORK = json.loads((root() / "figures" / "sram_network.json").read_text())
@@ -55,7 +55,7 @@ def energies(*arguments: Any, **keywords: Any) -> tuple[dict[str, dict[str, floa
 @pytest.mark.parametrize(("table", "key"), [("sram", "fit_error"), ("sram_held_out", "held_out_error")])
 def test_the_network_has_the_error_that_its_file_states(table: str, key: str) -> None:
     inputs, outputs = rows(figures(table))
-    errors = np.abs(sram_network().energies(inputs) / outputs - 1)
+    errors = np.abs(sram_regressor().energies(inputs) / outputs - 1)
     for name, column in zip(OUTPUTS, errors.T, strict=True):
         assert column.mean() == pytest.approx(NETWORK[key][name]["mean"], abs=2e-5)
         assert column.max() == pytest.approx(NETWORK[key][name]["worst"], abs=2e-5)
@@ -81,7 +81,8 @@ def test_a_short_training_comes_near_the_shipped_network(monkeypatch: pytest.Mon
 @given(st.floats(2 ** 10, 2 ** 25), st.sampled_from([16, 64, 256]), st.sampled_from([22, 32, 45, 65, 90]))
 def test_a_larger_memory_costs_more(bits: float, width: int, technology: int) -> None:
     """Over a factor of 16: CACTI itself is not monotonic over smaller steps."""
-    small, large = sram_network().energies(np.array([[bits, width, technology, 1], [16 * bits, width, technology, 1]]))
+    small, large = sram_regressor().energies(np.array([[bits, width, technology, 1],
+                                                       [16 * bits, width, technology, 1]]))
     assert (large > small).all()
 
 
@@ -103,7 +104,7 @@ def test_interpolation_gives_the_figures_and_rises_between_and_beyond_them(table
 def test_every_component_gets_an_energy_and_a_source_of_its_own() -> None:
     priced, sources = energies({"depth": 1024, "width": 64})
     memory = np.array([1024 * 64, 64, 45, 1])
-    read, write, leak = sram_network().energies(memory)
+    read, write, leak = sram_regressor().energies(memory)
     assert priced["Buffer"] == pytest.approx({"read": read, "write": write, "update": write, "leak": leak})
     assert priced["DRAM"] == {"read": 128.0, "write": 128.0, "update": 128.0, "leak": 0.0}
     assert priced["MAC"] == {"compute": pytest.approx(3.275)}
@@ -205,7 +206,7 @@ def test_estimates_of_bundled_designs_lie_near_what_accelergy_says(name: str) ->
         if not level.is_dummy:
             by_network = "network" in energy_sources(spec.arch, guess)[level.name]
             recorded = storage_energy(level, spec.tables).read
-            slack = sram_network().worst_error if by_network else 0.02
+            slack = sram_regressor().worst_error if by_network else 0.02
             assert storage_energy(level, guess).read == pytest.approx(recorded, rel=slack)
 
 

@@ -13,7 +13,7 @@ from strategies import UNSHARED, Case, cases, forgetful_cases
 from test_recorded_timeloop import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
 from test_recorded_timeloop import cases as recorded_cases
 
-from fadiff_mapper.analysis.count_breakdown import Explanation, explain_counts
+from fadiff_mapper.analysis.count_breakdown import CountExplanation, explain_counts
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
@@ -40,7 +40,7 @@ def worth(expression: str) -> Fraction:
     return total
 
 
-def misnamed(one: Explanation) -> bool:
+def misnamed(one: CountExplanation) -> bool:
     """Whether a factor's text hides its value, or what is called rounding is none."""
     return (any(str(factor.value) not in factor.text for factor in one.factors)
             or any(abs(c.value) >= 1 for c in one.corrections if c.text == "rounded to whole words"))

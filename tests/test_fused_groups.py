@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.groups.group_legality import group_violations, live_wo
 from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
@@ -266,10 +266,10 @@ def most_alive(axes: list[list[range]], across: str, while_used: bool = True) ->
 # Pools between two layers.
 
 POOLED = [conv("first", C=2, M=3, P=16, R=3), conv("second", C=3, M=2, P=6, R=3)]
-POOL = Slide(2, 2)
+POOL = WindowSlide(2, 2)
 
 
-def pooled(tile: int, across: str, pool: Slide = POOL, problems: list[Problem] = POOLED,
+def pooled(tile: int, across: str, pool: WindowSlide = POOL, problems: list[Problem] = POOLED,
            written: bool = False) -> FusedGroup:
     fused = group(problems, [("P", tile)], across)
     link = replace(fused.links[0], pooled={"P": pool}, written=written)
@@ -281,7 +281,7 @@ def test_behind_a_pool_a_pointwise_layer_needs_what_a_layer_with_its_window_need
                                                                                   stride: int, pad: int) -> None:
     rows = (6 - 1) * stride + kernel - 2 * pad
     first = conv("first", C=1, M=1, P=rows, R=2)
-    behind = pooled(tile, across, Slide(kernel, stride, pad=pad), [first, conv("second", C=1, M=1, P=6)])
+    behind = pooled(tile, across, WindowSlide(kernel, stride, pad=pad), [first, conv("second", C=1, M=1, P=6)])
     window = group([first, conv("second", stride, C=1, M=1, P=6, R=kernel)], [("P", tile)], across, padding={"P": pad})
     assert layer_steps(behind)[0] == layer_steps(window)[0]
     assert group_violations(hardware(), behind) == []
@@ -294,7 +294,7 @@ def test_words_are_pooled_before_they_lie_there_unless_windows_overlap() -> None
     assert group_violations(hardware(), fused) == []
     assert live_words(hardware(), fused, 4) == weights + window + 3 * made
     assert outlasting_words(fused.layers[0], fused.links[0], fused, layer_steps(fused)[0]) == 3 * 2
-    over = pooled(2, "P", Slide(3, 2), [conv("first", C=2, M=3, P=17, R=3), POOLED[1]])
+    over = pooled(2, "P", WindowSlide(3, 2), [conv("first", C=2, M=3, P=17, R=3), POOLED[1]])
     assert group_violations(hardware(), over) == []
     assert live_words(hardware(), over, 4) == weights + (window + 2) + 3 * (rows + 1) + 3 * made
 
@@ -309,8 +309,8 @@ def test_what_pools_make_goes_out_once_and_what_they_read_does_not() -> None:
 
 
 def test_a_pool_that_does_not_lead_to_the_next_layers_extent_is_refused() -> None:
-    assert broken(pooled(2, "P", Slide(2, 1))) == {"link"}
-    assert broken(pooled(2, "P", Slide(3, 3))) == {"link"}
+    assert broken(pooled(2, "P", WindowSlide(2, 1))) == {"link"}
+    assert broken(pooled(2, "P", WindowSlide(3, 3))) == {"link"}
 
 
 # What cannot run is named.

@@ -18,8 +18,16 @@ from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.relaxation.discrete_decisions import Choices
-from fadiff_mapper.relaxation.gumbel_softmax import Factors, Slots, decode, draw, gumbel, slots_of, torch_nest
+from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
+from fadiff_mapper.relaxation.gumbel_softmax import (
+    FactorSlots,
+    RelaxedFactors,
+    decode,
+    draw,
+    gumbel,
+    slots_of,
+    torch_nest,
+)
 from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
 from fadiff_mapper.relaxation.penalty import capacity, parallelism, spatial, validity
 from fadiff_mapper.relaxation.straight_through import ALPHA
@@ -32,11 +40,11 @@ BATCH = 3
 class Setting:
     layer: PreparedLayer
     space: MapSpace
-    slots: Slots
-    choices: Choices
+    slots: FactorSlots
+    choices: DiscreteDecisions
 
 
-def theta_of(slots: Slots, nest: Nest) -> torch.Tensor:
+def theta_of(slots: FactorSlots, nest: Nest) -> torch.Tensor:
     """The parameters that stand exactly on the factors of given nests, [K, D, B]."""
     return torch.log2(torch.stack([torch.as_tensor((nest.spatial if is_spatial else nest.temporal)[level])
                                    for level, is_spatial in zip(slots.level, slots.spatial, strict=True)]))
@@ -59,7 +67,7 @@ def between(seed: int, *shape: int) -> torch.Tensor:
 
 
 def nest_of(here: Setting, temporal: torch.Tensor, spread: torch.Tensor) -> Nest:
-    return torch_nest(Factors(temporal, spread), here.choices)
+    return torch_nest(RelaxedFactors(temporal, spread), here.choices)
 
 
 def factors(here: Setting, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -147,7 +155,7 @@ def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
 
 # Through the draw.
 
-def expected_factors(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
+def expected_factors(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
                      drawn: torch.Tensor) -> torch.Tensor:
     """Eqs. (1) to (3), one slot, dimension and row at a time, along the path of a discrete draw [K, D, B]."""
     expected = torch.ones_like(theta)
@@ -164,13 +172,13 @@ def expected_factors(slots: Slots, theta: torch.Tensor, noise: torch.Tensor, tem
     return expected
 
 
-def by_slot(slots: Slots, found: Factors) -> torch.Tensor:
+def by_slot(slots: FactorSlots, found: RelaxedFactors) -> torch.Tensor:
     """Factors per slot, [K, D, B]."""
     return torch.stack([(found.spatial if is_spatial else found.temporal)[level]
                         for level, is_spatial in zip(slots.level, slots.spatial, strict=True)])
 
 
-def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, Factors]:
+def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, RelaxedFactors]:
     """(theta, noise, the draw)."""
     generator = torch.Generator().manual_seed(seed)
     shape = len(here.slots.level), here.slots.bound.shape[1], BATCH
@@ -236,7 +244,8 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
     together, = torch.autograd.grad(energy.log().sum(), theta)
     for row in range(BATCH):
         rows = slice(row, row + 1)
-        alone = Choices(*(getattr(here.choices, name)[..., rows] for name in Choices.__dataclass_fields__))
+        alone = DiscreteDecisions(*(getattr(here.choices, name)[..., rows]
+                                    for name in DiscreteDecisions.__dataclass_fields__))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
         nest = torch_nest(draw(here.slots, one, noise[:, :, rows], 1.0), alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)

@@ -18,11 +18,11 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import group_violations
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.chains.partition import Way, partition
+from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import chains, runs_in_order, segments
-from fadiff_mapper.network.layers.edp_prices import Point, chosen, summed
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen, summed
 from fadiff_mapper.output.looptree_files.group_text import to_looptree
-from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 
 ARCH = str(bundled_files.find("arch/gemmini_large"))
 PAIR = """
@@ -240,7 +240,8 @@ def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_on
 def test_a_pool_between_two_layers_is_part_of_their_link() -> None:
     network = load_network("bundled:networks/resnet18")
     (link,) = next(segment.links for segment in segments(network, 2) if segment.nodes[0] == "conv1")
-    assert link.pooled == {"P": Slide(3, 2, 1, 1), "Q": Slide(3, 2, 1, 1)} and link.padding == {"P": 1, "Q": 1}
+    assert link.pooled == {"P": WindowSlide(3, 2, 1, 1), "Q": WindowSlide(3, 2, 1, 1)} and link.padding == {"P": 1,
+                                                                                                            "Q": 1}
     assert link.written_pooled  # the residual path reads what the pool makes
 
 
@@ -265,15 +266,17 @@ def test_nothing_is_fused_through_a_pool_where_others_read_what_lies_before_it(t
 
 
 def test_a_partition_takes_the_groups_that_help_and_no_others() -> None:
-    alone = {name: Point(10.0, 10.0) for name in "abcd"}
-    ways = [Way(("a", "b"), Point(18.0, 18.0), "ab"), Way(("b", "c"), Point(12.0, 12.0), "bc"),
-            Way(("c", "d"), Point(19.0, 19.0), "cd"), Way(("a", "b", "c"), Point(40.0, 40.0), "abc")]
+    alone = {name: OperatingPoint(10.0, 10.0) for name in "abcd"}
+    ways = [CoverPart(("a", "b"), OperatingPoint(18.0, 18.0), "ab"),
+            CoverPart(("b", "c"), OperatingPoint(12.0, 12.0), "bc"),
+            CoverPart(("c", "d"), OperatingPoint(19.0, 19.0), "cd"),
+            CoverPart(("a", "b", "c"), OperatingPoint(40.0, 40.0), "abc")]
     assert [way.plan for way in partition([("a", "b", "c", "d")], alone, ways)] == ["bc"]
     assert partition([("a", "b", "c", "d")], alone, ways[3:]) == []
 
 
 def test_energy_is_traded_against_cycles_where_the_product_of_the_sums_gains() -> None:
-    ways = [[Point(10.0, 10.0), Point(6.0, 14.0)], [Point(1.0, 100.0)]]
+    ways = [[OperatingPoint(10.0, 10.0), OperatingPoint(6.0, 14.0)], [OperatingPoint(1.0, 100.0)]]
     picks = chosen(ways)
     assert picks == [1, 0]
     assert summed([ways[0][1], ways[1][0]]).edp < summed([ways[0][0], ways[1][0]]).edp

@@ -16,7 +16,7 @@ CHILD = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.slee
         "pathlib.Path('child').write_text(str(child.pid)); "
 
 
-def ran(script: str, folder: Path, timeout: float = 30) -> run_program.Finished:
+def ran(script: str, folder: Path, timeout: float = 30) -> run_program.FinishedProgram:
     code = f"import os, pathlib, signal, subprocess, sys, time; {script}"
     return run_program.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout)
 
@@ -38,7 +38,7 @@ def ended_soon(pid: int) -> bool:
 
 def test_it_sees_its_folder_its_variables_and_no_input(tmp_path: Path) -> None:
     done = ran("print(os.getcwd(), os.environ['SEEN'], 'PATH' in os.environ, repr(sys.stdin.read()))", tmp_path)
-    assert done == run_program.Finished(0, f"{tmp_path} yes False ''\n")
+    assert done == run_program.FinishedProgram(0, f"{tmp_path} yes False ''\n")
 
 
 @pytest.mark.parametrize("script, how", [

@@ -21,18 +21,18 @@ from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
-from fadiff_mapper.network.descent.descend import Descended, descend, smooth_metric
+from fadiff_mapper.network.descent.descend import DescentEnd, descend, smooth_metric
 from fadiff_mapper.network.descent.relaxed_cost import LinksOf, RelaxedCost, aligned, fused_counts, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
-from fadiff_mapper.network.descent.starts import Start, starts
-from fadiff_mapper.network.layers.edp_prices import Point, summed
+from fadiff_mapper.network.descent.starts import RestartPoint, starts
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import task_of
-from fadiff_mapper.network.plan.checkpoint import Saved
+from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.estimate import layer_base
 from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
-from fadiff_mapper.relaxation.gumbel_softmax import Factors, draw
+from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.search.map_layers import map_layers
 
@@ -80,15 +80,15 @@ def relaxed(named: Named) -> RelaxedNetwork:
 
 
 @cache
-def descended(named: Named, model: str = "refined") -> Descended:
+def descended(named: Named, model: str = "refined") -> DescentEnd:
     return descend(relaxed(named), "edp", model, seed=0)
 
 
-def unfused(named: Named) -> Point:
-    return summed([Point(one.stats.energy_pj, one.stats.cycles) for one in mapped(named).values()])
+def unfused(named: Named) -> OperatingPoint:
+    return summed([OperatingPoint(one.stats.energy_pj, one.stats.cycles) for one in mapped(named).values()])
 
 
-def cost_at(network: RelaxedNetwork, start: Start, sigma: torch.Tensor, model: str = "refined") -> RelaxedCost:
+def cost_at(network: RelaxedNetwork, start: RestartPoint, sigma: torch.Tensor, model: str = "refined") -> RelaxedCost:
     """Where the restarts begin, with a given sigma."""
     factors = [draw(batch.slots, theta, None, 0.05) for batch, theta in zip(network.batches, start.thetas, strict=True)]
     return relaxed_cost(network, sigma, factors, start.thetas, start.choices, model)
@@ -120,7 +120,7 @@ def test_its_derivatives_are_exact_in_all_factors_and_in_sigma(model: str, value
     inputs = [between(0.2, 0.8, len(network.ties), 4), *(between(1.1, 2.9, *shape) for shape in shapes for _ in "ts")]
 
     def function(sigma: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-        drawn = [Factors(one, two) for one, two in zip(factors[::2], factors[1::2], strict=True)]
+        drawn = [RelaxedFactors(one, two) for one, two in zip(factors[::2], factors[1::2], strict=True)]
         found = getattr(relaxed_cost(network, sigma, drawn, start.thetas, start.choices, model), value)
         return torch.log(found.sum(dim=0) if value == "broken" else found)
 
@@ -215,7 +215,7 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
                             lambda point: point.price(total)).values()
     best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Saved(None, {}, ()))
+    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Checkpoint(None, {}, ()))
     assert exact is not None and exact.point.edp < 0.7 * total.edp
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 

@@ -17,9 +17,9 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
-from fadiff_mapper.relaxation.layer_batch import Family, family_of
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.relaxation.objective import exact_value
-from fadiff_mapper.search.best_so_far import State
+from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.options import SearchOptions
@@ -162,14 +162,14 @@ def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
         map_layer(product(), **wrong)  # type: ignore[arg-type]
 
 
-def family(design: str, *names: str) -> Family:
+def family(design: str, *names: str) -> LayerFamily:
     """Layers of one shape side by side on a bundled design."""
     specs = [load(find(f"arch/{design}"), find(name)) for name in names]
     layer = prepare_layer(specs[0].arch, specs[0].problem, specs[0].tables)
     return family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints) for spec in specs])
 
 
-def drawn(of: Family, share: int, seed: int) -> Population:
+def drawn(of: LayerFamily, share: int, seed: int) -> Population:
     """Random mappings, `share` of each member."""
     parts = [random_nests(of.layer, space, share, seed) for space in of.spaces]
     return population_of(of, joined(parts), np.arange(len(parts)).repeat(share))
@@ -179,7 +179,7 @@ SIBLINGS = ("layers/resnet18/conv3x3_64_64_56_s1", "layers/mobilenet_v1/conv1x1_
             "layers/vgg16/conv3x3_3_64_224_s1", "layers/resnet18/fc_512_1000")
 
 
-def broken(of: Family, population: Population) -> list[str]:
+def broken(of: LayerFamily, population: Population) -> list[str]:
     """What the mappings break of their members' constraints, factors that do not multiply to the bound included."""
     found = []
     for row, member in enumerate(population.member):
@@ -270,7 +270,7 @@ def test_neighbours_are_all_single_shifts() -> None:
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
 def test_refinement_never_returns_worse(design: str) -> None:
     of = family(design, *SIBLINGS)
-    state = State(of, SearchOptions(rounds=5, tries=1), lambda *_: None, lambda: False)
+    state = SearchState(of, SearchOptions(rounds=5, tries=1), lambda *_: None, lambda: False)
     start = drawn(of, 8, 5)
     first = state.value(start.nest, start.member, "given").reshape(4, -1).min(axis=1)
     anneal(state, start, np.random.default_rng(0), state.options.annealing)

@@ -9,7 +9,7 @@ from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper.model.access_counts import delivery, demand, tiles
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.pe_grid import Grid, find_taken, grid_of, group_hops
+from fadiff_mapper.model.exact.pe_grid import PeGrid, find_taken, grid_of, group_hops
 from fadiff_mapper.model.exact.spatial_transfers import spread
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
@@ -132,7 +132,7 @@ def test_room_for_kinds_of_transfer_grows_as_needed(details: bool) -> None:
     assert sum(words * multicast for (multicast, _), words in kinds.items()) + found.raw.links[0, 0, 0] == 6 * 64
 
 
-def grid(width: int, height: int) -> Grid:
+def grid(width: int, height: int) -> PeGrid:
     """Receivers that all want different words: the word of each is its place (x, y)."""
     found = grid_of(width * height, 2)
     found.offsets[:] = [(x, y) for y in range(height) for x in range(width)]

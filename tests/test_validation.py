@@ -15,7 +15,7 @@ from fadiff_validation import cli, commands, recording
 from fadiff_validation import ranking as ranking_module
 from fadiff_validation.accuracy import accuracy, right
 from fadiff_validation.asking import Answered
-from fadiff_validation.models import MODELS, Batch, batches, check
+from fadiff_validation.models import MODELS, AnsweredTask, batches, check
 from fadiff_validation.ranking import ranking, tied_pairs
 from fadiff_validation.recording import Recording
 from fadiff_validation.report.tables import percent
@@ -24,7 +24,7 @@ from fadiff_validation.tools import Backend, Tool
 
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.timeloop.compare_answers import compared
-from fadiff_mapper.timeloop.run_model import Answer
+from fadiff_mapper.timeloop.run_model import ModelAnswer
 
 
 @cache
@@ -40,7 +40,7 @@ def small() -> tuple[Answered, ...]:
 
 
 @cache
-def measured() -> tuple[list[Batch], Summary]:
+def measured() -> tuple[list[AnsweredTask], Summary]:
     found = batches(small())
     return found, summarize(found, check(small()), resamples=5)
 
@@ -108,7 +108,8 @@ def test_the_exact_model_gives_every_number_of_the_recording() -> None:
 def test_a_wrong_number_is_seen() -> None:
     changed = json.loads(json.dumps(small()[0].answer.result))  # type: ignore[union-attr]
     changed["levels"][-1]["dataspaces"]["Inputs"]["reads"] += 1
-    found = check((Answered(small()[0].question, Answer(changed)), Answered(small()[1].question, Answer(None, "no"))))
+    found = check((Answered(small()[0].question, ModelAnswer(changed)),
+                   Answered(small()[1].question, ModelAnswer(None, "no"))))
     assert len(found.disagreements) == 2
     assert "reads" in found.disagreements[0] and "rejected by Timeloop: no" in found.disagreements[1]
 
@@ -181,7 +182,7 @@ def test_a_disagreement_is_exit_code_1(tmp_path: Path) -> None:
     item = small()[0]
     changed = json.loads(json.dumps(item.answer.result))  # type: ignore[union-attr]
     changed["cycles"] += 1
-    part = Recording(said().tool, (Answered(item.question, Answer(changed)), *small()[1:6]))
+    part = Recording(said().tool, (Answered(item.question, ModelAnswer(changed)), *small()[1:6]))
     (tmp_path / "part.gz").write_bytes(recording.written(part))
     assert cli.main(["run", "--backend", "recorded", "--recording", str(tmp_path / "part.gz"), "--resamples", "2",
                      "--no-fused", "-o", str(tmp_path)]) == 1
@@ -253,7 +254,7 @@ def answering(change: int = 0) -> Backend:
     numbers = compared(evaluate_mapping(question.task.spec, question.mapping))
     result = {key: value for key, value in numbers.items() if key not in ("edp", "energy_source", "utilization")}
     return Backend(Tool("native", "played", "sha256:0"),
-                   lambda text, spaces, folder: Answer(result | {"cycles": result["cycles"] + change}))
+                   lambda text, spaces, folder: ModelAnswer(result | {"cycles": result["cycles"] + change}))
 
 
 @pytest.mark.parametrize("change", [0, 1])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.workload import Link, Node, Piece, Window, build_workload, make_layer
-from fadiff_mapper.workload.axis_algebra import OBSTACLES, Slide, axis_of, regrouped
+from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_layer
+from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, regrouped
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
 from fadiff_mapper.workload.readers.write_network import network_text
@@ -140,7 +140,7 @@ def test_a_pool_in_between_adds_its_window() -> None:
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=3), st.integers(1, 6))
 def test_the_points_that_a_stretch_needs_are_those_that_its_windows_touch(
         windows: list[tuple[int, int, int]], points: int) -> None:
-    slides = tuple(Slide(*window) for window in windows)
+    slides = tuple(WindowSlide(*window) for window in windows)
     touched = set(range(points))
     for window in reversed(slides):
         touched = {p * window.stride + k * window.dilation for p in touched for k in range(window.kernel)}
@@ -247,7 +247,7 @@ def test_regrouped_axes_name_the_same_elements_in_the_same_order(shape: list[int
             found = [{**e, piece.dimension: e.get(piece.dimension, 0) + i * piece.step}
                      for e in found for i in range(piece.extent)]
         return found
-    axes = tuple(axis_of([Piece(f"d{index}", size)]) for index, size in enumerate(shape))
+    axes = tuple(axis_of([AxisPiece(f"d{index}", size)]) for index, size in enumerate(shape))
     rest, wanted = math.prod(shape), []
     while rest > 1:
         wanted.append(data.draw(st.sampled_from([d for d in range(2, rest + 1) if rest % d == 0])))

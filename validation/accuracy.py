@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .models import ACTIONS, MODELS, Batch, Numbers
+from .models import ACTIONS, MODELS, AnsweredTask, Numbers
 
 
 @dataclass(frozen=True)
-class Cell:
+class AccessAccuracy:
     """One kind of access under one model: `accuracy` (mean and worst over the mappings that have such accesses) and
     the share of those mappings in which the count is right to the word. `modelled`: the model ever predicts one."""
 
@@ -41,7 +41,7 @@ class Worst:
     """One count that a model gets badly wrong: where, and by how much. `row` is the mapping's place in its batch."""
 
     model: str
-    batch: Batch
+    batch: AnsweredTask
     row: int
     level: str
     tensor: str
@@ -67,25 +67,26 @@ def right(measured: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return close
 
 
-def cells(batches: Sequence[Batch]) -> list[Cell]:
+def cells(batches: Sequence[AnsweredTask]) -> list[AccessAccuracy]:
     """Every kind of access that occurs, under every model."""
     return [cell for batch in batches for model in MODELS for cell in _cells(batch, model)]
 
 
-def _cells(batch: Batch, model: str) -> Iterator[Cell]:
+def _cells(batch: AnsweredTask, model: str) -> Iterator[AccessAccuracy]:
     measured, predicted = batch.measured.counts, batch.predicted[model].counts
     near, equal = accuracy(measured, predicted), right(measured, predicted)
     for action, level, tensor in np.ndindex(measured.shape[:3]):
         values = near[action, level, tensor]
         there = ~np.isnan(values)
         if there.any():
-            yield Cell(model, batch.task.design, batch.task.operator, batch.task.spec.arch.levels[level].name,
-                       batch.task.dataspaces[tensor], ACTIONS[action], int(there.sum()), float(values[there].mean()),
-                       float(values[there].min()), float(equal[action, level, tensor][there].mean()),
-                       bool(predicted[action, level, tensor].any()))
+            yield AccessAccuracy(model, batch.task.design, batch.task.operator, batch.task.spec.arch.levels[level].name,
+                                 batch.task.dataspaces[tensor], ACTIONS[action], int(there.sum()),
+                                 float(values[there].mean()),
+                                 float(values[there].min()), float(equal[action, level, tensor][there].mean()),
+                                 bool(predicted[action, level, tensor].any()))
 
 
-def total(cells: Sequence[Cell]) -> tuple[float, float, float]:
+def total(cells: Sequence[AccessAccuracy]) -> tuple[float, float, float]:
     """(mean accuracy, worst single count, share of exact counts) over all counts of some cells."""
     counts = np.array([cell.mappings for cell in cells], dtype=np.float64)
     means, exact = (np.array([getattr(cell, name) for cell in cells]) for name in ("accuracy", "exact"))
@@ -99,7 +100,7 @@ def relative(measured: np.ndarray, predicted: np.ndarray) -> Error:
     return Error(float(off.mean()), float(off.max()))
 
 
-def level_errors(batches: Sequence[Batch], model: str) -> dict[tuple[str, str], float]:
+def level_errors(batches: Sequence[AnsweredTask], model: str) -> dict[tuple[str, str], float]:
     """(design, level) -> error of the energy of a level's accesses, over all mappings, relative to their sum."""
     sums: dict[tuple[str, str], list[float]] = {}
     for batch in batches:
@@ -112,7 +113,7 @@ def level_errors(batches: Sequence[Batch], model: str) -> dict[tuple[str, str], 
     return {key: wrong / whole for key, (wrong, whole) in sums.items() if whole}
 
 
-def worst(batches: Sequence[Batch], model: str, count: int) -> list[Worst]:
+def worst(batches: Sequence[AnsweredTask], model: str, count: int) -> list[Worst]:
     """The counts that a model gets most wrong by their ratio to the measured ones, one per layer.
 
     Kinds of access that it does not model at all are left out.
@@ -121,7 +122,7 @@ def worst(batches: Sequence[Batch], model: str, count: int) -> list[Worst]:
     return sorted(found, key=lambda item: -_ratio(item))[:count]
 
 
-def _worst(batch: Batch, model: str) -> Iterator[Worst]:
+def _worst(batch: AnsweredTask, model: str) -> Iterator[Worst]:
     measured, predicted = batch.measured.counts, batch.predicted[model].counts
     factor = np.abs(np.log((predicted + 1) / (measured + 1)))
     for action, level, tensor in np.ndindex(measured.shape[:3]):
@@ -137,9 +138,9 @@ def _ratio(item: Worst) -> float:
     return abs(float(np.log((item.predicted + 1) / (item.measured + 1))))
 
 
-def pooled(batches: Sequence[Batch], model: str | None, quantity: str) -> np.ndarray:
+def pooled(batches: Sequence[AnsweredTask], model: str | None, quantity: str) -> np.ndarray:
     """`cycles` or `energy` of all mappings, measured (None) or predicted."""
-    def one(batch: Batch) -> Numbers:
+    def one(batch: AnsweredTask) -> Numbers:
         return batch.measured if model is None else batch.predicted[model]
 
     return np.concatenate([getattr(one(batch), quantity) for batch in batches])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.run_model import Answer, Killed
+from fadiff_mapper.timeloop.run_model import ModelAnswer, ModelKilled
 
 from .questions import Question
 from .store import Store, key_of
@@ -24,7 +24,7 @@ class Answered:
     """A question and the answer to it; `failure` says why there is none."""
 
     question: Question
-    answer: Answer | None
+    answer: ModelAnswer | None
     failure: str = ""
 
 
@@ -70,7 +70,7 @@ def answered(question: Question, backend: Backend, store: Store, alone: threadin
         if answer is None:
             try:
                 answer = once(text, question, backend)
-            except Killed:
+            except ModelKilled:
                 with alone:
                     answer = once(text, question, backend)
             store.add(key, answer)
@@ -79,7 +79,7 @@ def answered(question: Question, backend: Backend, store: Store, alone: threadin
     return Answered(question, answer)
 
 
-def once(text: str, question: Question, backend: Backend) -> Answer:
+def once(text: str, question: Question, backend: Backend) -> ModelAnswer:
     """One run in a new folder, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="fadiff-validate-", ignore_cleanup_errors=True) as folder:
         return backend.ask(text, question.task.dataspaces, Path(folder))

@@ -25,7 +25,7 @@ QUANTITIES = ("energy", "latency")
 
 
 @dataclass(frozen=True)
-class Point:
+class TileSizeCost:
     """One tile size: pJ and cycles by DeFiNES, and ours."""
 
     tile_x: int
@@ -42,7 +42,7 @@ class Curve:
     layers: int
     size: int
     mode: str
-    points: tuple[Point, ...]
+    points: tuple[TileSizeCost, ...]
 
     @property
     def name(self) -> str:
@@ -103,6 +103,6 @@ def curves(points: Sequence[dict[str, Any]], fewest: int = 3) -> list[Curve]:
             for (layers, size, mode), group in groups.items() if len(group) >= fewest]
 
 
-def _point(layers: int, size: int, mode: str, found: dict[str, Any]) -> Point:
+def _point(layers: int, size: int, mode: str, found: dict[str, Any]) -> TileSizeCost:
     x, y = found["tile_x"], found["tile_y"]
-    return Point(x, y, found["energy"], found["latency"], stack_cost(layers, size, mode, x, y))
+    return TileSizeCost(x, y, found["energy"], found["latency"], stack_cost(layers, size, mode, x, y))

@@ -24,7 +24,7 @@ FIELDS = {"ops": "operations, with recomputation", "compute_steps": "time steps"
 
 
 @dataclass(frozen=True)
-class Share:
+class MatchedShare:
     """How many of LoopTree's numbers for one field our model gives; `cases` have such numbers."""
 
     field: str
@@ -38,7 +38,7 @@ class Comparison:
     """`differences` are lines that name the case, the number and both values."""
 
     version: str
-    shares: tuple[Share, ...]
+    shares: tuple[MatchedShare, ...]
     differences: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,7 +61,8 @@ def compare(version: str, cases: Sequence[dict[str, Any]]) -> Comparison:
     shares = []
     for field in dict.fromkeys(row[1] for row in rows):
         part = [row for row in rows if row[1] == field]
-        shares.append(Share(field, len({row[0] for row in part}), len(part), sum(same(*row[3:]) for row in part)))
+        shares.append(MatchedShare(field, len({row[0] for row in part}), len(part),
+                                   sum(same(*row[3:]) for row in part)))
     return Comparison(version, tuple(shares), tuple(
         f"{name}: {field}, {at}: LoopTree {value:,}, ours {'nothing' if ours is None else f'{ours:,}'}"
         for name, field, at, value, ours in rows if not same(value, ours)))

@@ -16,11 +16,11 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
-from fadiff_mapper.timeloop.run_model import Answer
+from fadiff_mapper.timeloop.run_model import ModelAnswer
 
 from .asking import Answered
 from .questions import Question
-from .tasks import Task
+from .tasks import ModelTask
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -37,10 +37,10 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Batch:
+class AnsweredTask:
     """The accepted mappings of one task, Timeloop's numbers for them, and each model's."""
 
-    task: Task
+    task: ModelTask
     questions: tuple[Question, ...]
     measured: Numbers
     predicted: dict[str, Numbers]
@@ -86,7 +86,7 @@ def _numbers(counts: Counts, cycles: np.ndarray, energy: np.ndarray, access_ener
     return Numbers(np.stack([counts.reads, counts.fills, counts.updates]), cycles, energy, access_energy.sum(axis=1))
 
 
-def measured(task: Task, answers: Sequence[Answer]) -> Numbers:
+def measured(task: ModelTask, answers: Sequence[ModelAnswer]) -> Numbers:
     """Timeloop's numbers; zero where a level does not keep a data space."""
     spaces, levels = task.dataspaces, task.spec.arch.levels
     counts = np.zeros((len(ACTIONS), len(levels), len(spaces), len(answers)))
@@ -101,7 +101,7 @@ def measured(task: Task, answers: Sequence[Answer]) -> Numbers:
                    np.array([result["energy_pj"] for result in results]), level_energy)
 
 
-def batches(answers: Sequence[Answered]) -> list[Batch]:
+def batches(answers: Sequence[Answered]) -> list[AnsweredTask]:
     """One batch per task, with the mappings that Timeloop accepted."""
     groups: dict[str, list[Answered]] = defaultdict(list)
     for item in answers:
@@ -110,14 +110,14 @@ def batches(answers: Sequence[Answered]) -> list[Batch]:
     return [batch(group) for group in groups.values()]
 
 
-def batch(group: Sequence[Answered]) -> Batch:
+def batch(group: Sequence[Answered]) -> AnsweredTask:
     """The accepted mappings of one task under every model."""
     task = group[0].question.task
     questions = tuple(item.question for item in group)
     nest = pack([question.mapping for question in questions], task.spec.problem)
     answers = [item.answer for item in group if item.answer is not None]
-    return Batch(task, questions, measured(task, answers),
-                 {name: model(task.layer, nest) for name, model in MODELS.items()})
+    return AnsweredTask(task, questions, measured(task, answers),
+                        {name: model(task.layer, nest) for name, model in MODELS.items()})
 
 
 def check(answers: Sequence[Answered]) -> Check:

@@ -13,7 +13,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined, pack, unpack
 from fadiff_mapper.spec.mapping import Mapping
 
 from .random_mappings import constrained_nests, random_mapping
-from .tasks import Task
+from .tasks import ModelTask
 
 KINDS = {"any": "random, within what the hardware allows", "design": "random, within the design's constraints",
          "best": "found by the mapper"}
@@ -35,12 +35,12 @@ ATTEMPTS = 40
 class Question:
     """One legal mapping of a task; `kind` is a key of `KINDS`."""
 
-    task: Task
+    task: ModelTask
     kind: str
     mapping: Mapping
 
 
-def random_questions(task: Task, count: int, seed: int) -> Iterator[Question]:
+def random_questions(task: ModelTask, count: int, seed: int) -> Iterator[Question]:
     """Up to `count` mappings of each random kind. More of them begin with the same ones."""
     for kind, draw in (("any", any_nests), ("design", design_nests)) if count else ():
         blocks = [draw(task, BLOCK, f"{seed}/{task.name}/{block}") for block in range(-(-count // BLOCK))]
@@ -49,7 +49,7 @@ def random_questions(task: Task, count: int, seed: int) -> Iterator[Question]:
             yield Question(task, kind, unpack(nest, row, task.spec.problem))
 
 
-def any_nests(task: Task, count: int, label: str) -> Nest:
+def any_nests(task: ModelTask, count: int, label: str) -> Nest:
     """Up to `count` legal nests that respect nothing but the hardware."""
     rng, spec, found = random.Random(label), task.spec, []
     for _ in range(ATTEMPTS):
@@ -60,7 +60,7 @@ def any_nests(task: Task, count: int, label: str) -> Nest:
     return joined(found).take(slice(0, count))
 
 
-def design_nests(task: Task, count: int, label: str) -> Nest:
+def design_nests(task: ModelTask, count: int, label: str) -> Nest:
     """Up to `count` legal nests within the design's constraints."""
     return constrained_nests(task.layer, task.spec, count, number(label))
 
@@ -70,7 +70,7 @@ def number(label: str) -> int:
     return random.Random(label).getrandbits(32)
 
 
-def best_questions(task: Task, count: int, seed: int, threads: int) -> Iterator[Question]:
+def best_questions(task: ModelTask, count: int, seed: int, threads: int) -> Iterator[Question]:
     """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
     from fadiff_mapper.search.map_layers import map_layer
 

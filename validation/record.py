@@ -31,7 +31,7 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.timeloop.run_model import Answer, run_model
+from fadiff_mapper.timeloop.run_model import ModelAnswer, run_model
 
 from .features import features
 from .problems import conv_letters, other_letters
@@ -105,7 +105,7 @@ def _within_constraints(spec: Spec, seed: int) -> Mapping | None:
     return unpack(nests, 0, spec.problem) if nests.batch else None
 
 
-def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: str) -> Answer:
+def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: str) -> ModelAnswer:
     """What Timeloop says about one mapping, in a folder of its own."""
     shape = design.problems[problem]["shape"]
     spaces = [space["name"] for space in shape.get("data_spaces", shape.get("data-spaces"))]

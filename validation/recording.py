@@ -15,12 +15,12 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.timeloop.run_model import Answer
+from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.yaml.located import Where, with_places
 
 from .asking import Answered
 from .questions import Question
-from .tasks import Task
+from .tasks import ModelTask
 from .tools import Tool
 
 BUNDLED = Path(__file__).parent / "recorded" / "timeloop.jsonl.gz"
@@ -65,7 +65,7 @@ def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ())
         with gzip.open(path, "rt", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         tool = next(Tool(line["backend"], line["version"], line["digest"]) for line in lines if line["line"] == "tool")
-        tasks = {line["name"]: Task(line["design"], line["operator"], line["document"], line["constraints"])
+        tasks = {line["name"]: ModelTask(line["design"], line["operator"], line["document"], line["constraints"])
                  for line in lines if line["line"] == "task" and (not designs or line["design"] in designs)
                  and (not operators or line["operator"] in operators)}
         return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_kind(lines, "table")))
@@ -79,9 +79,9 @@ def _without_kind(lines: Iterable[dict[str, Any]], kind: str) -> Iterator[dict[s
     return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == kind)
 
 
-def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, Task]) -> Iterator[Answered]:
+def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, ModelTask]) -> Iterator[Answered]:
     for line in lines:
         if line["line"] == "case" and line["task"] in tasks:
             task, where = tasks[line["task"]], Where("recording")
             mapping = read_mapping(with_places(line["mapping"], where), where, task.spec.arch, task.spec.problem)
-            yield Answered(Question(task, line["kind"], mapping), Answer(line["result"], line["error"]))
+            yield Answered(Question(task, line["kind"], mapping), ModelAnswer(line["result"], line["error"]))

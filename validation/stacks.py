@@ -16,8 +16,8 @@ from fadiff_mapper.fusion import (
     FusedCost,
     FusedGroup,
     FusedLayer,
+    FusedLink,
     Hardware,
-    Link,
     Stay,
     TileLoop,
     evaluate_groups,
@@ -118,7 +118,7 @@ def tiled(problems: list[Problem], tile_x: int, tile_y: int, across: frozenset[s
     return FusedGroup(
         tuple(FusedLayer(one, {}, {"Weights": resident} | ({} if index else {"Inputs": kept}))
               for index, one in enumerate(problems)),
-        tuple(Link("Inputs", {"N": "N", "M": "C", "P": "P", "Q": "Q"}, kept) for _ in problems[1:]),
+        tuple(FusedLink("Inputs", {"N": "N", "M": "C", "P": "P", "Q": "Q"}, kept) for _ in problems[1:]),
         (TileLoop("P", tile_y), TileLoop("Q", tile_x)))
 
 

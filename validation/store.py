@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.run_model import Answer
+from fadiff_mapper.timeloop.run_model import ModelAnswer
 
 
 def key_of(tool: str, text: str) -> str:
@@ -27,7 +27,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Reads what is there. Raises FadiffError where the file cannot be made or read."""
         self._path, self._lock = path, threading.Lock()
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ModelAnswer] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -39,11 +39,11 @@ class Store:
         for line in text.splitlines():
             self._remember(line)
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> ModelAnswer | None:
         """What was answered, or None."""
         return self._answers.get(key)
 
-    def add(self, key: str, answer: Answer) -> None:
+    def add(self, key: str, answer: ModelAnswer) -> None:
         """Keep one answer, on disk before this returns. Raises FadiffError where it cannot be kept."""
         line: dict[str, Any] = {"key": key, "result": answer.result, "error": answer.error}
         with self._lock:
@@ -53,7 +53,7 @@ class Store:
     def _remember(self, line: bytes) -> None:
         try:
             found = json.loads(line)
-            self._answers[found["key"]] = Answer(found["result"], found["error"])
+            self._answers[found["key"]] = ModelAnswer(found["result"], found["error"])
         except (ValueError, KeyError, TypeError):
             return  # the end of a run that was killed while it wrote
 

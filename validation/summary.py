@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .accuracy import Cell, Error, Worst, cells, level_errors, pooled, relative, total, worst
-from .models import MODELS, Batch, Check
+from .accuracy import AccessAccuracy, Error, Worst, cells, level_errors, pooled, relative, total, worst
+from .models import MODELS, AnsweredTask, Check
 from .questions import KINDS
 from .ranking import RESAMPLES, Ranking, ranking
-from .tasks import Task
+from .tasks import ModelTask
 
 QUANTITIES = ("cycles", "energy")
 
@@ -59,13 +59,13 @@ class Summary:
     by_operator: tuple[Row, ...]
     by_design: tuple[Row, ...]
     by_layer: tuple[Row, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[AccessAccuracy, ...]
     levels: dict[str, dict[tuple[str, str], float]]
     worst: tuple[Worst, ...]
     check: Check
 
 
-def summarize(batches: Sequence[Batch], check: Check, resamples: int = RESAMPLES) -> Summary:
+def summarize(batches: Sequence[AnsweredTask], check: Check, resamples: int = RESAMPLES) -> Summary:
     """Everything that the report shows. There must be at least one batch. `resamples`: see `ranking`."""
     kinds = {kind: [part for batch in batches if (part := of_kind(batch, kind))] for kind in KINDS}
     return Summary(
@@ -78,17 +78,17 @@ def summarize(batches: Sequence[Batch], check: Check, resamples: int = RESAMPLES
         worst=tuple(item for model in MODELS for item in worst(batches, model, WORST)), check=check)
 
 
-def _grouped(batches: Sequence[Batch], label: Callable[[Task], str]) -> dict[str, list[Batch]]:
+def _grouped(batches: Sequence[AnsweredTask], label: Callable[[ModelTask], str]) -> dict[str, list[AnsweredTask]]:
     labels = dict.fromkeys(label(batch.task) for batch in batches)
     return {name: [batch for batch in batches if label(batch.task) == name] for name in labels}
 
 
-def rows(groups: dict[str, list[Batch]], resamples: int) -> tuple[Row, ...]:
+def rows(groups: dict[str, list[AnsweredTask]], resamples: int) -> tuple[Row, ...]:
     """A row per group and model."""
     return tuple(row(model, name, batches, resamples) for name, batches in groups.items() for model in MODELS)
 
 
-def row(model: str, group: str, batches: Sequence[Batch], resamples: int = RESAMPLES) -> Row:
+def row(model: str, group: str, batches: Sequence[AnsweredTask], resamples: int = RESAMPLES) -> Row:
     """One model over all mappings of some batches."""
     found = [cell for cell in cells(batches) if cell.model == model]
     near, (modelled, _, _) = total(found), total([cell for cell in found if cell.modelled])
@@ -98,7 +98,7 @@ def row(model: str, group: str, batches: Sequence[Batch], resamples: int = RESAM
                {name: ranking(*pair, resamples) for name, pair in pairs.items()})
 
 
-def of_kind(batch: Batch, kind: str) -> Batch | None:
+def of_kind(batch: AnsweredTask, kind: str) -> AnsweredTask | None:
     """The part of a batch with mappings of one kind, or None."""
     rows = np.flatnonzero([question.kind == kind for question in batch.questions])
     if not len(rows):
@@ -107,8 +107,8 @@ def of_kind(batch: Batch, kind: str) -> Batch | None:
     def part(numbers: Any) -> Any:
         return type(numbers)(*(getattr(numbers, name)[..., rows] for name in type(numbers).__dataclass_fields__))
 
-    return Batch(batch.task, tuple(batch.questions[row] for row in rows), part(batch.measured),
-                 {name: part(numbers) for name, numbers in batch.predicted.items()})
+    return AnsweredTask(batch.task, tuple(batch.questions[row] for row in rows), part(batch.measured),
+                        {name: part(numbers) for name, numbers in batch.predicted.items()})
 
 
 def plain(summary: Summary) -> dict[str, Any]:

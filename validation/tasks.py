@@ -21,7 +21,7 @@ from .operators import operators
 
 
 @dataclass(frozen=True)
-class Task:
+class ModelTask:
     """`document` is the native input without mapping and constraints: `timeloop-model` would check against those."""
 
     design: str
@@ -51,7 +51,7 @@ class Task:
         return merged_input(self.spec, mapping)
 
 
-def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[Task]:
+def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[ModelTask]:
     """The operators on the bundled designs with their recorded energies; empty: all of them."""
     found = []
     for design in designs or tuple(bundled_files.designs()):
@@ -61,5 +61,5 @@ def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> lis
         tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
         for name in names or tuple(operators()):
             document = {"architecture": arch, "problem": operators()[name], **tables[0], **tables[1]}
-            found.append(Task(design, name, document, constraints))
+            found.append(ModelTask(design, name, document, constraints))
     return found

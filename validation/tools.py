@@ -14,7 +14,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.timeloop.find_programs import find_real
-from fadiff_mapper.timeloop.run_model import SHOW_ALL, Answer, run_text
+from fadiff_mapper.timeloop.run_model import SHOW_ALL, ModelAnswer, run_text
 
 PROGRAM = "timeloop-model"
 IMAGE = "timeloopaccelergy/accelergy-timeloop-infrastructure:latest"
@@ -45,7 +45,7 @@ class Backend:
     """`ask(text, data spaces, folder)` runs the tool on a literal input in an empty folder."""
 
     tool: Tool
-    ask: Callable[[str, Sequence[str], Path], Answer]
+    ask: Callable[[str, Sequence[str], Path], ModelAnswer]
 
 
 def native(version: str = "", program: str = PROGRAM) -> Backend:
@@ -55,7 +55,7 @@ def native(version: str = "", program: str = PROGRAM) -> Backend:
         raise FadiffError(f"there is no {program} on the PATH; accepted: --backend container or recorded")
     digest = hashlib.sha256(found.read_bytes()).hexdigest()
 
-    def ask(text: str, dataspaces: Sequence[str], folder: Path) -> Answer:
+    def ask(text: str, dataspaces: Sequence[str], folder: Path) -> ModelAnswer:
         return run_text(text, dataspaces, folder, (str(found),), timeout=RUN_TIMEOUT)
 
     return Backend(Tool("native", version or "not stated", f"sha256:{digest}"), ask)
@@ -71,7 +71,7 @@ def container(image: str = IMAGE, version: str = "", flags: Sequence[str] = ()) 
         raise FadiffError("there is neither docker nor podman; accepted: --backend native or recorded")
     engine, digest = _with_image(engines, image)
 
-    def ask(text: str, dataspaces: Sequence[str], folder: Path) -> Answer:
+    def ask(text: str, dataspaces: Sequence[str], folder: Path) -> ModelAnswer:
         return run_text(text, dataspaces, folder, command(engine, image, folder, flags),
                         timeout=RUN_TIMEOUT + START_TIMEOUT)
 

@@ -31,7 +31,7 @@ PLACES = Decimal("0.000001")
 
 
 @dataclass(frozen=True)
-class Factor:
+class CountFactor:
     """One factor of a count, and what it stands for."""
 
     value: int
@@ -39,7 +39,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Correction:
+class CountCorrection:
     """What is added to the product of the factors, and why."""
 
     value: Decimal
@@ -47,7 +47,7 @@ class Correction:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class CountExplanation:
     """count = product of the factors + sum of the corrections, per instance, in words. `notes` say what costs
     nothing: loops over which a tile is held, receivers that share a word."""
 
@@ -55,8 +55,8 @@ class Explanation:
     dataspace: str
     action: str
     count: int
-    factors: tuple[Factor, ...]
-    corrections: tuple[Correction, ...] = ()
+    factors: tuple[CountFactor, ...]
+    corrections: tuple[CountCorrection, ...] = ()
     notes: tuple[str, ...] = ()
 
     def expression(self) -> str:
@@ -89,7 +89,7 @@ class _Case:
     wanted: np.ndarray
 
 
-def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tuple[Explanation, ...]:
+def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
     """Every count of one row of an exact evaluation, from the outermost level inwards."""
     nest, active = found.nest, active_parts(found.nest)
     wanted = counting.demand(nest, layer.projection, found.tile, active, layer.reuse)
@@ -100,32 +100,32 @@ def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tup
                  for explanation in _of_level(case, level, tensor))
 
 
-def _of_level(case: _Case, level: int, tensor: int) -> Iterator[Explanation]:
+def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation]:
     written = case.layer.projection.read_write[tensor]
     links = _over_links(case, level, tensor)
     if written:
         yield _sent(case, level, tensor, "updates", [])
-        part = Correction(-_decimal(case.found.counts.partition[level, tensor, case.row]),
-                          "first writes, for which nothing is read back")
+        part = CountCorrection(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+                               "first writes, for which nothing is read back")
         yield _sent(case, level, tensor, "reads", [*links, part])
     else:
         yield _sent(case, level, tensor, "reads", links)
     yield _filled(case, level, tensor)
 
 
-def _over_links(case: _Case, level: int, tensor: int) -> list[Correction]:
+def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
     """Words that neighbours of an instance take from it."""
     if level + 1 >= len(case.layer.arch.levels):
         return []
     words = case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
-    return [Correction(_decimal(words), "passed on to neighbours over links")]
+    return [CountCorrection(_decimal(words), "passed on to neighbours over links")]
 
 
-def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Correction]) -> Explanation:
+def _sent(case: _Case, level: int, tensor: int, action: str, further: list[CountCorrection]) -> CountExplanation:
     """What a level exchanges with the receivers inside it."""
     receiver = _receiver(case, level, tensor)
     factors, notes = _demand(case, receiver, tensor)
-    groups: list[Factor] = []
+    groups: list[CountFactor] = []
     for boundary in range(receiver + 1, level + 1):
         found, shared = _spread(case, boundary, tensor)
         groups += found
@@ -133,27 +133,28 @@ def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Corre
     apart = math.prod(group.value for group in groups)
     whole = math.prod(factor.value for factor in factors)
     wanted, content = case.wanted[receiver + 1, tensor], case.found.tally.words[:, level, tensor, case.row].sum()
-    corrections = [Correction(_decimal((wanted - whole) * apart), "windows that overlap with those of the step before"),
-                   Correction(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
+    corrections = [CountCorrection(_decimal((wanted - whole) * apart),
+                                   "windows that overlap with those of the step before"),
+                   CountCorrection(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
                    *further]
     return _explanation(case, (level, tensor, action), [*factors, *groups], corrections, notes)
 
 
-def _filled(case: _Case, level: int, tensor: int) -> Explanation:
+def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
     """What a level gets from further out."""
     key = (level, tensor, "fills")
     if not case.found.nest.keep[level + 1:, tensor, case.row].any():
-        return _explanation(case, key, [Factor(0, "0 (no level further out keeps it)")],
+        return _explanation(case, key, [CountFactor(0, "0 (no level further out keeps it)")],
                             _over_links(case, level, tensor), [])
     factors, notes = _demand(case, level, tensor)
     whole, wanted = math.prod(factor.value for factor in factors), case.wanted[level + 1, tensor]
     share = counting.received(case.found.raw, tensor)[level + 1, case.row]
     arrived = share + case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
-    corrections = [Correction(_decimal(wanted - whole), "windows that overlap with those of the step before"),
-                   Correction(_decimal(arrived - wanted), "words over links, averaged over instances")]
+    corrections = [CountCorrection(_decimal(wanted - whole), "windows that overlap with those of the step before"),
+                   CountCorrection(_decimal(arrived - wanted), "words over links, averaged over instances")]
     if case.layer.projection.read_write[tensor]:
-        corrections.append(Correction(-_decimal(case.found.counts.partition[level, tensor, case.row]),
-                                      "first visits, for which there is nothing to send down"))
+        corrections.append(CountCorrection(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+                                           "first visits, for which there is nothing to send down"))
     return _explanation(case, key, factors, corrections, notes)
 
 
@@ -163,7 +164,7 @@ def _receiver(case: _Case, level: int, tensor: int) -> int:
     return int(kept[-1]) if len(kept) else -1
 
 
-def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[Factor], list[str]]:
+def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
     """A receiver's tile, and the temporal loops for which it is sent again."""
     layer, nest = case.layer, case.found.nest
     names, levels = layer.problem.dimensions, layer.arch.levels
@@ -177,13 +178,13 @@ def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[Factor], list
             if bound > 1 and holds:
                 held.append(f"{names[d]}{bound} loop at {levels[level].name}")
             elif bound > 1:
-                factors.append(Factor(bound, f"{bound} ({names[d]} loop at {levels[level].name})"))
+                factors.append(CountFactor(bound, f"{bound} ({names[d]} loop at {levels[level].name})"))
     return factors, [f"held over the {', '.join(held)}"] if held else []
 
 
-def _tile(case: _Case, receiver: int, tensor: int) -> Factor:
+def _tile(case: _Case, receiver: int, tensor: int) -> CountFactor:
     if receiver < 0:
-        return Factor(1, "1 (word per cycle and unit)")
+        return CountFactor(1, "1 (word per cycle and unit)")
     words = round(float(case.found.tile.size[receiver, tensor, case.row]))
     points = case.found.tile.below[receiver + 1, :, case.row]
     names, parts = case.layer.problem.dimensions, []
@@ -191,34 +192,35 @@ def _tile(case: _Case, receiver: int, tensor: int) -> Factor:
         terms = [f"{'' if c == 1 else f'{c}*'}{names[d]}{points[d]:.0f}" for d, c in rank if points[d] > 1]
         surplus = sum(c for d, c in rank if points[d] > 1) - 1
         parts += [f"({' + '.join(terms)} - {surplus})" if surplus > 0 else terms[0]] if terms else []
-    return Factor(words, f"tile {words}" + (f" ({' x '.join(parts)})" if parts else ""))
+    return CountFactor(words, f"tile {words}" + (f" ({' x '.join(parts)})" if parts else ""))
 
 
-def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[Factor], list[str]]:
+def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
     """The spatial loops over receivers that want different words; the others share them."""
     layer, name = case.layer, case.layer.arch.levels[boundary].name
     apart, together = [], []
     for d, factor in enumerate(case.found.nest.spatial[boundary, :, case.row]):
         text = f"{layer.problem.dimensions[d]} over the fan-out of {name}"
         if factor > 1 and (layer.projection.relevant[tensor, d] or not layer.reuse.multicast[boundary, tensor]):
-            apart.append(Factor(round(float(factor)), f"{factor:.0f} ({text})"))
+            apart.append(CountFactor(round(float(factor)), f"{factor:.0f} ({text})"))
         elif factor > 1:
             together.append(f"{factor:.0f} ({text})")
     shares = "partial sums added up on the way" if layer.projection.read_write[tensor] else "multicast"
     return apart, [f"{shares}: {' x '.join(together)}"] if together else []
 
 
-def _explanation(case: _Case, key: tuple[int, int, str], factors: list[Factor], corrections: list[Correction],
-                 notes: list[str]) -> Explanation:
+def _explanation(case: _Case, key: tuple[int, int, str], factors: list[CountFactor], corrections: list[CountCorrection],
+                 notes: list[str]) -> CountExplanation:
     """With a last correction for the rounding to whole words."""
     level, tensor, action = key
     count = round(float(getattr(case.found.counts, action)[level, tensor, case.row]))
     product = Decimal(math.prod(factor.value for factor in factors))
     rest = count - product - sum((c.value for c in corrections), Decimal(0))
-    every = [*corrections, Correction(rest, "rounded to whole words")]
-    shown = [Factor(factors[0].value, factors[0].text)] + [f for f in factors[1:] if f.value != 1]
-    return Explanation(case.layer.arch.levels[level].name, case.layer.problem.dataspaces[tensor].name, action, count,
-                       tuple(shown), tuple(c for c in every if c.value), tuple(notes))
+    every = [*corrections, CountCorrection(rest, "rounded to whole words")]
+    shown = [CountFactor(factors[0].value, factors[0].text)] + [f for f in factors[1:] if f.value != 1]
+    return CountExplanation(case.layer.arch.levels[level].name, case.layer.problem.dataspaces[tensor].name, action,
+                            count,
+                            tuple(shown), tuple(c for c in every if c.value), tuple(notes))
 
 
 def _decimal(value: float) -> Decimal:

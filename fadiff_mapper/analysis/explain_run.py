@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.count_breakdown import ACTIONS, Explanation, explain_counts
-from fadiff_mapper.analysis.finished_run import Run
+from fadiff_mapper.analysis.count_breakdown import ACTIONS, CountExplanation, explain_counts
+from fadiff_mapper.analysis.finished_run import FinishedRun
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Explained:
+class RunExplanation:
     """`bound` as stored with the run (the constraints it rests on are not in the folder); `metric` is what the
     sensitivities are of."""
 
     metric: str
     bound: dict[str, Any] | None
     sensitivities: tuple[Sensitivity, ...]
-    counts: tuple[Explanation, ...]
+    counts: tuple[CountExplanation, ...]
 
     def to_dict(self) -> dict[str, Any]:
         return {"metric": self.metric, "bound": self.bound,
@@ -31,7 +31,7 @@ class Explained:
                 "counts": [one.to_dict() for one in self.counts]}
 
 
-def explain_run(run: Run, count: Sequence[str] | None = None) -> Explained:
+def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
     """Everything about a run; with `count` (level, data space, action) that count alone, without sensitivities.
 
     Raises FadiffError where there is no such count.
@@ -42,12 +42,13 @@ def explain_run(run: Run, count: Sequence[str] | None = None) -> Explained:
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"
     if count:
-        return Explained(metric, bound, (), _chosen(run, counts, count))
+        return RunExplanation(metric, bound, (), _chosen(run, counts, count))
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
-    return Explained(metric, bound, sensitivities(layer, found, metric=metric), counts)
+    return RunExplanation(metric, bound, sensitivities(layer, found, metric=metric), counts)
 
 
-def _chosen(run: Run, counts: Sequence[Explanation], wanted: Sequence[str]) -> tuple[Explanation, ...]:
+def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,
+                                                                                                  ...]:
     level, space, action = wanted
     for what, name, names in (("level", level, run.spec.arch.level_names()),
                               ("data space", space, run.spec.problem.dataspace_names()), ("action", action, ACTIONS)):

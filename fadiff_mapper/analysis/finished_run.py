@@ -25,7 +25,7 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run: its input (with the mapping, without constraints), what its numbers are today, and what it
     stored."""
 
@@ -35,7 +35,7 @@ class Run:
     stored: dict[str, Any]
 
 
-def read_run(folder: Path | str) -> Run:
+def read_run(folder: Path | str) -> FinishedRun:
     """Read a run's folder. FadiffError where it is none, where a file is missing or broken, and where the mapping
     does not give the stored numbers again."""
     folder = Path(folder)
@@ -50,7 +50,7 @@ def read_run(folder: Path | str) -> Run:
         raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: the file as it was written")
     stats = evaluate(spec)
     _check_repeats(folder, stored["stats"], stats)
-    return Run(spec, spec.mapping, stats, stored)
+    return FinishedRun(spec, spec.mapping, stats, stored)
 
 
 def _stored(path: Path) -> dict[str, Any]:

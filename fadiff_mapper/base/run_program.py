@@ -22,7 +22,7 @@ PATIENCE = 0.2
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedProgram:
     """How a program ended: its exit code (negative: the signal that killed it), and what it said on both outputs."""
 
     returncode: int
@@ -39,7 +39,7 @@ class Finished:
             return f"was killed by signal {-self.returncode}"
 
 
-def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> Finished:
+def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> FinishedProgram:
     """Run a program in a folder, without a shell and without input.
 
     Its whole process group ends with it, and after `timeout` seconds in any case. Of a long output the middle is
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         _end_group(process)
     if not ended:
         raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
-    return Finished(process.returncode, output)
+    return FinishedProgram(process.returncode, output)
 
 
 def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:

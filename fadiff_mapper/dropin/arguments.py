@@ -16,7 +16,7 @@ OWN_RESULT = "timeloop-mapper.map.yaml"
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ProgramArguments:
     """The input files, and the folder for the results; `left_out` are files that are not read."""
 
     files: tuple[str, ...]
@@ -24,7 +24,7 @@ class Arguments:
     left_out: tuple[str, ...] = ()
 
 
-def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Arguments:
+def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
     """As Timeloop, run in `folder`, reads them: the last `-o` counts and must exist. Raises FadiffError.
 
     Unlike there, a word that looks like an option is an error, not the name of a file.
@@ -47,4 +47,4 @@ def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Argume
     kept = tuple(name for name in files if name != OWN_RESULT)
     if not kept:
         raise FadiffError("no input files; accepted: input files and -o FOLDER")
-    return Arguments(kept, output, tuple(name for name in files if name == OWN_RESULT))
+    return ProgramArguments(kept, output, tuple(name for name in files if name == OWN_RESULT))

@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
 from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.output_stats import output_stats
-from fadiff_mapper.dropin.programs import Settings, run
+from fadiff_mapper.dropin.programs import ProgramSettings, run
 from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
 
 Log = str | os.PathLike[str] | TextIO | None
@@ -43,7 +43,7 @@ def call_mapper(specification: Specification, output_dir: str | os.PathLike[str]
     best mapping so far in the folder.
     """
     del dump_intermediate_to
-    settings = Settings(os.environ | dict(environment or {}), seed, time_limit)
+    settings = ProgramSettings(os.environ | dict(environment or {}), seed, time_limit)
     return _call(MAPPER, specification, Path(output_dir), settings, tuple(extra_input_files or ()), log_to,
                  tuple(extra_args), return_proc)
 
@@ -54,12 +54,12 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
                return_proc: bool = False) -> Any:
     """Evaluate the mapping in the input and write what `timeloop-model` writes; the rest as in `call_mapper`."""
     del dump_intermediate_to
-    settings = Settings(os.environ | dict(environment or {}))
+    settings = ProgramSettings(os.environ | dict(environment or {}))
     return _call(MODEL, specification, Path(output_dir), settings, tuple(extra_input_files or ()), log_to,
                  tuple(extra_args), return_proc)
 
 
-def _call(program: str, specification: Specification, folder: Path, settings: Settings,
+def _call(program: str, specification: Specification, folder: Path, settings: ProgramSettings,
           extra_files: tuple[str, ...], log_to: Log, extra_args: tuple[str, ...], return_proc: bool) -> Any:
     try:
         check_writable(folder)
@@ -85,7 +85,7 @@ def _as_front_end(specification: Specification, folder: Path, program: str) -> A
                          f"{error}") from error
 
 
-def _started(program: str, folder: Path, settings: Settings, words: tuple[str, ...],
+def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple[str, ...],
              log: TextIO) -> subprocess.Popen[bytes]:
     options = [f"--seed={settings.seed}"]
     options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     from fadiff_mapper.dropin.arguments import read_arguments
-    from fadiff_mapper.dropin.programs import Settings, run
+    from fadiff_mapper.dropin.programs import ProgramSettings, run
     words: list[str] = options.words
-    settings = Settings(dict(os.environ), options.seed, options.time_limit)
+    settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit)
     run(options.program, read_arguments(words), settings, lambda line: print(line, flush=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from fadiff_mapper.dropin.programs import Done
+from fadiff_mapper.dropin.programs import ProgramOutcome
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.spec.native.areas import areas
@@ -79,7 +79,7 @@ class OutputStats:
         return value / self.computes
 
 
-def output_stats(done: Done) -> OutputStats:
+def output_stats(done: ProgramOutcome) -> OutputStats:
     """The numbers of one run."""
     spec, stats = done.spec, done.stats
     return OutputStats(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.interrupt import interruptible
-from fadiff_mapper.dropin.arguments import MAPPER, MODEL, Arguments
+from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
 from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs.load import load
@@ -34,7 +34,7 @@ LEFT_BEHIND = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProgramSettings:
     """How to search, and the environment (all variables) that the programs see."""
 
     environment: Mapping[str, str]
@@ -43,7 +43,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Done:
+class ProgramOutcome:
     """What a program evaluated: the input with its energies, the mapping, and its numbers.
 
     `interrupted`: Ctrl-C ended the search, and the mapping is the best so far.
@@ -59,7 +59,7 @@ Say = Callable[[str], None]
 """Where lines go that Timeloop's programs print."""
 
 
-def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Done:
+def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
     """Run one program; its files are in the output folder afterwards, all or none. Raises FadiffError.
 
     The results that an earlier run left there are removed in any case, so that no script takes them for new ones. A
@@ -82,7 +82,8 @@ def run(program: str, arguments: Arguments, settings: Settings, say: Say) -> Don
         raise
 
 
-def _read(program: str, arguments: Arguments, settings: Settings, say: Say) -> tuple[Spec, dict[str, str]]:
+def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> tuple[Spec,
+                                                                                                   dict[str, str]]:
     """The input with its energies, and the files that Accelergy wrote for it."""
     for name in arguments.files:
         say(f"input file: {name}")
@@ -101,21 +102,21 @@ Write = Callable[[Mapping[str, str]], None]
 """Puts files (name -> text) into the output folder."""
 
 
-def _mapped(spec: Spec, settings: Settings, say: Say, write: Write) -> Done:
+def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> ProgramOutcome:
     with interruptible() as stopped:
         result = map_layers([spec], seed=settings.seed, time_limit=settings.time_limit, stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
-    return Done(spec, result.mapping, result.stats, stopped())
+    return ProgramOutcome(spec, result.mapping, result.stats, stopped())
 
 
-def _evaluated(spec: Spec, say: Say, write: Write) -> Done:
+def _evaluated(spec: Spec, say: Say, write: Write) -> ProgramOutcome:
     stats = evaluate(spec)
     assert spec.mapping is not None
     write(program_files(MODEL, spec, spec.mapping, stats))
     say(summary_line(stats))
-    return Done(spec, spec.mapping, stats)
+    return ProgramOutcome(spec, spec.mapping, stats)
 
 
 def _remove(program: str, folder: Path) -> None:

@@ -32,7 +32,7 @@ AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
 @dataclass(frozen=True)
-class Answer:
+class AccelergyAnswer:
     """The tables, and every file that Accelergy wrote besides what it printed (see `run_accelergy.ask`), by name."""
 
     tables: Tables
@@ -63,7 +63,7 @@ def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: st
 
 
 def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
-           time_limit: float = TIME_LIMIT_S) -> Answer:
+           time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
     """What Accelergy, run with these variables, says about an architecture; from the cache where it was asked before.
 
     `literal` are the sections of the input (see `load.Spec`), of which it reads the compound components. Raises
@@ -76,11 +76,11 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     kept = answer_cache.read(key)
     if kept:
         try:
-            return Answer(_tables(kept, version), kept)
+            return AccelergyAnswer(_tables(kept, version), kept)
         except FadiffError:
             pass  # damaged: ask again
     files = ask(text, program, environment, time_limit)
-    found = Answer(_tables(files, version), files)
+    found = AccelergyAnswer(_tables(files, version), files)
     if not missing_actions(arch, found.tables):  # else a plug-in is lacking, which may come
         answer_cache.write(key, files)
     return found

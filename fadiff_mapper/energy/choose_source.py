@@ -27,7 +27,7 @@ COMPLETES = ("estimate", "built-in")
 
 
 @dataclass(frozen=True)
-class Found:
+class SourcedTables:
     """The tables in force, and sentences about what was passed over on the way to them."""
 
     tables: Tables
@@ -40,7 +40,7 @@ def check_choice(choice: str) -> None:
         raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
 
 
-def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Found:
+def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
     """The energies of an architecture: the input's ERT (`given`), else as `CHOICES` says.
 
     `literal`: the sections of the input, of which Accelergy reads the compound components. Raises FadiffError where
@@ -48,17 +48,17 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice != "estimate"):
-        return Found(given)
+        return SourcedTables(given)
     if choice == "estimate":
-        return Found(estimated(arch, given))
+        return SourcedTables(estimated(arch, given))
     if choice == "bundled":
-        return Found(recorded_tables.tables_for(arch) or given)
+        return SourcedTables(recorded_tables.tables_for(arch) or given)
     program = accelergy_tables.installed()
     unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
         raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                           "accepted: an ERT in the input, or --energy with another source")
     if program is not None and not unable:
-        return Found(accelergy_tables.accelergy_tables(arch, literal, program))
+        return SourcedTables(accelergy_tables.accelergy_tables(arch, literal, program))
     notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
-    return Found(recorded_tables.tables_for(arch) or estimated(arch, given), notes)
+    return SourcedTables(recorded_tables.tables_for(arch) or estimated(arch, given), notes)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.energy.recorded_figures import between, dram_bit_energies, figures
-from fadiff_mapper.energy.sram_regressor import SramNetwork, sram_network
+from fadiff_mapper.energy.sram_regressor import SramRegressor, sram_regressor
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.native.written_components import Written, written_components
+from fadiff_mapper.spec.native.written_components import WrittenComponent, written_components
 from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
 
 USUAL_DRAM = "LPDDR4"
@@ -36,7 +36,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     Levels that stand only for a fan-out, and components whose energy the architecture states, need none.
     """
     written = written_components(arch)
-    network = sram_network()
+    network = sram_regressor()
     rows = [_storage_row(full_name(arch, level.name), level, written[level.name], network)
             for level in reversed(arch.levels) if not level.is_dummy and storage_energy(level, given).built_in]
     if compute_energy(arch.arithmetic, given)[1]:
@@ -45,7 +45,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     return replace(given, ert=(*given.ert, *rows))
 
 
-def _storage_row(name: str, level: StorageLevel, written: Written, network: SramNetwork) -> EnergyTable:
+def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, network: SramRegressor) -> EnergyTable:
     if level.is_dram:
         read, write, leak, source = _dram(level, written.attributes)
     elif not level.size:
@@ -79,7 +79,7 @@ def _register_file(level: StorageLevel, attributes: Mapping[str, Any]) -> Estima
     return energy, energy, leak, _aladdin("register files", attributes)
 
 
-def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramNetwork) -> Estimate:
+def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramRegressor) -> Estimate:
     technology = _technology(attributes)
     banks = 2 ** math.ceil(math.log2(max(1.0, _number(attributes, "n_banks", 1.0))))
     memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks])
@@ -93,7 +93,7 @@ def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramNetwo
     return float(read), float(write), float(leak), source
 
 
-def _arithmetic_row(name: str, unit: Arithmetic, written: Written) -> EnergyTable:
+def _arithmetic_row(name: str, unit: Arithmetic, written: WrittenComponent) -> EnergyTable:
     """One multiply-accumulate: floating point where the class or an exponent says so, else integer."""
     attributes = written.attributes
     exponent, mantissa = (_number(attributes, key, 0.0) for key in ("exponent", "mantissa"))

@@ -20,7 +20,7 @@ OUTPUTS = ("read_pj", "write_pj", "leak_pj")
 
 
 @dataclass(frozen=True)
-class SramNetwork:
+class SramRegressor:
     """Logarithms in, logarithms out, both normalised; tanh between the layers.
 
     `shift` and `scale` are (inputs, outputs) each; `layers` are (weights [out, in], bias [out]). `mean_error` is
@@ -50,19 +50,19 @@ class SramNetwork:
         return bool((memory >= self.least).all() and (memory <= self.most).all())
 
 
-def sram_network() -> SramNetwork:
+def sram_regressor() -> SramRegressor:
     """The network that comes along."""
     return from_dict(json.loads((bundled_files.root() / "figures" / "sram_network.json").read_text(encoding="utf-8")))
 
 
-def from_dict(content: dict[str, Any]) -> SramNetwork:
+def from_dict(content: dict[str, Any]) -> SramRegressor:
     """The network that a file describes."""
     def pair(key: str) -> tuple[np.ndarray, np.ndarray]:
         return np.array(content[key]["inputs"]), np.array(content[key]["outputs"])
 
     held_out, fit = ([content[key][action] for action in ("read_pj", "write_pj")]
                      for key in ("held_out_error", "fit_error"))
-    return SramNetwork(
+    return SramRegressor(
         shift=pair("shift"), scale=pair("scale"),
         layers=tuple((np.array(layer["weights"]), np.array(layer["bias"])) for layer in content["layers"]),
         mean_error=max(error["mean"] for error in held_out),
@@ -70,7 +70,7 @@ def from_dict(content: dict[str, Any]) -> SramNetwork:
         least=np.array(content["least"]), most=np.array(content["most"]))
 
 
-def relative_errors(network: SramNetwork, memories: np.ndarray, energies: np.ndarray) -> np.ndarray:
+def relative_errors(network: SramRegressor, memories: np.ndarray, energies: np.ndarray) -> np.ndarray:
     """|estimate / figure - 1| [n, 3] for memories [n, 4] and their recorded energies [n, 3]."""
     errors: np.ndarray = np.abs(network.energies(memories) / energies - 1)
     return errors

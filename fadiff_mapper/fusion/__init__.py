@@ -4,7 +4,7 @@
 `FusedGroup`, our own plan, on one of Timeloop's architectures.
 """
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Link, Stay, TileLoop
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import (
     FusedCost,
     LayerCost,
@@ -17,6 +17,22 @@ from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
 from fadiff_mapper.fusion.looptree.evaluate_fused import FusedStats, evaluate_fused
 
-__all__ = ["FusedCost", "FusedGroup", "FusedLayer", "FusedStats", "Hardware", "LayerCost", "Link", "Stay", "TileLoop",
-           "evaluate_fused", "evaluate_group", "evaluate_groups", "group_cost", "group_violations", "layer_steps",
-           "single", "step_classes"]
+__all__ = [
+    "FusedCost",
+    "FusedGroup",
+    "FusedLayer",
+    "FusedLink",
+    "FusedStats",
+    "Hardware",
+    "LayerCost",
+    "Stay",
+    "TileLoop",
+    "evaluate_fused",
+    "evaluate_group",
+    "evaluate_groups",
+    "group_cost",
+    "group_violations",
+    "layer_steps",
+    "single",
+    "step_classes",
+]

@@ -116,7 +116,7 @@ def total(terms: Sequence[Array]) -> Array:
 
 
 @dataclass(frozen=True)
-class Loops:
+class TemporalLoops:
     """The temporal loops of a batch, innermost first, without the levels that have none.
 
     level [S]       the level each slot belongs to
@@ -135,7 +135,7 @@ class Loops:
         return sum(at < level for at in self.level)
 
 
-def sorted_loops(nest: Nest, active: Active) -> Loops:
+def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
     """The loops in the order in which they run; at least one level is included, loops or not."""
     xp = array_namespace(nest.temporal)
     dims, batch = nest.temporal.shape[1:]
@@ -146,10 +146,10 @@ def sorted_loops(nest: Nest, active: Active) -> Loops:
     outside = [xp.ones_like(bound[0])]
     for slot in reversed(range(bound.shape[0])):
         outside.append(outside[-1] * bound[slot])
-    return Loops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
+    return TemporalLoops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
 
 
-def first_moving(loops: Loops, projection: Projection, levels: int) -> Array:
+def first_moving(loops: TemporalLoops, projection: Projection, levels: int) -> Array:
     """Slot of the innermost loop outside each boundary that moves the data space, [L, T, B]; S where none does.
 
     A loop of bound 1 moves nothing.
@@ -198,7 +198,7 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     return xp.stack(result)
 
 
-def held_words(loops: Loops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
+def held_words(loops: TemporalLoops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
     """Words that need not be sent because the tile of the step before held them, [B].
 
     `first` [B] is the slot of the loop that moves the tile, `visits` [B] how often the tile is sent.
@@ -208,7 +208,7 @@ def held_words(loops: Loops, ranks: Ranks, tile: Tiles, level: int, first: Array
     return overlap(loops, ranks, tile, (level,), first[None])[0] * (visits - visits / bound)
 
 
-def overlap(loops: Loops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
+def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
     """Words of the tiles below some boundaries that a step of the loops in the slots `first` [N, B] leaves in place;
     0 where no loop moves the tile, [N, B]."""
     xp = array_namespace(loops.bound)

@@ -30,7 +30,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Limit:
+class LegalityCheck:
     """One check over a batch: `broken` [B], with what is asked for, [B], and what there is."""
 
     constraint: str
@@ -74,10 +74,10 @@ class Room:
         return Room(self.words[..., rows], self.counted[..., rows])
 
 
-def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[Limit]:
+def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
-    def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> Limit:
-        return Limit(constraint, level, amount, most, amount > most)
+    def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> LegalityCheck:
+        return LegalityCheck(constraint, level, amount, most, amount > most)
 
     mac = arch.arithmetic
     kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
@@ -93,7 +93,7 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
     return result
 
 
-def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: Room | None) -> list[Limit]:
+def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: Room | None) -> list[LegalityCheck]:
     level = arch.levels[index]
     if level.usable is None:
         return []
@@ -104,11 +104,11 @@ def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: 
     if room is not None:
         there = np.maximum(level.usable - room.words[index], 0)
         filled = np.maximum(words, (kept * room.counted[index]).sum(axis=0) + there)
-    return [Limit("capacity", level.name, filled, level.usable, filled > level.usable),
-            *([Limit("utilization", level.name, words, least, words < least)] if least else [])]
+    return [LegalityCheck("capacity", level.name, filled, level.usable, filled > level.usable),
+            *([LegalityCheck("utilization", level.name, words, least, words < least)] if least else [])]
 
 
-def violations(checks: list[Limit], row: int) -> list[Violation]:
+def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:
     """All that is wrong with one mapping of the batch, first what Timeloop reports first."""
     return [Violation(check.constraint, check.level, float(check.amount[row]), check.limit,
                       check.reason(row)) for check in checks if check.broken[row]]
@@ -122,13 +122,13 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
     return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
 
 
-def legal(checks: list[Limit]) -> np.ndarray:
+def legal(checks: list[LegalityCheck]) -> np.ndarray:
     """[B]: whether nothing is broken."""
     result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
     return result
 
 
-def excess(checks: list[Limit]) -> np.ndarray:
+def excess(checks: list[LegalityCheck]) -> np.ndarray:
     """[B]: how far from legal: over all broken limits the sum of log2(asked / available), and a little for each."""
     total = np.zeros(len(checks[0].broken))
     for check in compress(checks, np.any([check.broken for check in checks], axis=1)):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.descent.decoding import decoded_layers
-from fadiff_mapper.network.descent.descend import Descended, descend
+from fadiff_mapper.network.descent.descend import DescentEnd, descend
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.layers.one_design import Design, specs_of
 from fadiff_mapper.network.layers.options import NetworkOptions, check
@@ -18,7 +18,7 @@ from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, varian
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.outcome import network_result
 from fadiff_mapper.network.plan.planning import planned_groups
-from fadiff_mapper.network.plan.run_state import Clock, OnProgress, Run, by_node, repeats_of
+from fadiff_mapper.network.plan.run_state import OnProgress, PlanningClock, PlanningRun, by_node, repeats_of
 from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.results.mapped_network import NetworkResult
@@ -58,14 +58,14 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
                              threads or os.cpu_count() or 1)
     check(options)
     specs = specs_of(workload, arch_spec, energy)
-    clock = Clock(time_limit, stopped)
+    clock = PlanningClock(time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     ways = _layers(workload, specs, options, clock, saved)
     results = tuple(best_together(ways, _times(workload), metric))
     relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
     if relaxed:
         results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), metric))
-    run = Run(workload, options, results, ways, relaxed, clock, saved, on_progress)
+    run = PlanningRun(workload, options, results, ways, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = planned_groups(run) if fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -74,8 +74,8 @@ def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", f
                           status, clock.spent())
 
 
-def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: Clock,
-            saved: checkpoint.Saved) -> list[list[Result]]:
+def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
+            saved: checkpoint.Checkpoint) -> list[list[Result]]:
     """Of every distinct layer by itself the mappings that could be best for the network."""
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
@@ -100,7 +100,7 @@ def _times(workload: Workload) -> list[int]:
 
 
 def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOptions,
-             clock: Clock) -> tuple[RelaxedNetwork, Descended] | None:
+             clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
     """The relaxed network and where its descent ended, or None where nothing can be fused."""
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)

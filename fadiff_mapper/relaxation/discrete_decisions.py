@@ -20,7 +20,7 @@ LAYOUTS = 256
 
 
 @dataclass(frozen=True)
-class Choices:
+class DiscreteDecisions:
     """The decisions that have no gradient, one column per mapping; arrays as in `Nest`."""
 
     order: np.ndarray
@@ -70,21 +70,21 @@ def random_spatial(space: MapSpace, level: int, rng: np.random.Generator) -> tup
 
 
 @dataclass(frozen=True)
-class Layout:
+class SpatialLayouts:
     """Candidate placements of one level's spatial loops: order [n, D] from the innermost, on_y [n, D] by dimension."""
 
     order: np.ndarray
     on_y: np.ndarray
 
 
-def layouts(space: MapSpace, level: int) -> Layout:
+def layouts(space: MapSpace, level: int) -> SpatialLayouts:
     """Placements that the constraints allow: one where the fan-out has one axis, else a sample, always the same."""
     rng = np.random.default_rng(level)
     count = LAYOUTS if min(space.levels[level].fanout) > 1 else 1
     order, on_y = (np.stack(part) for part in zip(*(random_spatial(space, level, rng) for _ in range(count)),
                                                   strict=True))
     _, distinct = np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)
-    return Layout(order[np.sort(distinct)], on_y[np.sort(distinct)])
+    return SpatialLayouts(order[np.sort(distinct)], on_y[np.sort(distinct)])
 
 
 def open_keeps(space: MapSpace) -> list[tuple[int, int]]:

@@ -19,12 +19,12 @@ import torch
 
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.model.loop_nest import Active, Nest
-from fadiff_mapper.relaxation.discrete_decisions import Choices
+from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.straight_through import NO_NOISE, StraightThrough
 
 
 @dataclass(frozen=True)
-class Slots:
+class FactorSlots:
     """The tables of W map spaces: K slots, D dimensions, N divisors at most (see `mapspace.tables`).
 
     level, spatial [K]         which loops the slot is
@@ -57,7 +57,7 @@ class Slots:
         return torch.arange(batch) // (batch // self.problems)
 
 
-def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> Slots:
+def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorSlots:
     """The slots of map spaces that share levels and dimensions; `tables` are theirs, where the caller has them."""
     tables = tables or factor_tables(spaces)
     looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
@@ -66,14 +66,15 @@ def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> 
     last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
-    return Slots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
-                 len(spaces[0].levels), torch.from_numpy(tables.divisor),
-                 torch.from_numpy(tables.completable[:, used]), torch.from_numpy(tables.quotient.astype(np.int64)),
-                 torch.from_numpy(bound), torch.from_numpy(tables.bound),
-                 torch.from_numpy(residual.astype(np.float64)), looping[used])
+    return FactorSlots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
+                       len(spaces[0].levels), torch.from_numpy(tables.divisor),
+                       torch.from_numpy(tables.completable[:, used]),
+                       torch.from_numpy(tables.quotient.astype(np.int64)),
+                       torch.from_numpy(bound), torch.from_numpy(tables.bound),
+                       torch.from_numpy(residual.astype(np.float64)), looping[used])
 
 
-def gumbel(slots: Slots, batch: int, generator: torch.Generator) -> torch.Tensor:
+def gumbel(slots: FactorSlots, batch: int, generator: torch.Generator) -> torch.Tensor:
     """Standard Gumbel noise for one draw, [K, D, B, N]."""
     _, dims, width = slots.divisor.shape
     uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator)
@@ -81,14 +82,14 @@ def gumbel(slots: Slots, batch: int, generator: torch.Generator) -> torch.Tensor
 
 
 @dataclass(frozen=True)
-class Factors:
+class RelaxedFactors:
     """Tiling factors per level and dimension, [L, D, B]: integers forward, differentiable in theta backward."""
 
     temporal: torch.Tensor
     spatial: torch.Tensor
 
 
-def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> Factors:
+def draw(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
     """One draw of all factors, eqs. (1)-(3) with the straight-through estimator.
 
     theta [K, D, B] is log2 of the continuous factors, noise [K, D, B, N] is Gumbel; without noise every slot takes
@@ -105,15 +106,15 @@ def draw(slots: Slots, theta: torch.Tensor, noise: torch.Tensor | None, temperat
     return _by_level(slots, factor)
 
 
-def _by_level(slots: Slots, factor: torch.Tensor) -> Factors:
+def _by_level(slots: FactorSlots, factor: torch.Tensor) -> RelaxedFactors:
     ones = torch.ones_like(factor[0])
     temporal, spatial = [ones] * slots.levels, [ones] * slots.levels
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] = factor[k]
-    return Factors(torch.stack(temporal), torch.stack(spatial))
+    return RelaxedFactors(torch.stack(temporal), torch.stack(spatial))
 
 
-def drawable_parts(slots: Slots, choices: Choices) -> Active:
+def drawable_parts(slots: FactorSlots, choices: DiscreteDecisions) -> Active:
     """What any draw can make use of, so that the smooth model may leave out the rest."""
     temporal, spatial = (np.zeros((slots.levels, slots.looping.shape[1]), dtype=bool) for _ in range(2))
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
@@ -121,13 +122,13 @@ def drawable_parts(slots: Slots, choices: Choices) -> Active:
     return Active(temporal, spatial, np.asarray(choices.keep.any(axis=-1)))
 
 
-def torch_nest(factors: Factors, choices: Choices) -> Nest:
+def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of one draw, for the differentiable model."""
     return Nest(factors.temporal, factors.spatial, torch.from_numpy(choices.order), torch.from_numpy(choices.keep),
                 torch.from_numpy(choices.on_y), torch.from_numpy(choices.spatial_order))
 
 
-def decode(factors: Factors, choices: Choices) -> Nest:
+def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The same nests as integers for the exact evaluation: a draw is already a legal factorization."""
     return Nest(np.rint(factors.temporal.detach().numpy()), np.rint(factors.spatial.detach().numpy()),
                 choices.order, choices.keep, choices.on_y, choices.spatial_order)

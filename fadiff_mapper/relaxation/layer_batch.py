@@ -14,14 +14,20 @@ import numpy as np
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.model.loop_nest import project
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.discrete_decisions import Choices, Layout, layouts, open_keeps, temporal_orders
+from fadiff_mapper.relaxation.discrete_decisions import (
+    DiscreteDecisions,
+    SpatialLayouts,
+    layouts,
+    open_keeps,
+    temporal_orders,
+)
 
 KEPT = 0.7
 """How often a random mapping keeps a data space where it may."""
 
 
 @dataclass(frozen=True)
-class Family:
+class LayerFamily:
     """W map spaces over one design and one shape of problem, and what may be decided in them.
 
     layer     that of any member
@@ -34,7 +40,7 @@ class Family:
     spaces: tuple[MapSpace, ...]
     factors: FactorTables
     orders: tuple[np.ndarray, ...]
-    layouts: tuple[Layout, ...]
+    layouts: tuple[SpatialLayouts, ...]
     keeps: tuple[tuple[int, int], ...]
 
     def member_of(self, batch: int) -> np.ndarray:
@@ -42,7 +48,7 @@ class Family:
         return np.arange(batch) // (batch // len(self.spaces))
 
 
-def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> Family:
+def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
     """A family from its members' map spaces, which have the same `kin`."""
     tables = factor_tables(spaces)
     orders, placed = [], []
@@ -50,9 +56,9 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> Family:
         orders.append(_side_by_side([temporal_orders(space, layer.projection, level, tables.looping[w, 2 * level + 1])
                                      for w, space in enumerate(spaces)]))
         found = [layouts(space, level) for space in spaces]
-        placed.append(Layout(_side_by_side([layout.order for layout in found]),
-                             _side_by_side([layout.on_y for layout in found])))
-    return Family(layer, tuple(spaces), tables, tuple(orders), tuple(placed), tuple(open_keeps(spaces[0])))
+        placed.append(SpatialLayouts(_side_by_side([layout.order for layout in found]),
+                                     _side_by_side([layout.on_y for layout in found])))
+    return LayerFamily(layer, tuple(spaces), tables, tuple(orders), tuple(placed), tuple(open_keeps(spaces[0])))
 
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
@@ -61,7 +67,7 @@ def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([found[np.arange(most) % len(found)] for found in candidates])
 
 
-def random_choices(family: Family, batch: int, rng: np.random.Generator) -> Choices:
+def random_choices(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
     """One random set of decisions per column; the first keeps everything it may, the second bypasses it inside."""
     order, spatial_order, on_y, member = [], [], [], family.member_of(batch)
     for orders, placed in zip(family.orders, family.layouts, strict=True):
@@ -75,7 +81,7 @@ def random_choices(family: Family, batch: int, rng: np.random.Generator) -> Choi
     for level, tensor in family.keeps:
         outermost = level == len(space.levels) - 1
         keep[level, tensor] = np.select([place == 0, place == 1], [True, outermost], rng.random(batch) < KEPT)
-    return Choices(np.stack(order), keep, np.stack(on_y), np.stack(spatial_order))
+    return DiscreteDecisions(np.stack(order), keep, np.stack(on_y), np.stack(spatial_order))
 
 
 def kin(space: MapSpace) -> tuple[object, ...]:

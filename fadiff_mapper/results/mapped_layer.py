@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import Bound
+from fadiff_mapper.analysis.lower_bound import LowerBound
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping
@@ -33,7 +33,7 @@ class Result:
     options: dict[str, Any]
     evaluations: int
     time_s: float
-    bound: Bound | None = None
+    bound: LowerBound | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
 
     @property

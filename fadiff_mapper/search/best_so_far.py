@@ -12,7 +12,7 @@ from fadiff_mapper.mapspace import available
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import ILLEGAL, exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
 
@@ -21,7 +21,7 @@ Watcher = Callable[[int, Nest, Progress], None]
 
 
 @dataclass(frozen=True)
-class Terms:
+class MetricTerms:
     """What the W members of a family are held to, each its own way, in the exact evaluation.
 
     room: what may be filled where something else lies already, one column for each member.
@@ -32,18 +32,18 @@ class Terms:
     weights: np.ndarray | None = None
 
 
-NO_TERMS = Terms()
+NO_TERMS = MetricTerms()
 
 
 @dataclass
-class State:
+class SearchState:
     """The best nest of every member of a family, and how it was reached. `terms` are those of the members."""
 
-    family: Family
+    family: LayerFamily
     options: SearchOptions
     watcher: Watcher
     stopped: Callable[[], bool]
-    terms: Terms = NO_TERMS
+    terms: MetricTerms = NO_TERMS
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
     best: np.ndarray = field(init=False)

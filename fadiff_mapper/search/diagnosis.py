@@ -15,7 +15,7 @@ from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of
-from fadiff_mapper.search.best_so_far import State
+from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.exhaustive import exhaust, measured
 from fadiff_mapper.search.gradient_descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
@@ -33,7 +33,7 @@ QUICK = SearchOptions(gradient=False, chains=32, rounds=60, tries=4, agreeing=33
 
 
 @dataclass(frozen=True)
-class Attempt:
+class DiagnosisAttempt:
     """A search for any legal mapping of a space: how many were evaluated, and whether those were all (`proven` also
     where a contradiction proves that there is none). `nearest` is one row, None where there is no mapping at all."""
 
@@ -65,10 +65,10 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, seconds: float = SECONDS) -
     return f"{_verdict(claim)} under {joined([demand.words for demand in core])}{few}{nearest}"
 
 
-def attempt(layer: PreparedLayer, space: MapSpace) -> Attempt:
+def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
     """Look for any legal mapping: among all where they are few, else by a short search."""
     if conflicts(space):
-        return Attempt(legal=False, proven=True, evaluations=0)
+        return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     family, met = family_of(replace(layer, arch=space.architecture), [space]), []
 
     def watch(_: int, nest: Nest, step: Progress) -> None:
@@ -80,15 +80,15 @@ def attempt(layer: PreparedLayer, space: MapSpace) -> Attempt:
 
     size = measured(space, ENUMERATED)[0]
     if not size:
-        return Attempt(legal=False, proven=True, evaluations=0)
+        return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     if size <= ENUMERATED:
         found = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
-        return Attempt(found.legal, True, found.evaluations, found.nest)
-    state, rng = State(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
+        return DiagnosisAttempt(found.legal, True, found.evaluations, found.nest)
+    state, rng = SearchState(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
     start = descend(state, QUICK.chains, rng)
     if not met:
         anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.annealing)
-    return Attempt(bool(met), False, int(state.evaluations[0]), state.nests[0])
+    return DiagnosisAttempt(bool(met), False, int(state.evaluations[0]), state.nests[0])
 
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
@@ -122,14 +122,14 @@ def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
     return "; ".join(check_mapping(space, unpack(nest, 0, space.problem)))
 
 
-def _hardware(layer: PreparedLayer, space: MapSpace, found: Attempt) -> str:
+def _hardware(layer: PreparedLayer, space: MapSpace, found: DiagnosisAttempt) -> str:
     reasons = conflicts(space)
     if reasons:
         return f": {reasons[0]}"
     return f": {shortcoming(layer, space, found.nearest)}" if found.nearest else ""
 
 
-def _verdict(found: Attempt) -> str:
+def _verdict(found: DiagnosisAttempt) -> str:
     if not found.proven:
         return f"no legal mapping was found in {found.evaluations} evaluations"
     return f"no mapping can be legal (all {found.evaluations} evaluated)" if found.evaluations else (

@@ -11,12 +11,12 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.mapspace import MapSpace, factorizations, places
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
-from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import ILLEGAL
-from fadiff_mapper.search.best_so_far import State, Watcher
+from fadiff_mapper.search.best_so_far import SearchState, Watcher
 from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_family import Found
+from fadiff_mapper.search.search_family import SearchOutcome
 
 LIMIT = 20_000_000
 """Mappings above which an exhaustive search is refused, unless told otherwise: some minutes."""
@@ -45,14 +45,14 @@ def refuse_large(space: MapSpace, limit: int) -> None:
                           "problem, or a higher limit")
 
 
-def exhaust(family: Family, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
-            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[Found]:
+def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[SearchOutcome]:
     """The best of all mappings of a family of one member; the status says so, or how far it came.
 
     `given`, a nest of the space to start from, matters only where time runs out. Raises FadiffError where the space is
     empty.
     """
-    space, state = family.spaces[0], State(family, options, watcher, stopped)
+    space, state = family.spaces[0], SearchState(family, options, watcher, stopped)
     total, done, status = count(space), 0, ""
     if not total:
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")
@@ -68,4 +68,4 @@ def exhaust(family: Family, options: SearchOptions, *, watcher: Watcher = lambda
     whole = f"optimal: all {total} mappings evaluated"
     if state.best[0] >= ILLEGAL:
         whole = f"proved: none of all {total} mappings is legal"
-    return [Found(state.nests[0], float(state.best[0]), status or whole, tuple(state.history[0]), done)]
+    return [SearchOutcome(state.nests[0], float(state.best[0]), status or whole, tuple(state.history[0]), done)]

@@ -17,7 +17,7 @@ NOWHERE = -1
 """The place of a shift that was not possible, and of one that may be anywhere."""
 
 
-class Factors(NamedTuple):
+class DivisorTables(NamedTuple):
     """What may stand where (see `FactorTables`), and the loops with a choice in some member of a family, [Q]."""
 
     quotient: Ints
@@ -28,21 +28,22 @@ class Factors(NamedTuple):
     dim: Ints
 
 
-class Shift(NamedTuple):
+class FactorShift(NamedTuple):
     """From which place to which; `NOWHERE` where none was possible."""
 
     source: int
     target: int
 
 
-def shiftable(tables: FactorTables) -> Factors:
+def shiftable(tables: FactorTables) -> DivisorTables:
     """The tables for compiled code."""
     movable = tables.movable
-    return Factors(tables.quotient, tables.product, tables.allowed, movable, *np.nonzero(movable.any(axis=0)))
+    return DivisorTables(tables.quotient, tables.product, tables.allowed, movable, *np.nonzero(movable.any(axis=0)))
 
 
 @compiled
-def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift, chance: Floats) -> Shift:
+def shift(factors: DivisorTables, member: int, number: Ints, column: int, back: FactorShift,
+          chance: Floats) -> FactorShift:
     """Shifts one divisor in a column of `number` [P, D, B]; three random numbers in [0, 1) say which.
 
     After `back`, if that is a shift, between the same places in the opposite direction.
@@ -50,19 +51,19 @@ def shift(factors: Factors, member: int, number: Ints, column: int, back: Shift,
     w = member
     site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, chance[0])
     if site < 0:
-        return Shift(NOWHERE, NOWHERE)
+        return FactorShift(NOWHERE, NOWHERE)
     p, d = factors.place[site], factors.dim[site]
     here = number[p, d, column]
     part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], chance[1])
     if part < 0:
-        return Shift(NOWHERE, NOWHERE)
+        return FactorShift(NOWHERE, NOWHERE)
     goal = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
                        chance[2])
     if goal < 0:
-        return Shift(NOWHERE, NOWHERE)
+        return FactorShift(NOWHERE, NOWHERE)
     number[p, d, column] = factors.quotient[w, d, here, part]
     number[goal, d, column] = factors.product[w, d, number[goal, d, column], part]
-    return Shift(p, goal)
+    return FactorShift(p, goal)
 
 
 @compiled

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
 
 
 @dataclass(frozen=True)
-class Decision:
+class FamilyDecisions:
     """Something other than a factor that can be decided anew: "order" or "layout" of a level, or "keep"."""
 
     kind: str
@@ -16,8 +16,10 @@ class Decision:
     tensor: int = 0
 
 
-def decisions_of(family: Family, orders: bool = True) -> list[Decision]:
+def decisions_of(family: LayerFamily, orders: bool = True) -> list[FamilyDecisions]:
     """Everything that is open; `orders`: whether those of loops are."""
-    ordered = [Decision("order", level) for level, found in enumerate(family.orders) if found.shape[1] > 1 and orders]
-    placed = [Decision("layout", level) for level, found in enumerate(family.layouts) if found.order.shape[1] > 1]
-    return ordered + placed + [Decision("keep", *pair) for pair in family.keeps]
+    ordered = [FamilyDecisions("order", level) for level,
+               found in enumerate(family.orders) if found.shape[1] > 1 and orders]
+    placed = [FamilyDecisions("layout", level) for level,
+              found in enumerate(family.layouts) if found.order.shape[1] > 1]
+    return ordered + placed + [FamilyDecisions("keep", *pair) for pair in family.keeps]

@@ -9,18 +9,26 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
-from fadiff_mapper.relaxation.discrete_decisions import Choices
-from fadiff_mapper.relaxation.gumbel_softmax import Slots, decode, draw, drawable_parts, gumbel, slots_of, torch_nest
+from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
+from fadiff_mapper.relaxation.gumbel_softmax import (
+    FactorSlots,
+    decode,
+    draw,
+    drawable_parts,
+    gumbel,
+    slots_of,
+    torch_nest,
+)
 from fadiff_mapper.relaxation.layer_batch import random_choices
 from fadiff_mapper.relaxation.objective import smooth_value
 from fadiff_mapper.relaxation.penalty import penalty
-from fadiff_mapper.search.best_so_far import State
+from fadiff_mapper.search.best_so_far import SearchState
 
 TRIED = 4
 """Loop orders per level that one look at the orders tries, besides the present one."""
 
 
-def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
+def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest:
     """The best integer nest of every restart, `restarts` columns for every member of the family.
 
     Without the gradient these are random nests.
@@ -58,7 +66,7 @@ def descend(state: State, restarts: int, rng: np.random.Generator) -> Nest:
     return best
 
 
-def first_theta(slots: Slots, restarts: int, generator: torch.Generator) -> torch.Tensor:
+def first_theta(slots: FactorSlots, restarts: int, generator: torch.Generator) -> torch.Tensor:
     """Random shares of each dimension's octaves over its slots, [K, D, B].
 
     The first restart of every problem leaves all to the outermost slot.
@@ -75,7 +83,8 @@ def _either(first: np.ndarray, one: Nest, other: Nest) -> Nest:
     return Nest(*(np.where(first, getattr(one, name), getattr(other, name)) for name in Nest.__dataclass_fields__))
 
 
-def _redecided(state: State, member: np.ndarray, nest: Nest, choices: Choices, rng: np.random.Generator) -> Choices:
+def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,
+               rng: np.random.Generator) -> DiscreteDecisions:
     """For the factors just drawn, the best of some loop orders of each level in turn, and keep or bypass."""
     for level, candidates in enumerate(state.family.orders if state.options.orders else ()):
         if candidates.shape[1] > 1:
@@ -85,12 +94,12 @@ def _redecided(state: State, member: np.ndarray, nest: Nest, choices: Choices, r
                 order[level] = candidates[member, rng.integers(0, candidates.shape[1], nest.batch)].T
                 ways.append(order)
             pick = _best_way(state, member, [_with(nest, order, choices.keep) for order in ways])
-            choices = Choices(_picked(ways, pick), choices.keep, choices.on_y, choices.spatial_order)
+            choices = DiscreteDecisions(_picked(ways, pick), choices.keep, choices.on_y, choices.spatial_order)
     for level, tensor in state.family.keeps:
         ways = [choices.keep, choices.keep.copy()]
         ways[1][level, tensor] ^= True
         pick = _best_way(state, member, [_with(nest, choices.order, keep) for keep in ways])
-        choices = Choices(choices.order, _picked(ways, pick), choices.on_y, choices.spatial_order)
+        choices = DiscreteDecisions(choices.order, _picked(ways, pick), choices.on_y, choices.spatial_order)
     return choices
 
 
@@ -98,7 +107,7 @@ def _with(nest: Nest, order: np.ndarray, keep: np.ndarray) -> Nest:
     return Nest(nest.temporal, nest.spatial, order, keep, nest.on_y, nest.spatial_order)
 
 
-def _best_way(state: State, member: np.ndarray, ways: list[Nest]) -> np.ndarray:
+def _best_way(state: SearchState, member: np.ndarray, ways: list[Nest]) -> np.ndarray:
     """Which of several nests is best in each column, [B]."""
     values = state.value(joined(ways), np.tile(member, len(ways)), "orders").reshape(len(ways), -1)
     pick: np.ndarray = values.argmin(axis=0)

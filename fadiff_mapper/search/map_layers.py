@@ -26,8 +26,8 @@ from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
     from fadiff_mapper.search.options import Progress
-    from fadiff_mapper.search.search_family import Found
-    from fadiff_mapper.search.search_many import Task
+    from fadiff_mapper.search.search_family import SearchOutcome
+    from fadiff_mapper.search.search_many import MappingTask
 
 MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024,
         "exhaustive_limit": 10 ** 12}
@@ -115,7 +115,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
     handed.firsts(prepared)
 
     from fadiff_mapper.search.options import SearchOptions
-    from fadiff_mapper.search.search_many import Task, search_all
+    from fadiff_mapper.search.search_many import MappingTask, search_all
 
     default = SearchOptions()
     options = SearchOptions(
@@ -124,7 +124,7 @@ def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[st
         further=0 if rounds else default.further, exhaustive=exhaustive,
         gradient=gradient, refinement=refinement, orders=orders, model=model,
         threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
-    tasks = [Task(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
+    tasks = [MappingTask(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
     return handed.finals(tasks, search_all(tasks, options, watcher=handed.watch, stopped=stopped), options.as_dict())
 
 
@@ -166,7 +166,8 @@ class _Handed:
         if step.legal and time.monotonic() - self.shown.get(index, -math.inf) > WRITE_EVERY:
             self.hand(index, nest)
 
-    def finals(self, tasks: Sequence[Task], found: Sequence[Found], options: dict[str, Any]) -> list[Result]:
+    def finals(self, tasks: Sequence[MappingTask], found: Sequence[SearchOutcome],
+               options: dict[str, Any]) -> list[Result]:
         """The results; FadiffError for the problems without a legal mapping, once the others are handed on."""
         results, failures = [], []
         for index, (task, best) in enumerate(zip(tasks, found, strict=True)):
@@ -216,7 +217,7 @@ def _improvement(step: Progress) -> dict[str, Any]:
     return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
 
 
-def _failure(task: Task, found: Found) -> str:
+def _failure(task: MappingTask, found: SearchOutcome) -> str:
     from fadiff_mapper.search.diagnosis import diagnosis
     return (f"{task.space.problem.name}: no legal mapping was found in {found.evaluations} evaluations: "
             f"{diagnosis(task.layer, task.space)}")

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from fadiff_mapper.model.loop_nest import joined
-from fadiff_mapper.relaxation.layer_batch import Family
-from fadiff_mapper.search.family_decisions import Decision, decisions_of
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.search.family_decisions import FamilyDecisions, decisions_of
 from fadiff_mapper.search.population import Population, with_numbers
 
 LAYOUTS_TRIED = 12
 """How many layouts of the spatial loops of one level count as neighbours of a mapping."""
 
 
-def neighbours(family: Family, population: Population, rng: np.random.Generator,
+def neighbours(family: LayerFamily, population: Population, rng: np.random.Generator,
                orders: bool = True) -> tuple[Population, np.ndarray]:
     """All mappings one shift or one decision away (a sample of the layouts), and the row each came from."""
     found = [_all_shifts(family, population)]
@@ -27,7 +27,7 @@ def neighbours(family: Family, population: Population, rng: np.random.Generator,
     return Population(member, number, joined([part.nest for part in parts])), np.concatenate(rows)
 
 
-def _all_shifts(family: Family, population: Population) -> tuple[Population, np.ndarray]:
+def _all_shifts(family: LayerFamily, population: Population) -> tuple[Population, np.ndarray]:
     tables, member, number = family.factors, population.member, population.number
     places, dims = np.nonzero(tables.movable.any(axis=0))
     here = number[places, dims]                                                          # [Q, B]
@@ -45,7 +45,7 @@ def _all_shifts(family: Family, population: Population) -> tuple[Population, np.
     return with_numbers(population.take(row), changed, tables.divisor), row
 
 
-def _all_ways(family: Family, decision: Decision, population: Population,
+def _all_ways(family: LayerFamily, decision: FamilyDecisions, population: Population,
               rng: np.random.Generator) -> list[Population]:
     nest, member, level, found = population.nest, population.member, decision.level, []
     if decision.kind == "order":

@@ -9,7 +9,7 @@ import numpy as np
 
 from fadiff_mapper.mapspace import NUMBER
 from fadiff_mapper.model.loop_nest import Nest, columns
-from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Population:
         return Population(self.member[rows], columns(self.number, rows), self.nest.take(rows))
 
 
-def population_of(family: Family, nest: Nest, member: np.ndarray) -> Population:
+def population_of(family: LayerFamily, nest: Nest, member: np.ndarray) -> Population:
     """Nests with their divisor numbers."""
     levels, dims, batch = nest.temporal.shape
     factors = np.stack([nest.spatial, nest.temporal], axis=1).reshape(2 * levels, dims, batch)

@@ -15,8 +15,8 @@ import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
 from fadiff_mapper.model.loop_nest import Nest, columns
-from fadiff_mapper.relaxation.layer_batch import Family
-from fadiff_mapper.search.factor_shift import NOWHERE, Factors, Shift, shift, shiftable
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.search.factor_shift import NOWHERE, DivisorTables, FactorShift, shift, shiftable
 from fadiff_mapper.search.family_decisions import decisions_of
 from fadiff_mapper.search.population import Population, factors_of
 
@@ -37,7 +37,7 @@ KINDS = {"order": (ORDER, ORDER), "layout": (LAYOUT,), "keep": (KEEP,)}
 """Decisions as moves draw them: orders twice as often, because there are more of them."""
 
 
-class Columns(NamedTuple):
+class ChainColumns(NamedTuple):
     """The arrays of a population that moves change; the factors follow from their numbers."""
 
     number: Ints
@@ -47,11 +47,11 @@ class Columns(NamedTuple):
     spatial_order: Ints
 
 
-class Moves(NamedTuple):
+class MoveTable(NamedTuple):
     """What M moves do.
 
     number [P, D, M]   the divisors' numbers after each
-    decision [M]       the row of `Open.decisions` that is decided anew, or `NONE`
+    decision [M]       the row of `OpenMoves.decisions` that is decided anew, or `NONE`
     pick [M]           the candidate that is taken for it, of all levels' candidates
     layout [L, M]      the layout that a level's spatial loops need now, of all levels' candidates, or `NONE`
     """
@@ -62,7 +62,7 @@ class Moves(NamedTuple):
     layout: Ints
 
 
-class Open(NamedTuple):
+class OpenMoves(NamedTuple):
     """What moves may change in a family.
 
     divisor [W, D, N]; decisions [K, 3]: kind, level and tensor. The candidates of all levels stand one after the
@@ -70,7 +70,7 @@ class Open(NamedTuple):
     fanout [L, 2]: units along X and Y.
     """
 
-    factors: Factors
+    factors: DivisorTables
     divisor: Floats
     decisions: Ints
     orders: Ints
@@ -81,36 +81,36 @@ class Open(NamedTuple):
     fanout: Ints
 
 
-def open_in(family: Family, orders: bool = True) -> Open:
+def open_in(family: LayerFamily, orders: bool = True) -> OpenMoves:
     """What is open in a family; `orders`: whether those of loops are."""
     decisions = [(kind, decision.level, decision.tensor) for decision in decisions_of(family, orders)
                  for kind in KINDS[decision.kind]]
-    return Open(shiftable(family.factors), family.factors.divisor,
-                np.array(decisions, dtype=np.int64).reshape(-1, 3),
-                np.concatenate(family.orders, axis=1), _first([order.shape[1] for order in family.orders]),
-                np.concatenate([layout.order for layout in family.layouts], axis=1),
-                np.concatenate([layout.on_y for layout in family.layouts], axis=1),
-                _first([layout.order.shape[1] for layout in family.layouts]),
-                np.array([level.fanout for level in family.spaces[0].levels], dtype=np.int64))
+    return OpenMoves(shiftable(family.factors), family.factors.divisor,
+                     np.array(decisions, dtype=np.int64).reshape(-1, 3),
+                     np.concatenate(family.orders, axis=1), _first([order.shape[1] for order in family.orders]),
+                     np.concatenate([layout.order for layout in family.layouts], axis=1),
+                     np.concatenate([layout.on_y for layout in family.layouts], axis=1),
+                     _first([layout.order.shape[1] for layout in family.layouts]),
+                     np.array([level.fanout for level in family.spaces[0].levels], dtype=np.int64))
 
 
 def _first(counts: list[int]) -> Ints:
     return np.cumsum([0, *counts])
 
 
-def proposed(open_: Open, here: Population, tries: int, rng: np.random.Generator) -> tuple[Population, np.ndarray]:
+def proposed(open_: OpenMoves, here: Population, tries: int, rng: np.random.Generator) -> tuple[Population, np.ndarray]:
     """Mappings after one random move each, and for each the number of its draw: `tries` from every row, in order.
 
     Draws that change nothing are left out.
     """
     batch, levels = len(here.member) * tries, len(open_.fanout)
-    before = Columns(here.number, here.nest.order, here.nest.keep, here.nest.on_y, here.nest.spatial_order)
-    moves = Moves(here.number.repeat(tries, axis=-1), np.full(batch, NONE), np.full(batch, NONE),
-                  np.full((levels, batch), NONE))
+    before = ChainColumns(here.number, here.nest.order, here.nest.keep, here.nest.on_y, here.nest.spatial_order)
+    moves = MoveTable(here.number.repeat(tries, axis=-1), np.full(batch, NONE), np.full(batch, NONE),
+                      np.full((levels, batch), NONE))
     draws = np.flatnonzero(draw_moves(open_, here.member, before, tries, rng.random((batch, CHANCES)), moves))
     origin = draws // tries
     member = here.member[origin]
-    after = Columns(columns(moves.number, draws), *(columns(array, origin) for array in before[1:]))
+    after = ChainColumns(columns(moves.number, draws), *(columns(array, origin) for array in before[1:]))
     decide(open_, member, moves, draws, after)
     spatial, temporal = factors_of(member, after.number, open_.divisor)
     nest = Nest(temporal, spatial, after.order, after.keep, after.on_y, after.spatial_order)
@@ -118,7 +118,8 @@ def proposed(open_: Open, here: Population, tries: int, rng: np.random.Generator
 
 
 @compiled
-def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Floats, moves: Moves) -> Bools:
+def draw_moves(open_: OpenMoves, member: Ints, here: ChainColumns, tries: int, chances: Floats,
+               moves: MoveTable) -> Bools:
     """Draws `tries` moves from every column of `here`; which of them lead to another mapping, [M]."""
     changed = np.zeros(len(chances), dtype=np.bool_)
     several_layouts = np.diff(open_.layouts_first) > 1
@@ -140,9 +141,9 @@ def draw_moves(open_: Open, member: Ints, here: Columns, tries: int, chances: Fl
 
 
 @compiled
-def shift_once_or_twice(factors: Factors, member: int, number: Ints, draw: int, chance: Floats) -> None:
+def shift_once_or_twice(factors: DivisorTables, member: int, number: Ints, draw: int, chance: Floats) -> None:
     """One shift or two, or an exchange."""
-    anywhere = Shift(NOWHERE, NOWHERE)
+    anywhere = FactorShift(NOWHERE, NOWHERE)
     first = shift(factors, member, number, draw, anywhere, chance[FIRST:])
     if first.source >= 0 and chance[AGAIN] < SHIFT_TWICE:
         back = first if chance[BACK] < EXCHANGE else anywhere
@@ -160,7 +161,7 @@ def differ(before: Ints, column: int, number: Ints, draw: int) -> bool:
 
 
 @compiled
-def fitting(open_: Open, member: int, on_y: Bools, level: int, column: int, number: Ints, draw: int,
+def fitting(open_: OpenMoves, member: int, on_y: Bools, level: int, column: int, number: Ints, draw: int,
             chance: float) -> int:
     """The layout that a level's spatial loops need, where one axis is too short for those that it has; else `NONE`.
 
@@ -179,7 +180,7 @@ def fitting(open_: Open, member: int, on_y: Bools, level: int, column: int, numb
 
 
 @compiled
-def fits(open_: Open, member: int, on_y: Bools, level: int, number: Ints, draw: int) -> bool:
+def fits(open_: OpenMoves, member: int, on_y: Bools, level: int, number: Ints, draw: int) -> bool:
     """Whether the spatial loops of a level are no more than its fan-out has units, on either axis."""
     x = y = 1.0
     for d in range(len(on_y)):
@@ -192,7 +193,8 @@ def fits(open_: Open, member: int, on_y: Bools, level: int, number: Ints, draw: 
 
 
 @compiled
-def decided(open_: Open, member: int, here: Columns, column: int, moves: Moves, draw: int, chance: float) -> bool:
+def decided(open_: OpenMoves, member: int, here: ChainColumns, column: int, moves: MoveTable, draw: int,
+            chance: float) -> bool:
     """Picks a candidate for a decision; whether it changes anything: loops of one iteration may stand anywhere."""
     kind, level, _ = open_.decisions[moves.decision[draw]]
     if kind == KEEP:
@@ -214,7 +216,7 @@ def decided(open_: Open, member: int, here: Columns, column: int, moves: Moves, 
 
 
 @compiled
-def decide(open_: Open, member: Ints, moves: Moves, draws: Ints, after: Columns) -> None:
+def decide(open_: OpenMoves, member: Ints, moves: MoveTable, draws: Ints, after: ChainColumns) -> None:
     """Writes what some draws decide into the columns that they lead to."""
     for column, draw in enumerate(draws):
         w = member[column]
@@ -233,7 +235,7 @@ def decide(open_: Open, member: Ints, moves: Moves, draws: Ints, after: Columns)
 
 
 @compiled
-def lay_out(open_: Open, member: int, level: int, pick: int, after: Columns, column: int) -> None:
+def lay_out(open_: OpenMoves, member: int, level: int, pick: int, after: ChainColumns, column: int) -> None:
     """Writes a layout of a level's spatial loops into a column."""
     for slot in range(after.order.shape[1]):
         after.spatial_order[level, slot, column] = open_.layouts[member, pick, slot]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fadiff_mapper.search.best_so_far import State, best_rows
+from fadiff_mapper.search.best_so_far import SearchState, best_rows
 from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.options import Annealing
 from fadiff_mapper.search.population import Population, put
@@ -20,7 +20,7 @@ LOOK_EVERY = 5
 """Rounds between two looks at whether the chains of a member agree."""
 
 
-def anneal(state: State, start: Population, rng: np.random.Generator, plan: Annealing) -> Population:
+def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan: Annealing) -> Population:
     """Simulated annealing in many chains at once; `start` holds equally many of each member.
 
     Every chain picks one of its random neighbours: the best, or each in proportion to exp(-value / temperature). It
@@ -61,7 +61,7 @@ def anneal(state: State, start: Population, rng: np.random.Generator, plan: Anne
     return here
 
 
-def strongest(state: State, chains: Population, count: int) -> Population:
+def strongest(state: SearchState, chains: Population, count: int) -> Population:
     """The best `count` chains of every member."""
     values = state.value(chains.nest, chains.member, "refine")
     ranked = np.lexsort((values, chains.member))
@@ -69,7 +69,7 @@ def strongest(state: State, chains: Population, count: int) -> Population:
     return chains.take(np.sort(ranked[np.arange(len(ranked)) - np.searchsorted(member, member) < count]))
 
 
-def polish(state: State, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
+def polish(state: SearchState, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
     """Steepest descent of every row to a local optimum; whether all of them arrived."""
     family = state.family
     here, values = start, state.value(start.nest, start.member, "polish")

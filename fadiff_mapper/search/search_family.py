@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.model.loop_nest import Nest, joined
-from fadiff_mapper.relaxation.layer_batch import Family
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import ILLEGAL
-from fadiff_mapper.search.best_so_far import NO_TERMS, State, Terms, Watcher
+from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
 from fadiff_mapper.search.gradient_descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.population import population_of
@@ -18,7 +18,7 @@ from fadiff_mapper.search.refinement import anneal, polish, strongest
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """The best nest of one problem (one row), its value, and how the search ended."""
 
     nest: Nest
@@ -32,17 +32,17 @@ class Found:
         return self.value < ILLEGAL
 
 
-def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
-           terms: Terms = NO_TERMS) -> list[Found]:
+           terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
     """The best mapping found for every member of a family.
 
     `given` are nests to start from besides random ones, one for every member. `stopped` is asked between steps. The
     same seed gives the same answer, unless time runs out. A result may be illegal where no legal mapping was met;
-    `Found.legal` tells.
+    `SearchOutcome.legal` tells.
     """
     rng = np.random.default_rng(options.seed)
-    state = State(family, options, watcher, stopped, terms)
+    state = SearchState(family, options, watcher, stopped, terms)
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
     nest = descend(state, options.restarts if options.gradient else options.chains, rng)
@@ -58,11 +58,11 @@ def search(family: Family, options: SearchOptions, *, watcher: Watcher = lambda 
         status = "interrupted: the best mapping so far"
     elif state.out_of_time():
         status = f"out of time after {options.time_limit:g} s: the best mapping so far"
-    return [Found(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
-                  int(state.evaluations[member])) for member in range(len(state.nests))]
+    return [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
+                          int(state.evaluations[member])) for member in range(len(state.nests))]
 
 
-def _starts(state: State, nest: Nest) -> tuple[Nest, np.ndarray]:
+def _starts(state: SearchState, nest: Nest) -> tuple[Nest, np.ndarray]:
     """For every chain a nest, those of the descent in turn, and its member; the first chain of each has the best."""
     members, chains = len(state.nests), state.options.chains
     share = nest.batch // members

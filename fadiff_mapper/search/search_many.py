@@ -15,17 +15,17 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
-from fadiff_mapper.search.best_so_far import Terms, Watcher
+from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
 from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.search_family import Found, search
+from fadiff_mapper.search.search_family import SearchOutcome, search
 
 LARGEST = 16
 """Members of a family that are searched at once: more gain nothing, and wait for each other."""
 
 
 @dataclass(frozen=True)
-class Task:
+class MappingTask:
     """One problem on one design.
 
     given      a nest to start from
@@ -40,8 +40,8 @@ class Task:
     weights: tuple[float, float] | None = None
 
 
-def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
-               stopped: Callable[[], bool] = lambda: False) -> list[Found]:
+def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+               stopped: Callable[[], bool] = lambda: False) -> list[SearchOutcome]:
     """The best mapping found for every task, in order.
 
     `watcher` is called with the number of a task; at most one call at a time. The answer does not depend on
@@ -59,7 +59,7 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
     clock = _Clock(options.time_limit, sum(map(len, units)), min(options.threads, len(units)))
     watching = threading.Lock()
 
-    def run(unit: list[list[int]]) -> list[tuple[int, Found]]:
+    def run(unit: list[list[int]]) -> list[tuple[int, SearchOutcome]]:
         def tell(member: int, nest: Nest, progress: Progress) -> None:
             with watching:
                 for index in unit[member]:
@@ -82,12 +82,12 @@ def search_all(tasks: Sequence[Task], options: SearchOptions, *, watcher: Watche
     return [by_index[index] for index in range(len(tasks))]
 
 
-def _family_key(task: Task) -> Hashable:
+def _family_key(task: MappingTask) -> Hashable:
     return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
             task.weights is None)
 
 
-def _identity(task: Task) -> Hashable:
+def _identity(task: MappingTask) -> Hashable:
     given = None if task.given is None else tuple(
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
     return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given,
@@ -95,13 +95,13 @@ def _identity(task: Task) -> Hashable:
             task.weights)
 
 
-def _terms(tasks: Sequence[Task]) -> Terms:
+def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
     """Those of the members of one family; either all of them have room and weights of their own, or none."""
     rooms = [task.room for task in tasks if task.room is not None]
     weights = [task.weights for task in tasks if task.weights is not None]
-    return Terms(Room(np.stack([room.words for room in rooms], axis=-1),
-                      np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
-                 np.array(weights).T if weights else None)
+    return MetricTerms(Room(np.stack([room.words for room in rooms], axis=-1),
+                            np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
+                       np.array(weights).T if weights else None)
 
 
 class _Clock:

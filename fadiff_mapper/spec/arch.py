@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Network:
+class Interconnect:
     """The wires between a storage level and the next one inwards (attributes of the outer level). Energies in pJ."""
 
     word_bits: int
@@ -46,7 +46,7 @@ class StorageLevel:
     addr_gen_energy: float = 0.0
     power_gated_at: str | None = None
     """The level whose instances are the units of power gating; None gates every instance by itself."""
-    network: Network = Network(word_bits=16)
+    network: Interconnect = Interconnect(word_bits=16)
 
     @property
     def usable(self) -> int | None:

@@ -14,7 +14,7 @@ from fadiff_mapper.timeloop.find_programs import find_real
 
 
 @dataclass(frozen=True)
-class Finding:
+class InstalledFinding:
     """One thing looked for: where it is, which version, or both (None: not there), and what it is good for."""
 
     name: str
@@ -43,13 +43,13 @@ TIMELOOP = {
 ENGINES = ("docker", "podman")
 
 
-def examine() -> list[Finding]:
+def examine() -> list[InstalledFinding]:
     """Look for the libraries in use, optional ones, and optional programs on the PATH."""
-    return [Finding("python", platform.python_version(), "everything"),
-            *(Finding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
-            *(Finding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
-            Finding("accelergy", _accelergy(), "energy tables for designs that bring none"),
-            *(Finding(name, shutil.which(name), "asking Timeloop in a container") for name in ENGINES)]
+    return [InstalledFinding("python", platform.python_version(), "everything"),
+            *(InstalledFinding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
+            *(InstalledFinding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
+            InstalledFinding("accelergy", _accelergy(), "energy tables for designs that bring none"),
+            *(InstalledFinding(name, shutil.which(name), "asking Timeloop in a container") for name in ENGINES)]
 
 
 def _library(name: str) -> str | None:

@@ -28,19 +28,19 @@ SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """Either `result`, the numbers of an accepted mapping (see `read_answer.read_answer`), or `error`: why not."""
 
     result: dict[str, Any] | None
     error: str = ""
 
 
-class Killed(FadiffError):
+class ModelKilled(FadiffError):
     """The program was killed, and not by this process: on a full machine, most often for its memory."""
 
 
 def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Path, *,
-              program: str = "timeloop-model", timeout: float = 60.0) -> Answer:
+              program: str = "timeloop-model", timeout: float = 60.0) -> ModelAnswer:
     """Run `timeloop-model` in `folder`, which must be empty, on a native document with all its sections.
 
     `dataspaces` names the problem's data spaces in order. An exit code of 0 is not believed: the files must be
@@ -52,17 +52,17 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
 
 
 def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
-             timeout: float = 60.0) -> Answer:
+             timeout: float = 60.0) -> ModelAnswer:
     """The same on a literal YAML text, with the program as an argument list to which the input's name is added."""
     (folder / INPUT).write_text(text, encoding="utf-8")
     done = run_program.run([*command, INPUT], folder, environment(), timeout)
     if done.returncode == 0:
-        return Answer(read_answer(folder, dataspaces))
+        return ModelAnswer(read_answer(folder, dataspaces))
     reason = "\n".join(SOURCE_FOLDER.sub("", line) for line in done.output.splitlines() if MESSAGE.search(line))
     if not reason:
-        kind = Killed if done.returncode == -signal.SIGKILL else FadiffError
+        kind = ModelKilled if done.returncode == -signal.SIGKILL else FadiffError
         raise kind(f"{command[0]} {done.how} and gave no reason")
-    return Answer(None, reason)
+    return ModelAnswer(None, reason)
 
 
 def environment() -> dict[str, str]:

@@ -9,11 +9,24 @@
 Importing this package needs neither torch nor onnx; what reads networks is in `frontends`.
 """
 
-from fadiff_mapper.workload.axis_algebra import Obstacle, Piece
+from fadiff_mapper.workload.axis_algebra import AxisPiece, Obstacle
 from fadiff_mapper.workload.graph import Distinct, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
-from fadiff_mapper.workload.operator import Layer, make_layer
+from fadiff_mapper.workload.operator import Operator, make_layer
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
 
-__all__ = ["AxisMap", "Distinct", "Layer", "Link", "Node", "NotUnderstood", "Obstacle", "Piece", "Totals", "Window",
-           "Workload", "build_workload", "make_layer"]
+__all__ = [
+           "AxisMap",
+           "AxisPiece",
+           "Distinct",
+           "Link",
+           "Node",
+           "NotUnderstood",
+           "Obstacle",
+           "Operator",
+           "Totals",
+           "Window",
+           "Workload",
+           "build_workload",
+           "make_layer",
+]

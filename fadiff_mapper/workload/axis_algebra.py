@@ -38,7 +38,7 @@ OBSTACLES = {
 
 
 @dataclass(frozen=True)
-class Piece:
+class AxisPiece:
     """`extent` steps of `step` points along one dimension of the producer."""
 
     dimension: str
@@ -50,7 +50,7 @@ Points = TypeVar("Points", int, np.ndarray)
 
 
 @dataclass(frozen=True)
-class Slide:
+class WindowSlide:
     """A window over one axis: an output point covers `kernel` inputs, `dilation` apart; the next starts `stride` on."""
 
     kernel: int
@@ -63,38 +63,39 @@ class Slide:
         return (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
-def composed(slides: Sequence[Slide]) -> Slide:
+def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The one window, without dilation, that reaches as far as several ones, each over what those before it make."""
-    whole = Slide(1, 1)
+    whole = WindowSlide(1, 1)
     for slide in slides:
-        whole = Slide(whole.reach(slide.reach(1)), whole.stride * slide.stride, 1, whole.pad + whole.stride * slide.pad)
+        whole = WindowSlide(whole.reach(slide.reach(1)), whole.stride * slide.stride, 1,
+                            whole.pad + whole.stride * slide.pad)
     return whole
 
 
 @dataclass(frozen=True)
-class Axis:
+class TensorAxis:
     """One axis of a tensor: its extent, the pieces that it is made of, and the windows that slid over them since."""
 
     extent: int
-    pieces: tuple[Piece, ...]
-    slides: tuple[Slide, ...] = ()
+    pieces: tuple[AxisPiece, ...]
+    slides: tuple[WindowSlide, ...] = ()
 
 
-def axis_of(pieces: Sequence[Piece]) -> Axis:
+def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
     """An axis over these pieces, without those of one point, and with neighbours joined that continue each other."""
-    joined: list[Piece] = []
+    joined: list[AxisPiece] = []
     for piece in pieces:
         if piece.extent == 1:
             continue
         last = joined[-1] if joined else None
         if last and last.dimension == piece.dimension and last.step == piece.extent * piece.step:
-            joined[-1] = Piece(piece.dimension, last.extent * piece.extent, piece.step)
+            joined[-1] = AxisPiece(piece.dimension, last.extent * piece.extent, piece.step)
         else:
             joined.append(piece)
-    return Axis(math.prod(piece.extent for piece in joined), tuple(joined))
+    return TensorAxis(math.prod(piece.extent for piece in joined), tuple(joined))
 
 
-def regrouped(axes: Sequence[Axis], shape: Shape) -> tuple[Axis, ...] | None:
+def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...] | None:
     """The axes of the same elements, in the same order, as a tensor of `shape`; None where no tile can follow.
 
     Stretches of axes of equal size are taken together: an axis that stays as it is keeps its windows, others are
@@ -102,12 +103,12 @@ def regrouped(axes: Sequence[Axis], shape: Shape) -> tuple[Axis, ...] | None:
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):
         return None
-    found: list[Axis] = []
+    found: list[TensorAxis] = []
     rest = [axis for axis in axes if axis.extent != 1]
     wanted = list(shape)
     while wanted:
         if wanted[0] == 1:
-            found.append(Axis(1, ()))
+            found.append(TensorAxis(1, ()))
             wanted.pop(0)
             continue
         old, new = _stretch(rest, wanted)
@@ -119,7 +120,7 @@ def regrouped(axes: Sequence[Axis], shape: Shape) -> tuple[Axis, ...] | None:
     return tuple(found)
 
 
-def _stretch(rest: Sequence[Axis], wanted: Sequence[int]) -> tuple[Sequence[Axis], Sequence[int]]:
+def _stretch(rest: Sequence[TensorAxis], wanted: Sequence[int]) -> tuple[Sequence[TensorAxis], Sequence[int]]:
     """The shortest heads of both lists with equal products."""
     old, new = 1, 1
     size_old, size_new = rest[0].extent, wanted[0]
@@ -133,22 +134,22 @@ def _stretch(rest: Sequence[Axis], wanted: Sequence[int]) -> tuple[Sequence[Axis
     return rest[:old], wanted[:new]
 
 
-def _cut(axes: Sequence[Axis], shape: Sequence[int]) -> list[Axis] | None:
+def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis] | None:
     """The pieces of several axes as axes of these extents."""
     if any(axis.slides for axis in axes):
         return None
     pieces = [piece for axis in axes for piece in axis.pieces]
     found = []
     for extent in reversed(shape):  # from the minor end, where a boundary falls at a multiple
-        taken: list[Piece] = []
+        taken: list[AxisPiece] = []
         while extent > 1:
             piece = pieces.pop()
             share = math.gcd(piece.extent, extent)
             if share not in (piece.extent, extent):
                 return None
-            taken.append(Piece(piece.dimension, share, piece.step))
+            taken.append(AxisPiece(piece.dimension, share, piece.step))
             if share < piece.extent:
-                pieces.append(Piece(piece.dimension, piece.extent // share, piece.step * share))
+                pieces.append(AxisPiece(piece.dimension, piece.extent // share, piece.step * share))
             extent //= share
         found.append(axis_of(taken[::-1]))
     return found[::-1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
-from fadiff_mapper.workload.operator import Layer, Shape
+from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links
 from fadiff_mapper.workload.shapes import output_shape
 from fadiff_mapper.yaml.located import Where
@@ -24,7 +24,7 @@ MOST_NODES = 50_000
 class Distinct:
     """One problem, to be mapped once: the nodes that are it. `times` counts all runs, repeats included."""
 
-    layer: Layer
+    layer: Operator
     nodes: tuple[str, ...]
     times: int
 
@@ -196,7 +196,7 @@ def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(done)
 
 
-def _layer(node: Node) -> Layer:
+def _layer(node: Node) -> Operator:
     assert node.layer is not None
     return node.layer
 

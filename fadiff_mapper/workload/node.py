@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fadiff_mapper.workload.operator import Layer, Shape
+from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.yaml.located import Where
 
 INPUT = "input"
@@ -64,7 +64,7 @@ class Node:
     op: str
     inputs: tuple[str, ...] = ()
     shape: Shape | None = None
-    layer: Layer | None = None
+    layer: Operator | None = None
     operands: tuple[str, ...] = ()
     pad: tuple[tuple[int, int], ...] | None = None
     window: Window | None = None

@@ -41,7 +41,7 @@ constraints on P, Q, R and S hold for all layers of a network alike."""
 
 
 @dataclass(frozen=True)
-class Layer:
+class Operator:
     """`repeat` runs of one problem. `views` gives the axes of each data space that can be another node's tensor.
 
     `literal` is the problem as `timeloop-model` reads it.
@@ -90,7 +90,7 @@ class Layer:
 
 
 def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
-               dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Layer:
+               dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
     """A layer of a known kind (`TEMPLATES`) with these bounds. Raises SpecError naming `where` and the dimension."""
     where = where or Where(op)
     if op not in TEMPLATES:
@@ -100,7 +100,7 @@ def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1
     places = dims.places if isinstance(dims, Map) else {}
     instance = Map({**dims, **coefficients}, where=where, places=places)
     problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
-    return Layer(op, problem, VIEWS[op], repeat, literal)
+    return Operator(op, problem, VIEWS[op], repeat, literal)
 
 
 @cache
@@ -109,10 +109,10 @@ def _shape(template: str) -> Map:
     return shape
 
 
-def problem_layer(node: Any, where: Where, repeat: int = 1) -> Layer:
+def problem_layer(node: Any, where: Where, repeat: int = 1) -> Operator:
     """A layer from any Timeloop problem section. Raises SpecError as `read_problem` does."""
     problem, literal = read_problem(node, where)
-    return Layer("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)
+    return Operator("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)
 
 
 def _view(problem: Problem, space: DataSpace) -> View:

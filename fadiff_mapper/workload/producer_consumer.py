@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from fadiff_mapper.workload.axis_algebra import Axis, Obstacle, Slide, composed, regrouped
+from fadiff_mapper.workload.axis_algebra import Obstacle, TensorAxis, WindowSlide, composed, regrouped
 from fadiff_mapper.workload.node import Node
-from fadiff_mapper.workload.operator import REPEAT, Layer, Shape
+from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, blocked, routes
 
@@ -36,7 +36,7 @@ class AxisMap:
 
     dimension: str
     producer: str
-    slides: tuple[Slide, ...] = ()
+    slides: tuple[WindowSlide, ...] = ()
     pools: int = field(default=0, compare=False)
 
     def needed(self, points: int) -> int:
@@ -138,7 +138,7 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
     return route, tuple(maps)
 
 
-def _ranks(layer: Layer, operand: str, shape: Shape) -> tuple[list[str], Shape]:
+def _ranks(layer: Operator, operand: str, shape: Shape) -> tuple[list[str], Shape]:
     """Each rank of an operand by the dimension that names it, and its extent in the tensor."""
     extents, sliding = layer.extents(operand), sliding_axes(layer, operand)
     names: list[str] = []
@@ -149,7 +149,7 @@ def _ranks(layer: Layer, operand: str, shape: Shape) -> tuple[list[str], Shape]:
     return names, tuple(target)
 
 
-def _mismatch(first: Layer, axis: Axis) -> str | None:
+def _mismatch(first: Operator, axis: TensorAxis) -> str | None:
     """The name of the obstacle where an axis is not one whole dimension of the producer."""
     if len(axis.pieces) > 1:
         return "flattened" if len({piece.dimension for piece in axis.pieces}) > 1 else "part"
@@ -161,11 +161,11 @@ def _mismatch(first: Layer, axis: Axis) -> str | None:
     return None
 
 
-def _own_slides(node: Node, layer: Layer, operand: str, name: str, shape: Shape) -> tuple[Slide, ...]:
+def _own_slides(node: Node, layer: Operator, operand: str, name: str, shape: Shape) -> tuple[WindowSlide, ...]:
     """The consumer's own window along a rank, if there is any."""
     for axis, position in sliding_axes(layer, operand).items():
         if layer.view(operand)[axis] == (name,):
             kernel, stride, dilation = slide(layer, operand, axis)
-            found = Slide(kernel, stride, dilation, pad_before(node, layer, operand, axis, position, shape[axis]))
-            return () if found == Slide(1, 1, dilation) else (found,)
+            found = WindowSlide(kernel, stride, dilation, pad_before(node, layer, operand, axis, position, shape[axis]))
+            return () if found == WindowSlide(1, 1, dilation) else (found,)
     return ()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fadiff_mapper.workload.node import Node
-from fadiff_mapper.workload.operator import REPEAT, Layer, Shape
+from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 
 Operands = Sequence[Shape | None]
 
@@ -104,7 +104,7 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
     return shape[:lead] + tuple(found)
 
 
-def _check_operand(node: Node, layer: Layer, dataspace: str, shape: Shape | None) -> None:
+def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape | None) -> None:
     """A tensor fits a data space by its axes where these slide, else by its number of elements."""
     if shape is None:
         return
@@ -125,7 +125,7 @@ def _check_operand(node: Node, layer: Layer, dataspace: str, shape: Shape | None
                                    f"{_shown(shape)} has {found}")
 
 
-def sliding_axes(layer: Layer, dataspace: str) -> dict[int, int]:
+def sliding_axes(layer: Operator, dataspace: str) -> dict[int, int]:
     """Axis of a data space that windows slide over -> which of the layer's paddings is its own."""
     space = layer.dataspace(dataspace)
     ranks = {term.dimension: rank for rank in space.ranks for term in rank}
@@ -134,7 +134,7 @@ def sliding_axes(layer: Layer, dataspace: str) -> dict[int, int]:
     return {axis: position for position, axis in enumerate(found)}
 
 
-def slide(layer: Layer, dataspace: str, axis: int) -> tuple[int, int, int]:
+def slide(layer: Operator, dataspace: str, axis: int) -> tuple[int, int, int]:
     """(kernel, stride, dilation) of a layer along a sliding axis: the view names the output's dimension of the rank."""
     name = layer.view(dataspace)[axis][0]
     rank = next(rank for rank in layer.dataspace(dataspace).ranks if name in [term.dimension for term in rank])
@@ -143,7 +143,7 @@ def slide(layer: Layer, dataspace: str, axis: int) -> tuple[int, int, int]:
     return layer.problem.bounds[kernel.dimension], moving.coefficient, kernel.coefficient
 
 
-def _check_window(node: Node, layer: Layer, dataspace: str, axis: int, position: int, found: int, read: int) -> None:
+def _check_window(node: Node, layer: Operator, dataspace: str, axis: int, position: int, found: int, read: int) -> None:
     """The tensor, padded, must give as many outputs as the layer has: read <= padded < read + stride."""
     kernel, stride, dilation = slide(layer, dataspace, axis)
     name = layer.view(dataspace)[axis][0]
@@ -155,7 +155,7 @@ def _check_window(node: Node, layer: Layer, dataspace: str, axis: int, position:
                                f"{padding}")
 
 
-def pad_before(node: Node, layer: Layer, dataspace: str, axis: int, position: int, found: int) -> int:
+def pad_before(node: Node, layer: Operator, dataspace: str, axis: int, position: int, found: int) -> int:
     """Padding before the first element: as stated, else half a kernel where the tensor is smaller than what is read."""
     if node.pad is not None:
         return node.pad[position][0]

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fadiff_mapper.workload.axis_algebra import OBSTACLES, Axis, Obstacle, Piece, Slide, axis_of, regrouped
+from fadiff_mapper.workload.axis_algebra import (
+    OBSTACLES,
+    AxisPiece,
+    Obstacle,
+    TensorAxis,
+    WindowSlide,
+    axis_of,
+    regrouped,
+)
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.shapes import whole_axes
@@ -25,7 +33,7 @@ class Route:
     lie behind (`depth`)."""
 
     producer: str
-    axes: tuple[Axis, ...] | None
+    axes: tuple[TensorAxis, ...] | None
     depth: int
     through: tuple[str, ...] = ()
     joins: tuple[str, ...] = ()
@@ -57,7 +65,7 @@ def _start(node: Node, found: Mapping[str, Route]) -> Route:
     depth = 1 + max((found[name].depth for name in node.inputs if name in found), default=0)
     output = layer.problem.output
     extents = layer.extents(output.name)
-    axes = [axis_of([Piece(name, extents[name]) for name in axis]) for axis in layer.view(output.name)]
+    axes = [axis_of([AxisPiece(name, extents[name]) for name in axis]) for axis in layer.view(output.name)]
     simple = all(len(rank) == 1 for rank in output.ranks)
     start = Route(node.name, tuple(axes), depth)
     return _reshaped(start, node, node.shape) if simple else blocked(start, "rearranged", node.name)
@@ -81,7 +89,7 @@ def _arriving(node: Node, found: Mapping[str, Route]) -> Route:
     return merged if same else blocked(merged, "two_paths", node.name)
 
 
-def _content(route: Route) -> tuple[Axis, ...]:
+def _content(route: Route) -> tuple[TensorAxis, ...]:
     """Axes without leading ones, which broadcasting ignores."""
     axes = route.axes or ()
     lead = next((index for index, axis in enumerate(axes) if axis.extent > 1), len(axes))
@@ -125,7 +133,7 @@ def _whole(route: Route, node: Node) -> Route:
     route = replace(route, whole=route.whole | dims)
     if node.kind == "rows":
         return route
-    axes = tuple(Axis(1, ()) if index in chosen else axis for index, axis in enumerate(route.axes or ()))
+    axes = tuple(TensorAxis(1, ()) if index in chosen else axis for index, axis in enumerate(route.axes or ()))
     return _reshaped(replace(route, axes=axes), node, node.shape)
 
 
@@ -139,8 +147,8 @@ def _pooled(route: Route, node: Node) -> Route:
         axis = axes[lead + index]
         if shape[lead + index] == 1:
             whole |= {piece.dimension for piece in axis.pieces}
-            axes[lead + index] = Axis(1, ())
+            axes[lead + index] = TensorAxis(1, ())
         else:
-            passed = Slide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])
-            axes[lead + index] = Axis(shape[lead + index], axis.pieces, (*axis.slides, passed))
+            passed = WindowSlide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])
+            axes[lead + index] = TensorAxis(shape[lead + index], axis.pieces, (*axis.slides, passed))
     return replace(route, axes=tuple(axes), whole=frozenset(whole))

@@ -123,17 +123,17 @@ def _load(path: Path, loading: _Loading) -> Built:
     text = read_text(path)
     if not jinja_sandbox.is_template(text):
         return parse(text, str(path))
-    scope = _Scope(path, loading)
+    scope = _TemplateScope(path, loading)
     rendered = _rendered(text, scope)
     return parse(rendered.text, str(path), rendered.lines, scope.included)
 
 
-def _rendered(text: str, scope: _Scope) -> Rendered:
+def _rendered(text: str, scope: _TemplateScope) -> Rendered:
     return jinja_sandbox.render(text, str(scope.file), scope.functions(), scope.loading.data, scope.loading.budget)
 
 
 @dataclass
-class _Scope:
+class _TemplateScope:
     """One file while its template is rendered: where it looks for files, and the trees it included so far."""
 
     file: Path
@@ -178,7 +178,7 @@ class _Scope:
     def include_text(self, pattern: str) -> str:
         """The rendered text of one or several files, in place."""
         inner = self._inner()
-        scopes = [_Scope(self._includable(path), inner) for path in self.found(pattern)]
+        scopes = [_TemplateScope(self._includable(path), inner) for path in self.found(pattern)]
         return "\n".join(jinja_sandbox.marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
 
     def found(self, pattern: str) -> list[Path]:

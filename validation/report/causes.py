@@ -6,10 +6,10 @@ from fadiff_mapper.model.loop_nest import project
 from fadiff_mapper.spec.mapping import Mapping
 
 from ..accuracy import Worst
-from ..tasks import Task
+from ..tasks import ModelTask
 
 
-def loops(mapping: Mapping, task: Task, tensor: str) -> str:
+def loops(mapping: Mapping, task: ModelTask, tensor: str) -> str:
     """The nest on one line, from the outermost loop inwards; loops that move the data space are marked."""
     relevant = {space.name: space.dimensions for space in task.spec.problem.dataspaces}[tensor]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fused import Fused
-from ..models import Batch
+from ..models import AnsweredTask
 from ..summary import Summary
 from ..tables import Price
 from ..tools import Tool
@@ -22,7 +22,7 @@ class Context:
     versions: dict[str, str]
     cleared: dict[str, str]
     summary: Summary
-    batches: Sequence[Batch]
+    batches: Sequence[AnsweredTask]
     prices: Sequence[Price]
     failures: Sequence[str]
     fused: Fused | None = None

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..accuracy import Cell, pooled
-from ..models import ACTIONS, MODELS, Batch
+from ..accuracy import AccessAccuracy, pooled
+from ..models import ACTIONS, MODELS, AnsweredTask
 
 INK, COLOURS = "#333333", ("#1b6ca8", "#d1602b", "#3a7d44", "#8a4f9e", "#b8952a", "#6b6b6b", "#c23b55", "#2a9d9d")
 
 UNITS = {"cycles": "cycles", "energy": "energy, pJ"}
 
 
-def scatter(batches: Sequence[Batch]) -> str:
+def scatter(batches: Sequence[AnsweredTask]) -> str:
     """Predicted against measured cycles and energy of every mapping under every model, coloured by operator."""
     figure = Figure(figsize=(3.1 * len(MODELS), 6.4), layout="constrained")
     axes = figure.subplots(len(UNITS), len(MODELS), sharex="row", sharey="row")
@@ -47,7 +47,7 @@ def _limits(values: Sequence[np.ndarray]) -> tuple[float, float]:
     return float(together[together > 0].min()) / 1.5, float(together.max()) * 1.5
 
 
-def heat(cells: Sequence[Cell], model: str) -> str:
+def heat(cells: Sequence[AccessAccuracy], model: str) -> str:
     """Mean access-count accuracy of one model by level (rows) and data space and action (columns), per design."""
     designs = list(dict.fromkeys(cell.design for cell in cells))
     columns = [(tensor, action) for tensor in dict.fromkeys(cell.tensor for cell in cells) for action in ACTIONS]
@@ -80,7 +80,7 @@ def _share(value: float) -> str:
     return "100" if value == 1 else f"{min(100 * value, 99.9):.1f}"
 
 
-def _mean(cells: Sequence[Cell]) -> float:
+def _mean(cells: Sequence[AccessAccuracy]) -> float:
     if not cells:
         return float("nan")
     return float(np.average([cell.accuracy for cell in cells], weights=[cell.mappings for cell in cells]))

@@ -1,6 +1,6 @@
 """What no legal mapping can undercut: provable lower bounds on every metric, with the source of each part."""
 
-from fadiff_mapper.analysis.lower_bound.assemble import Bound, Part, lower_bound
+from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound, lower_bound
 from fadiff_mapper.analysis.lower_bound.gap import bound_record, gap, sentence
 
-__all__ = ["Bound", "Part", "bound_record", "gap", "lower_bound", "sentence"]
+__all__ = ["BoundPart", "LowerBound", "bound_record", "gap", "lower_bound", "sentence"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, separating
-from fadiff_mapper.analysis.lower_bound.traffic import Crossings, Ground, Keepers, cheapest, unshared
+from fadiff_mapper.analysis.lower_bound.traffic import BoundaryTraffic, BoundGround, Keepers, cheapest, unshared
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
 @dataclass(frozen=True)
-class Prices:
+class AccessPrices:
     """What one word of each action costs, over all instances, [L, T] each."""
 
     read: np.ndarray
@@ -22,13 +22,13 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KeepChoice:
     """One choice of what is kept where, what may run at once under it and what travels. A data space
     with no level is left out."""
 
     keepers: Keepers
     states: Parallelism
-    crossings: Crossings
+    crossings: BoundaryTraffic
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Addend:
     source: str
 
 
-def least_total(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def least_total(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """Addends whose sum no mapping under the choice can undercut in the sum of price * accesses."""
     return _asked(layer, ground, choice, prices) + _sent(layer, ground, choice, prices)
 
 
-def _asked(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def _asked(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """What the arithmetic asks of the innermost level that keeps each data space: a word per MAC and multicast."""
     result = []
     for t, kept in enumerate(choice.keepers):
@@ -68,7 +68,7 @@ def _asked(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices)
     return result
 
 
-def _sent(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) -> list[Addend]:
+def _sent(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """What travels between the levels that keep a data space."""
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
@@ -102,7 +102,7 @@ def _sent(layer: PreparedLayer, ground: Ground, choice: Choice, prices: Prices) 
     return result
 
 
-def _whole(ground: Ground, tensor: int, level: int, words: np.ndarray | float, lost: float) -> np.ndarray | float:
+def _whole(ground: BoundGround, tensor: int, level: int, words: np.ndarray | float, lost: float) -> np.ndarray | float:
     """Words after rounding to whole numbers per instance, which may take up to `lost` from each where windows that
     overlap are averaged over receivers."""
     if not ground.windowed[tensor]:
@@ -111,7 +111,7 @@ def _whole(ground: Ground, tensor: int, level: int, words: np.ndarray | float, l
     return result
 
 
-def _copies(ground: Ground, tensor: int, level: int) -> float:
+def _copies(ground: BoundGround, tensor: int, level: int) -> float:
     """Instances of a level that can hold partial sums of the same word, each with a first write of its own."""
     spread = 1
     for outer in range(level + 1, len(ground.space.levels)):

@@ -10,9 +10,9 @@ from functools import cache, partial
 
 import numpy as np
 
-from fadiff_mapper.analysis.lower_bound.accesses import Addend, Choice, Prices, least_total
+from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, KeepChoice, least_total
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
-from fadiff_mapper.analysis.lower_bound.traffic import Ground, Keepers, crossings_of, ground_of
+from fadiff_mapper.analysis.lower_bound.traffic import BoundGround, Keepers, crossings_of, ground_of
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.energy_latency import UNLIMITED
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -28,7 +28,7 @@ SLACK = 1 - 1e-11
 
 
 @dataclass(frozen=True)
-class Part:
+class BoundPart:
     """One addend of the energy bound (pJ), or one of the limits whose largest is the delay bound (cycles)."""
 
     metric: str
@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Bound:
+class LowerBound:
     """No legal mapping of the map space has less. `edp` in pJ * cycles, `energy` in pJ, `delay` in cycles,
     `last_level_accesses` in words; `parts` are those of the EDP bound: its energy is their sum, its delay the
     largest. The bound on EDP may exceed energy * delay, whose best mappings can be different ones."""
@@ -47,14 +47,14 @@ class Bound:
     energy: float
     delay: float
     last_level_accesses: float
-    parts: tuple[Part, ...]
+    parts: tuple[BoundPart, ...]
 
     def of(self, metric: str) -> float:
         """The bound on one of the metrics that a search can minimise."""
         return float(getattr(self, metric))
 
 
-def lower_bound(layer: PreparedLayer, space: MapSpace) -> Bound | None:
+def lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
     """The bound for one layer and map space; None where none is proven: an output whose rank is a sum of dimensions,
     since Timeloop's count of what need not be read back can exceed what is written there."""
     if any(windowed and written for windowed, written
@@ -69,7 +69,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace) -> Bound | None:
         found = [_separate(layer, replace(ground, tiles=(None,) * len(ground.tiles)), states, kept)]
     edp, energy, delay, accesses = (min(getattr(one, name) for one in found) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
-    return Bound(edp, energy, delay, accesses, min(found, key=lambda one: one.edp).parts)
+    return LowerBound(edp, energy, delay, accesses, min(found, key=lambda one: one.edp).parts)
 
 
 def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
@@ -80,11 +80,12 @@ def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
     return [row for row in rows if row]
 
 
-def _choice(ground: Ground, states: States, keepers: Keepers) -> Choice:
-    return Choice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)), crossings_of(ground, keepers))
+def _choice(ground: BoundGround, states: States, keepers: Keepers) -> KeepChoice:
+    return KeepChoice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)),
+                      crossings_of(ground, keepers))
 
 
-def _joint(layer: PreparedLayer, ground: Ground, choice: Choice) -> Bound:
+def _joint(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice) -> LowerBound:
     """The bound among the mappings that keep what `choice` says: the best state of parallelism for each metric."""
     limits = _limits(layer, ground, choice)
     delay = np.maximum.reduce([addend.value for addend in limits]) + layer.machine.network_latency
@@ -93,59 +94,61 @@ def _joint(layer: PreparedLayer, ground: Ground, choice: Choice) -> Bound:
     energy = np.asarray(sum(addend.value for addend in addends))
     accesses = np.asarray(sum(one.value for one in least_total(layer, ground, choice, _outermost(layer))))
     best = int((energy * delay).argmin())
-    parts = tuple(Part(metric, one.where, float(one.value[best]), one.source)
+    parts = tuple(BoundPart(metric, one.where, float(one.value[best]), one.source)
                   for metric, some in (("energy", addends), ("delay", limits)) for one in some)
-    return Bound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()), parts)
+    return LowerBound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()),
+                      parts)
 
 
-def _separate(layer: PreparedLayer, ground: Ground, states: States, kept: Sequence[Sequence[tuple[int, ...]]]) -> Bound:
+def _separate(layer: PreparedLayer, ground: BoundGround, states: States,
+              kept: Sequence[Sequence[tuple[int, ...]]]) -> LowerBound:
     """Where there are too many choices of what is kept: each data space at its cheapest, as if it were alone.
 
     Without tiles: a data space alone mostly finds one that fits and a loop outside that does not move it.
     """
     alone = [[_choice(ground, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in options] for tensor, options in enumerate(kept)]
-    energies: list[Part] = []
-    limits: list[Part] = []
+    energies: list[BoundPart] = []
+    limits: list[BoundPart] = []
     accesses = 0.0
     for options in alone:
         totals = [least_total(layer, ground, choice, _energies(layer, ground)) for choice in options]
         cheapest = min(totals, key=lambda total: sum(float(one.value.min()) for one in total))
-        energies += [Part("energy", one.where, float(one.value.min()), one.source) for one in cheapest]
+        energies += [BoundPart("energy", one.where, float(one.value.min()), one.source) for one in cheapest]
         slowest = [max(_limits(layer, ground, choice), key=lambda limit: float(limit.value.min()))
                    for choice in options]
         limit = min(slowest, key=lambda one: float(one.value.min()))
-        limits.append(Part("delay", limit.where, float(limit.value.min()), limit.source))
+        limits.append(BoundPart("delay", limit.where, float(limit.value.min()), limit.source))
         accesses += min(sum(float(one.value.min()) for one in least_total(layer, ground, choice, _outermost(layer)))
                         for choice in options)
     delay = max(part.value for part in limits) + layer.machine.network_latency
     macs = np.array([max(choice.states.macs.max() for options in alone for choice in options)])
-    energies += [Part("energy", one.where, float(one.value[0]), one.source)
+    energies += [BoundPart("energy", one.where, float(one.value[0]), one.source)
                  for one in _standing(layer, ground, macs, np.array([delay]))]
     energy = sum(part.value for part in energies)
-    return Bound(energy * delay, energy, delay, accesses, (*energies, *limits))
+    return LowerBound(energy * delay, energy, delay, accesses, (*energies, *limits))
 
 
-def _energies(layer: PreparedLayer, ground: Ground) -> Prices:
+def _energies(layer: PreparedLayer, ground: BoundGround) -> AccessPrices:
     """pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
     machine = layer.machine
     shared = np.minimum(1.0, machine.clusters / ground.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
     each = np.ones((len(shared), len(written)))
-    return Prices(machine.read / machine.block * shared + address * ~written,
-                  (machine.fill / machine.block * shared + address) * each,
-                  machine.update / machine.block * shared + address * written)
+    return AccessPrices(machine.read / machine.block * shared + address * ~written,
+                        (machine.fill / machine.block * shared + address) * each,
+                        machine.update / machine.block * shared + address * written)
 
 
-def _outermost(layer: PreparedLayer) -> Prices:
+def _outermost(layer: PreparedLayer) -> AccessPrices:
     """Words of the outermost level, all actions alike."""
     each = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     each[-1] = 1.0
-    return Prices(each, each, each)
+    return AccessPrices(each, each, each)
 
 
-def _standing(layer: PreparedLayer, ground: Ground, macs: np.ndarray, delay: np.ndarray) -> list[Addend]:
+def _standing(layer: PreparedLayer, ground: BoundGround, macs: np.ndarray, delay: np.ndarray) -> list[Addend]:
     """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
 
     Instances in use times cycles are at least the MACs over those that hang below one instance.
@@ -163,7 +166,7 @@ def _standing(layer: PreparedLayer, ground: Ground, macs: np.ndarray, delay: np.
     return parts
 
 
-def _limits(layer: PreparedLayer, ground: Ground, choice: Choice) -> list[Addend]:
+def _limits(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice) -> list[Addend]:
     """Cycles: MACs over those that can work at once; words over bandwidth, level by level."""
     macs, machine = choice.states.macs, layer.machine
     result = [Addend(layer.arch.arithmetic.name, layer.problem.computes / macs,
@@ -177,7 +180,7 @@ def _limits(layer: PreparedLayer, ground: Ground, choice: Choice) -> list[Addend
             if rate < UNLIMITED:
                 each = nothing.copy()
                 each[level] = machine.bandwidth_scale[level, :, 0] / (rate * ground.instances[level])
-                addends = least_total(layer, ground, choice, Prices(each * reads, each * writes, each * writes))
+                addends = least_total(layer, ground, choice, AccessPrices(each * reads, each * writes, each * writes))
                 cycles = sum((one.value for one in addends), np.zeros_like(macs))
                 result.append(Addend(unit.name, cycles, f"{what} bandwidth of {unit.name}: {rate:g} words/cycle "
                                                         f"on {ground.instances[level]:g} instances"))

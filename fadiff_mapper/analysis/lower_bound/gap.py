@@ -6,18 +6,18 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from fadiff_mapper.analysis.lower_bound.assemble import Bound, Part
+from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound
 
 WRITTEN = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
 
 
-def gap(bound: Bound, metric: str, value: float) -> float | None:
+def gap(bound: LowerBound, metric: str, value: float) -> float | None:
     """value / bound - 1, None where the bound is 0."""
     least = bound.of(metric)
     return value / least - 1 if least > 0 else None
 
 
-def sentence(bound: Bound | None, metric: str, value: float) -> str:
+def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     """What is certain about a found value of a metric; a percentage is rounded up."""
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
@@ -26,9 +26,9 @@ def sentence(bound: Bound | None, metric: str, value: float) -> str:
     return f"{WRITTEN[metric]} is at most {percent:g} % above the best possible; bound: {binding(bound, metric)}"
 
 
-def binding(bound: Bound, metric: str) -> str:
+def binding(bound: LowerBound, metric: str) -> str:
     """What the bound on a metric consists of for the most part."""
-    def of(kind: str) -> list[Part]:
+    def of(kind: str) -> list[BoundPart]:
         return sorted((part for part in bound.parts if part.metric == kind), key=lambda part: -part.value)
     if metric == "last_level_accesses":
         return "words that must cross the outermost boundary"
@@ -39,7 +39,7 @@ def binding(bound: Bound, metric: str) -> str:
     return {"edp": f"{time}; {energy}", "energy": energy, "delay": time}[metric]
 
 
-def bound_record(bound: Bound | None, metric: str, value: float) -> dict[str, Any] | None:
+def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
     """The bound for other programs: value and gap of the metric, all four values, the sentence, and the parts."""
     if bound is None:
         return None

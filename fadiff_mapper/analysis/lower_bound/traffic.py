@@ -33,7 +33,7 @@ Keepers = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Ground:
+class BoundGround:
     """What the traffic bounds of one map space need, computed once.
 
     touched [T]: distinct words of each data space; instances [L]: instances of each level that can be in use;
@@ -49,7 +49,7 @@ class Ground:
     tiles: tuple[JointTiles | None, ...]
 
 
-def ground_of(space: MapSpace) -> Ground:
+def ground_of(space: MapSpace) -> BoundGround:
     """Tiles and words of a map space."""
     problem = space.problem
     levels = range(len(space.levels))
@@ -57,7 +57,7 @@ def ground_of(space: MapSpace) -> Ground:
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
     bounded = [space.architecture.levels[level].usable is not None for level in levels]
-    return Ground(
+    return BoundGround(
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
         np.array([most_instances(space, level) for level in levels], dtype=np.float64),
         tuple(frozenset(index[rank[0]] for rank in some if len(rank) == 1) for some in ranks),
@@ -65,14 +65,14 @@ def ground_of(space: MapSpace) -> Ground:
         tuple(tiles if there else None for tiles, there in zip(joint_tiles(space), bounded, strict=True)))
 
 
-def capacity(ground: Ground, level: int) -> float:
+def capacity(ground: BoundGround, level: int) -> float:
     """Words that all instances of a level can hold together."""
     usable = ground.space.architecture.levels[level].usable
     return float("inf") if usable is None else usable * float(ground.instances[level])
 
 
 @dataclass(frozen=True)
-class Crossings:
+class BoundaryTraffic:
     """What travels between levels under one choice of what is kept, and every amount of it worth considering.
 
     K crossings, the innermost receiver first: data space, receiving and sending level [K]. `tops` are the levels that
@@ -88,7 +88,7 @@ class Crossings:
     words: tuple[np.ndarray, ...]
 
 
-def crossings_of(ground: Ground, keepers: Keepers) -> Crossings:
+def crossings_of(ground: BoundGround, keepers: Keepers) -> BoundaryTraffic:
     """The crossings of a choice of what is kept, with their alternatives on the joint tiles of every level."""
     rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
     tops = sorted({inner for inner, _, _ in rows})
@@ -96,10 +96,10 @@ def crossings_of(ground: Ground, keepers: Keepers) -> Crossings:
     words = tuple(_alternatives(ground, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
                   for top, end in zip(tops, ends, strict=True))
     inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
-    return Crossings(tensor, inner, outer, tuple(tops), tuple(ends), words)
+    return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words)
 
 
-def cheapest(crossings: Crossings, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Words of every crossing [K] such that the sum of their costs is a lower bound for every mapping.
 
     `cost` gives the cost of words [k, F] for the first k crossings; more words never cost less. Receiving levels are
@@ -119,7 +119,7 @@ def cheapest(crossings: Crossings, cost: Callable[[np.ndarray], np.ndarray]) -> 
     return best[-1][1]
 
 
-def _alternatives(ground: Ground, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
+def _alternatives(ground: BoundGround, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
     """Words [K, F] of each (tensor, level) for the joint tiles of `top` and the loops around them; those that need at
     least as many as another in every row are left out."""
     once = np.array([[ground.touched[t]] for t, _ in keys])
@@ -144,7 +144,7 @@ def _alternatives(ground: Ground, keepers: Keepers, keys: Sequence[tuple[int, in
     return undominated(np.concatenate(found, axis=1))
 
 
-def _still(ground: Ground, tiles: JointTiles, key: tuple[int, int], top: int, moved: np.ndarray) -> np.ndarray:
+def _still(ground: BoundGround, tiles: JointTiles, key: tuple[int, int], top: int, moved: np.ndarray) -> np.ndarray:
     """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it."""
     tensor, level = key
     once = np.full_like(moved, ground.touched[tensor])
@@ -153,7 +153,7 @@ def _still(ground: Ground, tiles: JointTiles, key: tuple[int, int], top: int, mo
     return np.where(tiles.words[tensor] > capacity(ground, level), moved, once)
 
 
-def _slid(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
+def _slid(ground: BoundGround, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
     """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it."""
     new = _new_share(ground, tiles, tensor, level, d, chosen)
     sent = tiles.words[tensor, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
@@ -161,7 +161,8 @@ def _slid(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: int, ch
     return result
 
 
-def _new_share(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
+def _new_share(ground: BoundGround, tiles: JointTiles, tensor: int, level: int, d: int,
+               chosen: np.ndarray) -> np.ndarray:
     """The least share of a tile that is new at every step where loop `d` slides a window; 0 where none is proven.
 
     Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
@@ -183,7 +184,7 @@ def _new_share(ground: Ground, tiles: JointTiles, tensor: int, level: int, d: in
     return result
 
 
-def unshared(ground: Ground, tensor: int, level: int, outer: int) -> float:
+def unshared(ground: BoundGround, tensor: int, level: int, outer: int) -> float:
     """By how much windows that lie next to each other in space may shrink the words that `outer` sends to `level`.
 
     1 unless a level in between, which hands the traffic on, spreads several dimensions of one rank.

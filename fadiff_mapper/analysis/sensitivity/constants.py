@@ -25,7 +25,7 @@ HAIR = 1e-9
 
 
 @dataclass(frozen=True)
-class Slope:
+class ConstantSlope:
     """d value / d constant; `level` is 0 for `compute_energy`."""
 
     name: str
@@ -65,7 +65,7 @@ def cost_at(layer: PreparedLayer, found: Evaluation, row: int, leaves: Leaves) -
     return cost(counts, use, machine, float(layer.problem.computes), ROUNDED)
 
 
-def slopes(leaves: Leaves, value_of: Callable[[Leaves], torch.Tensor]) -> Iterator[Slope]:
+def slopes(leaves: Leaves, value_of: Callable[[Leaves], torch.Tensor]) -> Iterator[ConstantSlope]:
     """The derivative of a value by every constant that is there.
 
     A bandwidth is first raised by a hair: where several levels are equally slow, more of one alone brings nothing.
@@ -74,10 +74,11 @@ def slopes(leaves: Leaves, value_of: Callable[[Leaves], torch.Tensor]) -> Iterat
     for (name, leaf), gradient in zip(leaves.items(), gradients, strict=True):
         for index, constant in enumerate(leaf.detach().reshape(-1).tolist()):
             if name not in BANDWIDTHS:
-                yield Slope(name, index, constant, 0.0 if gradient is None else float(gradient.reshape(-1)[index]))
+                yield ConstantSlope(name, index, constant,
+                                    0.0 if gradient is None else float(gradient.reshape(-1)[index]))
             elif constant < UNLIMITED:
                 raised = leaf.detach().clone()
                 raised[index] *= 1 + HAIR
                 raised.requires_grad_(True)
                 (slope,) = torch.autograd.grad(value_of(leaves | {name: raised}), raised)
-                yield Slope(name, index, constant, float(slope[index, 0]))
+                yield ConstantSlope(name, index, constant, float(slope[index, 0]))

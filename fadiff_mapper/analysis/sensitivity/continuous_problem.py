@@ -23,7 +23,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class Loops:
+class MappingLoops:
     """The V loops of a mapping: where each stands in the arrays of the nest, and whether it is spatial, [V] each."""
 
     level: np.ndarray
@@ -33,17 +33,17 @@ class Loops:
     """Natural logarithms of the mapping's factors, [V]."""
 
 
-def loops_of(nest: Nest) -> Loops:
+def loops_of(nest: Nest) -> MappingLoops:
     """The loops of a nest of one row."""
     places = [np.argwhere(table[..., 0] > 1) for table in (nest.temporal, nest.spatial)]
     both = np.concatenate(places)
     spatial = np.repeat([False, True], [len(place) for place in places])
     factors = np.where(spatial, nest.spatial[both[:, 0], both[:, 1], 0], nest.temporal[both[:, 0], both[:, 1], 0])
-    return Loops(both[:, 0], both[:, 1], spatial, np.log(factors))
+    return MappingLoops(both[:, 0], both[:, 1], spatial, np.log(factors))
 
 
 @dataclass(frozen=True)
-class Limit:
+class MachineLimit:
     """One limit of the machine: its kind ("capacity", "fan-out X", "fan-out Y"), the unit whose it is (an index of
     `Usage.expansion_x` for fan-outs, a level for capacities) and the logarithm of what there is."""
 
@@ -52,20 +52,20 @@ class Limit:
     log_available: float
 
 
-def limits_of(layer: PreparedLayer, nest: Nest) -> list[Limit]:
+def limits_of(layer: PreparedLayer, nest: Nest) -> list[MachineLimit]:
     """The limits that a mapping's loops could meet."""
     arch = layer.arch
-    found = [Limit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
+    found = [MachineLimit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
              if level.usable and nest.keep[index].any()]
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
     for index, unit in enumerate(units):
-        found += [Limit(f"fan-out {axis}", index, float(np.log(mesh)))
+        found += [MachineLimit(f"fan-out {axis}", index, float(np.log(mesh)))
                   for axis, mesh in (("X", unit.mesh_x), ("Y", unit.mesh_y))]
     return found
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ContinuousCost:
     """Values and their derivatives at one point: the logarithm of the energy (or of the metric, where cycles have no
     part in it), of the cycles of the arithmetic and of every level, and of what each limit is asked for."""
 
@@ -73,8 +73,8 @@ class Outcome:
     jacobian: np.ndarray
 
 
-def evaluate(layer: PreparedLayer, nest: Nest, loops: Loops, limits: list[Limit], metric: str,
-             point: np.ndarray) -> Outcome:
+def evaluate(layer: PreparedLayer, nest: Nest, loops: MappingLoops, limits: list[MachineLimit], metric: str,
+             point: np.ndarray) -> ContinuousCost:
     """All functions of the problem at a point [V] and their derivatives, [F] and [F, V].
 
     One row of the batch per function, so that one pass backward gives all derivatives.
@@ -88,7 +88,7 @@ def evaluate(layer: PreparedLayer, nest: Nest, loops: Loops, limits: list[Limit]
                              *(_asked(copies, found, limit) for limit in limits)]).log()
     values = functions.diagonal()
     (gradient,) = torch.autograd.grad(values.sum(), logs)
-    return Outcome(values.detach().numpy(), gradient.T.numpy().copy())
+    return ContinuousCost(values.detach().numpy(), gradient.T.numpy().copy())
 
 
 def _own_metric(found: SmoothEvaluation, metric: str) -> torch.Tensor:
@@ -100,7 +100,7 @@ def _own_metric(found: SmoothEvaluation, metric: str) -> torch.Tensor:
     return torch.ones_like(energy) + 0 * energy if metric == "delay" else energy
 
 
-def _asked(nest: Nest, found: SmoothEvaluation, limit: Limit) -> torch.Tensor:
+def _asked(nest: Nest, found: SmoothEvaluation, limit: MachineLimit) -> torch.Tensor:
     if limit.kind == "capacity":
         words: torch.Tensor = (found.tile.size[limit.unit] * nest.keep[limit.unit]).sum(dim=0)
         return words
@@ -109,7 +109,7 @@ def _asked(nest: Nest, found: SmoothEvaluation, limit: Limit) -> torch.Tensor:
     return result
 
 
-def _nest_at(nest: Nest, loops: Loops, logs: torch.Tensor) -> Nest:
+def _nest_at(nest: Nest, loops: MappingLoops, logs: torch.Tensor) -> Nest:
     """The nest with the factors exp(logs) [V, B] in its loops."""
     rows = logs.shape[1]
 

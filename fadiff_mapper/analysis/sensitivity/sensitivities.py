@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
-from fadiff_mapper.analysis.sensitivity.shadow_price import Shadow, shadow_prices
+from fadiff_mapper.analysis.sensitivity.shadow_price import ShadowPrices, shadow_prices
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
@@ -77,7 +77,7 @@ def _of_constants(layer: PreparedLayer, found: Evaluation, row: int, metric: str
     return result
 
 
-def _of_limits(layer: PreparedLayer, shadow: Shadow, value: float) -> list[Sensitivity]:
+def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
     """Capacities level by level; fan-outs by the level above them: a wider one makes room for all units inside."""
     arch, result = layer.arch, []
     for index, level in enumerate(arch.levels):
@@ -93,7 +93,8 @@ def _of_limits(layer: PreparedLayer, shadow: Shadow, value: float) -> list[Sensi
     return result
 
 
-def _limit(level: str, constant: str, available: float, elasticity: float, value: float, shadow: Shadow) -> Sensitivity:
+def _limit(level: str, constant: str, available: float, elasticity: float, value: float,
+           shadow: ShadowPrices) -> Sensitivity:
     slope = elasticity * value / available if available else 0.0
     return Sensitivity(level, constant, available, UNITS[constant], float(slope), float(elasticity),
                        "continuous optimum", shadow.certain)

@@ -14,9 +14,9 @@ from scipy.optimize import minimize, nnls
 
 from fadiff_mapper.analysis.sensitivity.continuous_problem import (
     LEAST,
-    Limit,
-    Loops,
-    Outcome,
+    ContinuousCost,
+    MachineLimit,
+    MappingLoops,
     evaluate,
     limits_of,
     loops_of,
@@ -32,11 +32,11 @@ UNCERTAIN = 0.02
 
 
 @dataclass(frozen=True)
-class Shadow:
+class ShadowPrices:
     """The continuous optimum: the limits with their elasticities d log f* / d log(limit), which are never positive;
     log f* itself; and whether it is known to be an optimum."""
 
-    limits: tuple[Limit, ...]
+    limits: tuple[MachineLimit, ...]
     elasticity: np.ndarray
     log_value: float
     certain: bool
@@ -48,8 +48,8 @@ class _Problem:
 
     layer: PreparedLayer
     nest: Nest
-    loops: Loops
-    limits: tuple[Limit, ...]
+    loops: MappingLoops
+    limits: tuple[MachineLimit, ...]
     metric: str
 
     @property
@@ -62,14 +62,14 @@ class _Problem:
         """Functions that bound the cycles from below: the arithmetic and every level."""
         return 1 + len(self.layer.arch.levels)
 
-    def at(self, point: np.ndarray) -> Outcome:
+    def at(self, point: np.ndarray) -> ContinuousCost:
         return evaluate(self.layer, self.nest, self.loops, list(self.limits), self.metric, point[:-1])
 
-    def objective(self, point: np.ndarray, found: Outcome) -> tuple[float, np.ndarray]:
+    def objective(self, point: np.ndarray, found: ContinuousCost) -> tuple[float, np.ndarray]:
         own, cycles = self.weight
         return own * found.value[0] + cycles * point[-1], np.append(own * found.jacobian[0], cycles)
 
-    def slack(self, point: np.ndarray, found: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    def slack(self, point: np.ndarray, found: ContinuousCost) -> tuple[np.ndarray, np.ndarray]:
         """At least 0 where the point is possible, [C], and the derivatives, [C, V + 1]."""
         cycles, asked = found.value[1:1 + self.paced], found.value[1 + self.paced:]
         available = np.array([limit.log_available for limit in self.limits])
@@ -82,7 +82,7 @@ class _Problem:
         return np.array([np.append(self.loops.dim == d, 0.0) for d in np.unique(self.loops.dim)], dtype=np.float64)
 
 
-def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shadow:
+def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> ShadowPrices:
     """The elasticities of a metric's continuous optimum next to a mapping (a nest of one row, legal).
 
     The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) the multipliers are
@@ -93,18 +93,18 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shad
     loops = loops_of(nest)
     problem = _Problem(layer, nest, loops, limits, metric)
     if not len(loops.start):
-        return Shadow(limits, np.zeros(len(limits)), 0.0, True)
+        return ShadowPrices(limits, np.zeros(len(limits)), 0.0, True)
     point = _solve(problem)
     found = problem.at(point)
     elasticity, unexplained = _multipliers(problem, point, found)
-    return Shadow(limits, -elasticity, problem.objective(point, found)[0], unexplained < UNCERTAIN)
+    return ShadowPrices(limits, -elasticity, problem.objective(point, found)[0], unexplained < UNCERTAIN)
 
 
 def _solve(problem: _Problem) -> np.ndarray:
     """The optimum, from the mapping on."""
-    memory: dict[bytes, Outcome] = {}
+    memory: dict[bytes, ContinuousCost] = {}
 
-    def at(point: np.ndarray) -> Outcome:
+    def at(point: np.ndarray) -> ContinuousCost:
         key = point[:-1].tobytes()
         if key not in memory:
             memory.clear()
@@ -124,7 +124,7 @@ def _solve(problem: _Problem) -> np.ndarray:
     return result
 
 
-def _multipliers(problem: _Problem, point: np.ndarray, found: Outcome) -> tuple[np.ndarray, float]:
+def _multipliers(problem: _Problem, point: np.ndarray, found: ContinuousCost) -> tuple[np.ndarray, float]:
     """Multipliers of the machine's limits [C], and the share of the objective's derivative that none explain.
 
     Least squares over the directions that keep the products of the factors.

@@ -18,7 +18,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables
-from fadiff_mapper.workload.axis_algebra import Slide
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 
 Shape: TypeAlias = tuple[int, ...]
 """Extents of a layer's dimensions, in the order of its problem."""
@@ -63,7 +63,7 @@ class FusedLayer:
 
 
 @dataclass(frozen=True)
-class Link:
+class FusedLink:
     """What ties a layer to the next one.
 
     tensor    the data space of the next layer that this layer's output becomes
@@ -81,7 +81,7 @@ class Link:
     dims: AnyMapping[str, str]
     stay: Stay
     padding: AnyMapping[str, int] = field(default_factory=dict)
-    pooled: AnyMapping[str, Slide] = field(default_factory=dict)
+    pooled: AnyMapping[str, WindowSlide] = field(default_factory=dict)
     written: bool = False
 
     @property
@@ -118,7 +118,7 @@ class FusedGroup:
     """
 
     layers: tuple[FusedLayer, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[FusedLink, ...] = ()
     loops: tuple[TileLoop, ...] = ()
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()

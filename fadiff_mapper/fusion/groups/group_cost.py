@@ -18,7 +18,7 @@ import numpy as np
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.step_evaluation import Step, evaluate_step, kept_levels, tensor_index
+from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedStep, evaluate_step, kept_levels, tensor_index
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
@@ -29,15 +29,15 @@ NETWORKS = "networks"
 
 
 @dataclass(frozen=True)
-class Traffic:
+class GroupTraffic:
     """Words over all instances and the whole run."""
 
     reads: float = 0.0
     fills: float = 0.0
     updates: float = 0.0
 
-    def plus(self, other: Traffic) -> Traffic:
-        return Traffic(self.reads + other.reads, self.fills + other.fills, self.updates + other.updates)
+    def plus(self, other: GroupTraffic) -> GroupTraffic:
+        return GroupTraffic(self.reads + other.reads, self.fills + other.fills, self.updates + other.updates)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LayerCost:
     energy_pj: float
     computes: int
     recomputed: int
-    traffic: dict[tuple[str, str], Traffic]
+    traffic: dict[tuple[str, str], GroupTraffic]
     components: dict[str, float]
 
 
@@ -96,7 +96,7 @@ def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
     layer = group.layers[index]
     cycles = energy = 0.0
     computes = 0
-    traffic: dict[tuple[str, str], Traffic] = {}
+    traffic: dict[tuple[str, str], GroupTraffic] = {}
     components: Counter[str] = Counter()
     for kind, count in step_classes(group, layer, steps).items():
         step = evaluate_step(hardware, group, index, kind)
@@ -108,11 +108,11 @@ def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerS
         computes += count * step.layer.problem.computes
         components.update(_components(step, one, network, count))
         for place, words in _traffic(step, counts, count).items():
-            traffic[place] = traffic.get(place, Traffic()).plus(words)
+            traffic[place] = traffic.get(place, GroupTraffic()).plus(words)
     return LayerCost(cycles, energy, computes, computes - layer.problem.computes, traffic, dict(components))
 
 
-def _components(step: Step, one: Cost, network: float, count: int) -> dict[str, float]:
+def _components(step: EvaluatedStep, one: Cost, network: float, count: int) -> dict[str, float]:
     """pJ of each component in `count` steps; levels that stand only for a fan-out have none."""
     levels = {level.name: count * float(one.level_energy[k, 0]) for k, level in enumerate(step.layer.arch.levels)
               if not level.is_dummy}
@@ -120,15 +120,15 @@ def _components(step: Step, one: Cost, network: float, count: int) -> dict[str, 
     return arithmetic | levels | ({NETWORKS: count * network} if network else {})
 
 
-def _traffic(step: Step, counts: Counts, count: int) -> dict[tuple[str, str], Traffic]:
+def _traffic(step: EvaluatedStep, counts: Counts, count: int) -> dict[tuple[str, str], GroupTraffic]:
     names, spaces = step.layer.arch.level_names(), step.layer.problem.dataspace_names()
     scale = count * step.found.use.instances[:, 0]
-    return {(names[level], spaces[tensor]): Traffic(*(float(values[level, tensor, 0] * scale[level])
-                                                      for values in (counts.reads, counts.fills, counts.updates)))
+    return {(names[level], spaces[tensor]): GroupTraffic(*(float(values[level, tensor, 0] * scale[level])
+                                                           for values in (counts.reads, counts.fills, counts.updates)))
             for level, tensor in np.argwhere(step.found.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
 
 
-def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass, step: Step) -> Counts:
+def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass, step: EvaluatedStep) -> Counts:
     """The access counts of one step with what the steps before left in place."""
     layer = group.layers[index]
     counts = step.found.counts
@@ -156,7 +156,7 @@ def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills:
                    address_generations=plus(counts.address_generations, reads + fills + updates))
 
 
-def _fetched_only(counts: Counts, step: Step, name: str, home: int | None, fresh: int) -> Counts:
+def _fetched_only(counts: Counts, step: EvaluatedStep, name: str, home: int | None, fresh: int) -> Counts:
     """An operand that stays: only `fresh` words come from the level outside its home."""
     tensor, levels = tensor_index(step, name), kept_levels(step, name)
     assert home is not None
@@ -165,14 +165,14 @@ def _fetched_only(counts: Counts, step: Step, name: str, home: int | None, fresh
     return _changed(_changed(counts, home, tensor, fills=-saved), parent, tensor, reads=-saved)
 
 
-def _written_out(counts: Counts, step: Step, name: str, fresh: int) -> Counts:
+def _written_out(counts: Counts, step: EvaluatedStep, name: str, fresh: int) -> Counts:
     """What pools made and others read, too: words that are new are read where they lie, and written outside."""
     tensor = tensor_index(step, name)
     outside = _changed(counts, len(step.layer.arch.levels) - 1, tensor, updates=fresh)
     return _changed(outside, kept_levels(step, name)[-1], tensor, reads=fresh)
 
 
-def _copied(counts: Counts, step: Step, home: int | None) -> Counts:
+def _copied(counts: Counts, step: EvaluatedStep, home: int | None) -> Counts:
     """The output's final words are read where they were summed up, and written to their home (counted already)."""
     name = step.layer.problem.output.name
     tensor, levels = tensor_index(step, name), kept_levels(step, name)
@@ -184,7 +184,7 @@ def _copied(counts: Counts, step: Step, home: int | None) -> Counts:
     return _changed(counts, inside[-1], tensor, reads=words)
 
 
-def _summed_on(counts: Counts, step: Step, kind: StepClass) -> Counts:
+def _summed_on(counts: Counts, step: EvaluatedStep, kind: StepClass) -> Counts:
     """Sums that go on: later steps read what is there, and all but the last step hand nothing outwards."""
     name = step.layer.problem.output.name
     tensor, levels = tensor_index(step, name), kept_levels(step, name)
@@ -196,7 +196,7 @@ def _summed_on(counts: Counts, step: Step, kind: StepClass) -> Counts:
     return counts
 
 
-def _come_back(counts: Counts, step: Step) -> Counts:
+def _come_back(counts: Counts, step: EvaluatedStep) -> Counts:
     """Sums to which earlier steps added: the first touch of a word, too, is read, and filled in from outside."""
     name = step.layer.problem.output.name
     tensor, levels = tensor_index(step, name), kept_levels(step, name)

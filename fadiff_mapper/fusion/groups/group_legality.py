@@ -18,8 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Link
-from fadiff_mapper.fusion.groups.step_evaluation import Step, evaluate_step, kept_levels, kept_words, tensor_index
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware
+from fadiff_mapper.fusion.groups.step_evaluation import (
+    EvaluatedStep,
+    evaluate_step,
+    kept_levels,
+    kept_words,
+    tensor_index,
+)
 from fadiff_mapper.fusion.groups.tile_steps import (
     LayerSteps,
     StepClass,
@@ -87,7 +93,7 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
         adding = adding or sums
 
 
-def _link_violations(layer: FusedLayer, after: FusedLayer, link: Link) -> Iterator[Violation]:
+def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
     output, problem = layer.problem.output, layer.problem
     if link.tensor not in after.problem.dataspace_names():
         yield _broken("link", "", f"the next layer has no data space {link.tensor}")
@@ -105,7 +111,7 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: Link) -> Iterat
         yield from _extent_violations(problem, after.problem, link, own, theirs)
 
 
-def _extent_violations(problem: Problem, after: Problem, link: Link, own: str, theirs: str) -> Iterator[Violation]:
+def _extent_violations(problem: Problem, after: Problem, link: FusedLink, own: str, theirs: str) -> Iterator[Violation]:
     """The next layer reads what there is, with at most as much padding after it as before it, and one stride."""
     slide, extent = reading(after, link, theirs), problem.bounds[own]
     reach = slide.reach(after.bounds[theirs])
@@ -138,7 +144,7 @@ def _tiles(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 
 
 def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass,
-                     step: Step) -> Iterator[Violation]:
+                     step: EvaluatedStep) -> Iterator[Violation]:
     """What stays from step to step is whole where it stays, and sums are finished before they leave."""
     layer, problem = group.layers[index], step.layer.problem
     fused = bool(group.links or group.loops)
@@ -157,7 +163,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: St
             yield from _finished(step, level, hardware.arch.levels[level].name)
 
 
-def _whole(hardware: Hardware, step: Step, name: str, level: str) -> Iterator[Violation]:
+def _whole(hardware: Hardware, step: EvaluatedStep, name: str, level: str) -> Iterator[Violation]:
     """A tensor that stays lies whole in its level, and comes there once."""
     home, problem = hardware.level(level), step.layer.problem
     tensor, tile = tensor_index(step, name), problem.tensor_size(space_of(problem, name))
@@ -169,7 +175,7 @@ def _whole(hardware: Hardware, step: Step, name: str, level: str) -> Iterator[Vi
                       tile)
 
 
-def _finished(step: Step, level: int, name: str) -> Iterator[Violation]:
+def _finished(step: EvaluatedStep, level: int, name: str) -> Iterator[Violation]:
     """No partial sums come back from a level."""
     output = step.layer.problem.output.name
     back = float(step.found.counts.reads[level, tensor_index(step, output), 0])

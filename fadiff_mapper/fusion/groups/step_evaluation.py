@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware, Link
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.access_counts import tiles
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
@@ -17,17 +17,17 @@ from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)
-class Step:
+class EvaluatedStep:
     """Timeloop's evaluation of one tile of a layer, as it stands alone."""
 
     layer: PreparedLayer
     found: Evaluation
 
 
-def evaluate_step(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> Step:
+def evaluate_step(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> EvaluatedStep:
     """The layer's tile as a problem of its own, with the intermediates at their levels."""
     problem, mapping = _tile(hardware, group, index, kind)
-    return Step(*evaluate_one(hardware.arch, problem, hardware.tables, mapping))
+    return EvaluatedStep(*evaluate_one(hardware.arch, problem, hardware.tables, mapping))
 
 
 def kept_words(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass) -> list[dict[str, float]]:
@@ -57,7 +57,7 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Ma
     return Mapping(tuple(levels))
 
 
-def _links(group: FusedGroup, index: int, output: str) -> list[tuple[Link, str, bool]]:
+def _links(group: FusedGroup, index: int, output: str) -> list[tuple[FusedLink, str, bool]]:
     """(link, data space of this layer, whether it also goes outside) for the layers before and after."""
     before = [(group.links[index - 1], group.links[index - 1].tensor, False)] if index else []
     after = [(group.links[index], output, group.links[index].written_whole)] if index < len(group.links) else []
@@ -70,10 +70,10 @@ def _keeping(level: LevelMapping, tensor: str, place: int, home: int, outside: b
     return level if place < home or outside else replace(level, keep=level.keep - {tensor})
 
 
-def kept_levels(step: Step, name: str) -> list[int]:
+def kept_levels(step: EvaluatedStep, name: str) -> list[int]:
     """The levels that keep a data space, innermost first."""
     return [int(k) for k in np.flatnonzero(step.found.nest.keep[:, tensor_index(step, name), 0])]
 
 
-def tensor_index(step: Step, name: str) -> int:
+def tensor_index(step: EvaluatedStep, name: str) -> int:
     return step.layer.problem.dataspace_names().index(name)

@@ -18,15 +18,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Link, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Shape, Stay, TileLoop
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.workload.axis_algebra import Slide, composed
+from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 
 Words = TypeVar("Words", int, np.ndarray)
 
 
 @dataclass(frozen=True)
-class Span:
+class DimSpan:
     """What one layer does along one dimension in one step of a loop.
 
     done: the points that it computes. needed: those that the next layer wants, computed now or kept from before.
@@ -44,14 +44,14 @@ class LayerSteps:
     """
 
     cut: tuple[str | None, ...]
-    spans: tuple[tuple[Span, ...], ...]
+    spans: tuple[tuple[DimSpan, ...], ...]
     pooled_out: str | None = None
 
 
 def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
     """The steps of every layer, first to last."""
     last = group.layers[-1].problem
-    columns: list[list[tuple[str | None, tuple[Span, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
+    columns: list[list[tuple[str | None, tuple[DimSpan, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
     for index in reversed(range(len(group.links))):
         before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
         for column, loop in zip(columns, group.loops, strict=True):
@@ -61,19 +61,19 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
                             out[i]) for i in range(len(group.layers)))
 
 
-def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[Span, ...]]:
+def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...]]:
     extent = problem.bounds[loop.dim]
     tiles = [range(start, min(start + loop.tile, extent)) for start in range(0, extent, loop.tile)]
-    return loop.dim, tuple(Span(tile, tile) for tile in tiles)
+    return loop.dim, tuple(DimSpan(tile, tile) for tile in tiles)
 
 
-def _cut_before(problem: Problem, after: Problem, link: Link, loop: TileLoop,
-                column: tuple[str | None, tuple[Span, ...]]) -> tuple[str | None, tuple[Span, ...]]:
+def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop,
+                column: tuple[str | None, tuple[DimSpan, ...]]) -> tuple[str | None, tuple[DimSpan, ...]]:
     """One loop, carried from a layer to the one before it."""
     dim, spans = column
     own = next((mine for mine, theirs in link.dims.items() if theirs == dim), None)
     retained = loop.dim in link.stay.across
-    result: list[Span] = []
+    result: list[DimSpan] = []
     end = 0
     for step, span in enumerate(spans):
         if own is None or dim is None:   # the loop does not move the intermediate: it is there after the first step
@@ -83,11 +83,11 @@ def _cut_before(problem: Problem, after: Problem, link: Link, loop: TileLoop,
             wanted = window(after, link, dim, span.done, problem.bounds[own])
             done = range(max(wanted.start, end), max(wanted.stop, end)) if retained else wanted
             end = max(end, wanted.stop)
-        result.append(Span(done, wanted))
+        result.append(DimSpan(done, wanted))
     return own, tuple(result)
 
 
-def window(after: Problem, link: Link, dim: str, points: range, extent: int) -> range:
+def window(after: Problem, link: FusedLink, dim: str, points: range, extent: int) -> range:
     """The points of an intermediate's axis that `points` of the next layer's dimension read, padding left out."""
     if not len(points):
         return range(0)
@@ -96,12 +96,12 @@ def window(after: Problem, link: Link, dim: str, points: range, extent: int) -> 
     return range(min(max(start, 0), extent), min(max(start + slide.reach(len(points)), 0), extent))
 
 
-def reading(after: Problem, link: Link, dim: str) -> Slide:
+def reading(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
     """The window through which points of the next layer's dimension read an intermediate: its own, over those of
     pools."""
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
     one, two = (len(axis_window(rank, after, dim, range(points))) for points in (1, 2))
-    own = Slide(one, two - one, pad=link.padding.get(dim, 0))
+    own = WindowSlide(one, two - one, pad=link.padding.get(dim, 0))
     return composed((link.pooled[dim], own)) if dim in link.pooled else own
 
 
@@ -187,7 +187,7 @@ def _combined(problem: Problem, followed: AnyMapping[str, Stay], kinds: list[_Ki
 
 
 def _kinds(problem: Problem, followed: AnyMapping[str, Stay], loop: TileLoop, cut: str | None,
-           spans: tuple[Span, ...]) -> list[_Kind]:
+           spans: tuple[DimSpan, ...]) -> list[_Kind]:
     """What each step of one loop is to a layer; `followed` are the operands whose new words are counted."""
     adds = cut is not None and cut not in problem.output.dimensions
     columns = [_fetched(space_of(problem, name), stay, problem, loop, cut, spans) for name, stay in followed.items()]
@@ -196,7 +196,7 @@ def _kinds(problem: Problem, followed: AnyMapping[str, Stay], loop: TileLoop, cu
 
 
 def _fetched(space: DataSpace, stay: Stay, problem: Problem, loop: TileLoop, cut: str | None,
-             spans: tuple[Span, ...]) -> list[tuple[int | None, int]]:
+             spans: tuple[DimSpan, ...]) -> list[tuple[int | None, int]]:
     """What each step of a loop fetches of an operand: (rank, new points), or (None, whether it is fetched)."""
     retained = loop.dim in stay.across
     if cut is None or cut not in space.dimensions:
@@ -231,7 +231,7 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
     return math.prod(space.tile_extents(_lasting(layer.problem, stay, group, steps, largest)))
 
 
-def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
+def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
     """Words of a layer's output that are there at once for the next layer, `link` leading to it."""
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
@@ -242,21 +242,21 @@ def intermediate_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: 
     return math.prod(output.tile_extents(lying(link, _lasting(layer.problem, link.stay, group, steps, largest))))
 
 
-def lying(link: Link, extents: AnyMapping[str, Words]) -> dict[str, Words]:
+def lying(link: FusedLink, extents: AnyMapping[str, Words]) -> dict[str, Words]:
     """What lies there of so many points of each dimension of a layer's output: fewer where they are pooled before."""
     strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
                if link.lies_pooled and theirs in link.pooled}
     return {dim: -(-points // strides.get(dim, 1)) for dim, points in extents.items()}
 
 
-def _lying_axis(link: Link, cut: str | None, spans: Sequence[Span], bounds: AnyMapping[str, int]) -> _Axis:
+def _lying_axis(link: FusedLink, cut: str | None, spans: Sequence[DimSpan], bounds: AnyMapping[str, int]) -> _Axis:
     if cut is None:
         return _Axis(1, 1, 1)
     axis = _axis([span.needed for span in spans], bounds[cut])
     return _Axis(*(lying(link, {cut: points})[cut] for points in (axis.tile, axis.shared, axis.whole)))
 
 
-def outlasting_words(layer: FusedLayer, link: Link, group: FusedGroup, steps: LayerSteps) -> int:
+def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
     """Of these words those that are there while other layers run, for later steps: none where no loop keeps any, what
     two steps share where the innermost loop alone does, else all of them."""
     running = [place for place, spans in enumerate(steps.spans) if len(spans) > 1]

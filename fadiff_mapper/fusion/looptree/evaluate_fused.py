@@ -13,7 +13,7 @@ from fadiff_mapper.fusion.looptree.chain import leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Kind, Movement, axes_of
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
-from fadiff_mapper.fusion.looptree.traffic import Accesses, Place, accesses, movements, peak_words
+from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, accesses, movements, peak_words
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class FusedStats:
     """Counts in words over the whole run, energies in pJ; `components` names the levels, outermost first."""
 
     components: tuple[str, ...]
-    accesses: Mapping[Place, Accesses]
+    accesses: Mapping[StoredPlace, LevelAccesses]
     operations: Mapping[str, int]
     compute_steps: Mapping[str, int]
-    peak: Mapping[Place, int]
+    peak: Mapping[StoredPlace, int]
     peak_words: Mapping[int, int]
     energy_pj: Mapping[str, float]
 
@@ -49,7 +49,7 @@ class FusedStats:
             "energy_pJ": {"total": self.total_energy_pj} | dict(self.energy_pj),
         }
 
-    def _name(self, place: Place) -> str:
+    def _name(self, place: StoredPlace) -> str:
         return f"{self.components[place.level]}/{place.tensor}/{place.einsum}"
 
 
@@ -71,7 +71,7 @@ def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
         energy_pj=_energies(given, actions(given.components, counted, operations)))
 
 
-def actions(components: tuple[str, ...], counted: Mapping[Place, Accesses],
+def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAccesses],
             operations: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """component -> read, write or compute -> count, over all layers; the last component computes."""
     result: dict[str, dict[str, int]] = {}
@@ -82,7 +82,8 @@ def actions(components: tuple[str, ...], counted: Mapping[Place, Accesses],
     return result | {components[-1]: {"compute": sum(operations.values())}}
 
 
-def _stored_peaks(moved: Mapping[Place, Movement], counted: Mapping[Place, Accesses]) -> dict[Place, int]:
+def _stored_peaks(moved: Mapping[StoredPlace, Movement],
+                  counted: Mapping[StoredPlace, LevelAccesses]) -> dict[StoredPlace, int]:
     return {place: moved[place].peak for place in counted}
 
 

@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Axis:
+class PathAxis:
     """One loop or split on a path. `feeds` is the level whose units a spatial loop lays out, else None."""
 
     kind: Kind
@@ -42,10 +42,10 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldWords:
     """Pairs of a step [N, axes] and a word [N] (a code below `words`), each once."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[PathAxis, ...]
     steps: np.ndarray
     word: np.ndarray
     words: int
@@ -65,17 +65,17 @@ class Movement:
     peer_reads: int
 
 
-def axes_of(path: Path) -> tuple[Axis, ...]:
+def axes_of(path: Path) -> tuple[PathAxis, ...]:
     """The loops and splits of a path. A spatial loop lays out the units of the next level below it."""
     result = []
     for place, node in enumerate(path):
         if isinstance(node, Split):
-            result.append(Axis(Kind.PIPELINE if node.pipelined else Kind.SEQUENTIAL))
+            result.append(PathAxis(Kind.PIPELINE if node.pipelined else Kind.SEQUENTIAL))
         elif isinstance(node, Loop) and node.spatial:
             feeds = next(below.level for below in path[place:] if isinstance(below, Storage | Compute))
-            result.append(Axis(Kind.SPATIAL, feeds))
+            result.append(PathAxis(Kind.SPATIAL, feeds))
         elif isinstance(node, Loop):
-            result.append(Axis(Kind.TEMPORAL))
+            result.append(PathAxis(Kind.TEMPORAL))
     return tuple(result)
 
 
@@ -97,37 +97,37 @@ def outer_axes(path: Path, level: int, tensor: str) -> list[int]:
     return result
 
 
-def held(axes: tuple[Axis, ...], kept: Sequence[int], steps: np.ndarray, word: np.ndarray, words: int) -> Held:
+def held(axes: tuple[PathAxis, ...], kept: Sequence[int], steps: np.ndarray, word: np.ndarray, words: int) -> HeldWords:
     """The pairs that remain of (step, word) when only the axes in `kept` tell steps apart."""
-    outer = Held(tuple(axes[k] for k in kept), steps[:, kept], word, words)
+    outer = HeldWords(tuple(axes[k] for k in kept), steps[:, kept], word, words)
     return _distinct(outer)
 
 
-def movement(occupancy: Held, level: int, *, reuse: bool = True) -> Movement:
+def movement(occupancy: HeldWords, level: int, *, reuse: bool = True) -> Movement:
     """What the node of a level moves; without `reuse` (the arithmetic) every word comes anew at every step."""
     lasting = _without_idle_axes(occupancy) if reuse else occupancy
     fill = _arriving(lasting) if reuse else lasting
     from_peers = _at_a_neighbour(fill, lasting, level)
-    from_parent = Held(fill.axes, fill.steps[~from_peers], fill.word[~from_peers], fill.words)
+    from_parent = HeldWords(fill.axes, fill.steps[~from_peers], fill.word[~from_peers], fill.words)
     shared = [k for k, axis in enumerate(fill.axes) if not (axis.kind is Kind.SPATIAL and axis.feeds == level)]
     peer_reads = int(from_peers.sum())
     return Movement(peak=_largest(lasting), fills=len(fill.word), peer_reads=peer_reads,
                     parent_reads=len(held(fill.axes, shared, from_parent.steps, from_parent.word, fill.words).word))
 
 
-def _codes(pairs: Held) -> np.ndarray:
+def _codes(pairs: HeldWords) -> np.ndarray:
     """The code of each (step, word) pair."""
     return paired(grid_around(pairs.steps), pairs.steps, pairs.word, pairs.words)
 
 
-def _distinct(pairs: Held) -> Held:
+def _distinct(pairs: HeldWords) -> HeldWords:
     if len(pairs.word) == 0:
         return pairs
     _, first = np.unique(_codes(pairs), return_index=True)
-    return Held(pairs.axes, pairs.steps[first], pairs.word[first], pairs.words)
+    return HeldWords(pairs.axes, pairs.steps[first], pairs.word[first], pairs.words)
 
 
-def _without_idle_axes(pairs: Held) -> Held:
+def _without_idle_axes(pairs: HeldWords) -> HeldWords:
     """Drops the inner axes in time along which the same words are held at every step there is."""
     for k in reversed(range(len(pairs.axes))):
         if not pairs.axes[k].kind.in_time:
@@ -140,7 +140,7 @@ def _without_idle_axes(pairs: Held) -> Held:
     return pairs
 
 
-def _steps_times_words(pairs: Held, others: Sequence[int], merged: Held) -> int:
+def _steps_times_words(pairs: HeldWords, others: Sequence[int], merged: HeldWords) -> int:
     """Pairs there would be if every step held all that any step with the same other axes holds."""
     around = grid_around(pairs.steps)
     steps = around.decode(np.unique(around.encode(pairs.steps)))[:, others]
@@ -149,7 +149,7 @@ def _steps_times_words(pairs: Held, others: Sequence[int], merged: Held) -> int:
     return int(count[np.searchsorted(step, grid.encode(steps))].sum())
 
 
-def _arriving(pairs: Held) -> Held:
+def _arriving(pairs: HeldWords) -> HeldWords:
     """The pairs whose word the same unit did not hold in the step before."""
     in_time = [k for k, axis in enumerate(pairs.axes) if axis.kind.in_time]
     if not in_time:
@@ -160,10 +160,10 @@ def _arriving(pairs: Held) -> Held:
     unit = around.take(beside)
     code = moment * unit.points * pairs.words + paired(unit, pairs.steps[:, beside], pairs.word, pairs.words)
     new = ~np.isin(code - unit.points * pairs.words, code)
-    return Held(pairs.axes, pairs.steps[new], pairs.word[new], pairs.words)
+    return HeldWords(pairs.axes, pairs.steps[new], pairs.word[new], pairs.words)
 
 
-def _at_a_neighbour(fill: Held, occupancy: Held, level: int) -> np.ndarray:
+def _at_a_neighbour(fill: HeldWords, occupancy: HeldWords, level: int) -> np.ndarray:
     """Whether a unit next to the receiver held the word one step of the innermost other axis earlier, [N]."""
     found = np.zeros(len(fill.word), dtype=bool)
     spatial = [k for k, axis in enumerate(fill.axes) if axis.kind is Kind.SPATIAL and axis.feeds == level]
@@ -183,7 +183,7 @@ def _at_a_neighbour(fill: Held, occupancy: Held, level: int) -> np.ndarray:
     return found
 
 
-def _largest(pairs: Held) -> int:
+def _largest(pairs: HeldWords) -> int:
     """Most words in one step."""
     if not len(pairs.word):
         return 0

@@ -158,7 +158,7 @@ def _mapping(node: Map, chain: Chain, levels: int) -> tuple[Node, ...]:
     reader.take("type", one_of("fused"))
     rows = reader.take("nodes", sequence)
     reader.finish(" of the mapping")
-    nodes = _nodes(rows, _Scope(chain, levels))
+    nodes = _nodes(rows, _MappingScope(chain, levels))
     names = layers_below(nodes)
     missing = [einsum.name for einsum in chain.einsums if einsum.name not in names]
     if missing:
@@ -170,18 +170,18 @@ def _mapping(node: Map, chain: Chain, levels: int) -> tuple[Node, ...]:
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _MappingScope:
     """What the nodes of a mapping may name, and how many splits surround them."""
 
     chain: Chain
     levels: int
     depth: int = 0
 
-    def inner(self) -> _Scope:
-        return _Scope(self.chain, self.levels, self.depth + 1)
+    def inner(self) -> _MappingScope:
+        return _MappingScope(self.chain, self.levels, self.depth + 1)
 
 
-def _nodes(rows: Seq, scope: _Scope) -> tuple[Node, ...]:
+def _nodes(rows: Seq, scope: _MappingScope) -> tuple[Node, ...]:
     """One branch. It ends in a compute node or a split, and has them nowhere else."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
@@ -195,21 +195,21 @@ def _nodes(rows: Seq, scope: _Scope) -> tuple[Node, ...]:
     return nodes
 
 
-def _node(reader: Reader, scope: _Scope) -> Node:
+def _node(reader: Reader, scope: _MappingScope) -> Node:
     kind = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
     node = _READ[kind](reader, scope)
     reader.finish(f" of a {kind} node")
     return node
 
 
-def _storage(reader: Reader, scope: _Scope) -> Storage:
+def _storage(reader: Reader, scope: _MappingScope) -> Storage:
     level = _level(reader, scope.levels - 1)
     given = reader.take("dspace", sequence)
     return Storage(level, tuple(_known(text(name, given.at(i)), scope.chain.tensors(), "tensor", given.at(i))
                                 for i, name in enumerate(given)))
 
 
-def _loop(reader: Reader, scope: _Scope) -> Loop:
+def _loop(reader: Reader, scope: _MappingScope) -> Loop:
     ranks = [rank for einsum in scope.chain.einsums for rank in einsum.ranks]
     rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
@@ -217,7 +217,7 @@ def _loop(reader: Reader, scope: _Scope) -> Loop:
     return Loop(rank, min(tile, affine.MOST), reader.node["type"] == "spatial")
 
 
-def _split(reader: Reader, scope: _Scope) -> Split:
+def _split(reader: Reader, scope: _MappingScope) -> Split:
     rows = reader.take("branches", sequence)
     if not rows:
         raise rows.where.error("found no branch", "one list of nodes for each layer")
@@ -225,7 +225,7 @@ def _split(reader: Reader, scope: _Scope) -> Split:
     return Split(reader.node["type"] == "pipeline", branches)
 
 
-def _compute(reader: Reader, scope: _Scope) -> Compute:
+def _compute(reader: Reader, scope: _MappingScope) -> Compute:
     names = [einsum.name for einsum in scope.chain.einsums]
     name = _known(reader.take("einsum", text), names, "layer", reader.at("einsum"))
     level = _level(reader, scope.levels)
@@ -234,7 +234,7 @@ def _compute(reader: Reader, scope: _Scope) -> Compute:
     return Compute(name, level)
 
 
-_READ: Mapping[str, Callable[[Reader, _Scope], Node]] = {
+_READ: Mapping[str, Callable[[Reader, _MappingScope], Node]] = {
     "storage": _storage, "temporal": _loop, "spatial": _loop, "sequential": _split, "pipeline": _split,
     "compute": _compute}
 

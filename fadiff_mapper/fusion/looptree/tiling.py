@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion.looptree.affine import Affine
-from fadiff_mapper.fusion.looptree.boxes import MOST_ROWS, Grid, all_rows, grid_around, grid_of, paired
+from fadiff_mapper.fusion.looptree.boxes import MOST_ROWS, Boxes, all_rows, grid_around, grid_of, paired
 from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage, layers_below
 
 
@@ -50,7 +50,7 @@ def words(access: Access, einsum: Einsum, operations: np.ndarray) -> np.ndarray:
     return result
 
 
-def tensor_grid(chain: Chain, tensor: str) -> Grid:
+def tensor_grid(chain: Chain, tensor: str) -> Boxes:
     """The smallest box around all words that any layer touches."""
     boxes = [[_reach(axis, einsum) for axis in access.axes]
              for einsum in chain.einsums if (access := einsum.access(tensor))]
@@ -151,7 +151,7 @@ def _refuse_shared_input(chain: Chain, group: Mapping[str, Tiling]) -> None:
                               "follow from a shared input are not supported; accepted: layers that hand tensors on")
 
 
-def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Grid, tensor: Grid,
+def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Boxes, tensor: Boxes,
             stored_at: int | None) -> np.ndarray:
     """(step, word) pairs that must be made: touched by the reader and not there from earlier, [N] codes.
 
@@ -178,7 +178,7 @@ def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Grid, tensor:
     return pair[~there]
 
 
-def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, grid: Grid, steps: Grid) -> Tiling:
+def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, grid: Boxes, steps: Boxes) -> Tiling:
     """The operations that make the needed (step, word) pairs, among those that `tiling` leaves to the writer."""
     access = writer.access(tensor)
     assert access is not None
@@ -197,7 +197,7 @@ def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, 
     return _within(found, tiling, steps, ranks)
 
 
-def _within(found: Tiling, allowed: Tiling, steps: Grid, ranks: Grid) -> Tiling:
+def _within(found: Tiling, allowed: Tiling, steps: Boxes, ranks: Boxes) -> Tiling:
     """The rows of `found` that `allowed`, which may know fewer loops, has too."""
     axes = range(allowed.steps.shape[1])
     outer = steps.take(axes)

@@ -14,7 +14,7 @@ from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_grid, words
 
 
 @dataclass(frozen=True)
-class Place:
+class StoredPlace:
     """A tensor in a level, as one layer uses it."""
 
     level: int
@@ -23,21 +23,21 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Accesses:
+class LevelAccesses:
     """Words read and written over the whole run."""
 
     reads: int = 0
     writes: int = 0
 
 
-def stored_places(path: Path, chain: Chain) -> list[Place]:
+def stored_places(path: Path, chain: Chain) -> list[StoredPlace]:
     """The storage nodes of the tensors that the path's layer uses, outermost first."""
     einsum = chain.einsum(leaf(path).einsum)
-    return [Place(node.level, tensor, einsum.name) for node in path if isinstance(node, Storage)
+    return [StoredPlace(node.level, tensor, einsum.name) for node in path if isinstance(node, Storage)
             for tensor in node.tensors if einsum.access(tensor)]
 
 
-def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]) -> dict[Place, Movement]:
+def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
     """What every storage node, and the arithmetic, moves for each layer."""
     result = {}
     for path in paths(nodes):
@@ -51,22 +51,23 @@ def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]
                     occupancy = held(axes, outer_axes(path, place.level, place.tensor), tile.steps, word, grid.points)
                     result[place] = movement(occupancy, place.level)
             all_steps = held(axes, range(len(axes)), tile.steps, word, grid.points)
-            result[Place(compute, access.tensor, einsum.name)] = movement(all_steps, compute, reuse=False)
+            result[StoredPlace(compute, access.tensor, einsum.name)] = movement(all_steps, compute, reuse=False)
     return result
 
 
-def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[Place, Movement]) -> dict[Place, Accesses]:
+def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
+                                                                                                   LevelAccesses]:
     """Reads and writes at every storage node.
 
     A fill is a read of the parent and a write here. What a layer writes is also read and written back where it
     comes as a partial sum; the first time there is nothing to read yet, which is left out once per word of the
     tensor. The outermost node of a tensor has no parent.
     """
-    found: dict[Place, Accesses] = {}
+    found: dict[StoredPlace, LevelAccesses] = {}
 
-    def add(place: Place, reads: int, writes: int) -> None:
-        before = found.get(place, Accesses())
-        found[place] = Accesses(before.reads + reads, before.writes + writes)
+    def add(place: StoredPlace, reads: int, writes: int) -> None:
+        before = found.get(place, LevelAccesses())
+        found[place] = LevelAccesses(before.reads + reads, before.writes + writes)
 
     for path in paths(nodes):
         einsum = chain.einsum(leaf(path).einsum)
@@ -74,7 +75,7 @@ def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[Place, Moveme
         for access in einsum.accesses:
             own = [place for place in places if place.tensor == access.tensor]
             first_reads = volume(chain, access.tensor) if access.written else 0
-            compute = Place(leaf(path).level, access.tensor, einsum.name)
+            compute = StoredPlace(leaf(path).level, access.tensor, einsum.name)
             for place in own:
                 add(place, moved[place].peer_reads, 0)
             for parent, place in zip(own, [*own[1:], compute], strict=True):
@@ -104,7 +105,7 @@ def volume(chain: Chain, tensor: str) -> int:
     return len(made) if read is None else len(np.intersect1d(made, read, assume_unique=True))
 
 
-def peak_words(nodes: tuple[Node, ...], moved: Mapping[Place, Movement]) -> dict[int, int]:
+def peak_words(nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
     """Words that every level must hold, with each tensor at its largest.
 
     A tensor that several layers use counts once, with the largest of them. Branches that run one after the other
@@ -115,7 +116,7 @@ def peak_words(nodes: tuple[Node, ...], moved: Mapping[Place, Movement]) -> dict
         if isinstance(node, Storage):
             for tensor in node.tensors:
                 used = [moved[place].peak for einsum in layers_below(nodes)
-                        if (place := Place(node.level, tensor, einsum)) in moved]
+                        if (place := StoredPlace(node.level, tensor, einsum)) in moved]
                 need[node.level] = need.get(node.level, 0) + max(used, default=0)
         elif isinstance(node, Split):
             below = [peak_words(branch, moved) for branch in node.branches]

@@ -11,8 +11,8 @@ import numpy as np
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, Tiles
 from fadiff_mapper.model.energy_latency import Cost, Usage, cost, outermost_accesses, usage
-from fadiff_mapper.model.exact.interconnect import NetworkUse, network_use
-from fadiff_mapper.model.legality import Limit, Room, excess, legal, limits
+from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
+from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits
 from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -53,8 +53,8 @@ class Evaluation:
     tally: Delivery
     counts: Counts
     cost: Cost
-    network: NetworkUse | None
-    checks: list[Limit]
+    network: InterconnectUse | None
+    checks: list[LegalityCheck]
     legal: np.ndarray
 
     @property
@@ -88,8 +88,9 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         raw = spread_out.delivery
         tally = counting.bypassed(raw, nest.keep)
         result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT, active)
-        network = network_use(layer.arch, layer.projection, nest.keep, tally, spread_out.hop_words, result.partition,
-                              use.instances) if networks else None
+        network = interconnect_use(layer.arch, layer.projection, nest.keep, tally, spread_out.hop_words,
+                                   result.partition,
+                                   use.instances) if networks else None
         total = cost(result, use, layer.machine, use.computes, EXACT)
         checks = limits(nest, tile, use, layer.arch, room)
     return Evaluation(nest, tile, use, raw, tally, result, total, network, checks, legal(checks))

@@ -12,7 +12,7 @@ from fadiff_mapper.spec.arch import Architecture
 
 
 @dataclass(frozen=True)
-class NetworkUse:
+class InterconnectUse:
     """One network below each level, owned by that level; energies in pJ, all instances of it together in `total`.
 
     words      [K, L, T, B]   ingresses per kind of transfer, multicast counted once
@@ -30,8 +30,9 @@ class NetworkUse:
     total: np.ndarray
 
 
-def network_use(arch: Architecture, projection: Projection, keep: np.ndarray, tally: Delivery, hop_words: np.ndarray,
-                partition: np.ndarray, instances: np.ndarray) -> NetworkUse:
+def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarray, tally: Delivery,
+                     hop_words: np.ndarray,
+                     partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
     """Network traffic from the tally after bypassing.
 
     Where a level cannot reduce, its partial sums travel back as well, all but the first of each word it holds. The
@@ -62,4 +63,4 @@ def network_use(arch: Architecture, projection: Projection, keep: np.ndarray, ta
     energy = hop_words.sum(axis=0) * hop + routers * router + total * ingress
     links = tally.links * (hop + 2 * router)
     everything = ((energy + links) * instances[:, None]).sum(axis=(0, 1))
-    return NetworkUse(words, hop_words.sum(axis=0) / some, reductions, energy, links, everything)
+    return InterconnectUse(words, hop_words.sum(axis=0) / some, reductions, energy, links, everything)

@@ -11,14 +11,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
-from fadiff_mapper.model.exact.sliding_window_walk import Batch, same
+from fadiff_mapper.model.exact.sliding_window_walk import CompiledBatch, same
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
 Bools: TypeAlias = np.ndarray
 
 
-class Fan(NamedTuple):
+class FanOut(NamedTuple):
     """The spatial loops of a batch, [L, D, B], laid out for compiled code; see `Nest`."""
 
     spatial: Floats
@@ -26,7 +26,7 @@ class Fan(NamedTuple):
     spatial_order: Ints
 
 
-class Grid(NamedTuple):
+class PeGrid(NamedTuple):
     """The receivers below one level in one row of a batch: scratch that every row fills anew.
 
     offsets [E, R]   where the words of each receiver lie, relative to those of the first
@@ -42,16 +42,16 @@ class Grid(NamedTuple):
 
 
 @compiled
-def grid_of(most: int, ranks: int) -> Grid:
+def grid_of(most: int, ranks: int) -> PeGrid:
     """Room for so many receivers of a data space with so many ranks."""
     size = 2
     while size < 2 * most:
         size *= 2
-    return Grid(np.zeros((most, ranks)), np.zeros(most, np.int64), np.zeros(most, np.bool_), np.zeros(size, np.int64))
+    return PeGrid(np.zeros((most, ranks)), np.zeros(most, np.int64), np.zeros(most, np.bool_), np.zeros(size, np.int64))
 
 
 @compiled
-def most_receivers(fan: Fan, level: int) -> int:
+def most_receivers(fan: FanOut, level: int) -> int:
     """The largest fan-out of a batch below a level."""
     most = 1.0
     for row in range(fan.spatial.shape[2]):
@@ -63,7 +63,8 @@ def most_receivers(fan: Fan, level: int) -> int:
 
 
 @compiled
-def receivers(grid: Grid, fan: Fan, batch: Batch, coefficient: Floats, level: int, row: int) -> tuple[int, int]:
+def receivers(grid: PeGrid, fan: FanOut, batch: CompiledBatch, coefficient: Floats, level: int,
+              row: int) -> tuple[int, int]:
     """Fills in the offsets; returns how many receivers there are along X and along Y."""
     offsets, extent = grid.offsets, [1, 1]
     offsets[0] = 0.0
@@ -83,7 +84,7 @@ def receivers(grid: Grid, fan: Fan, batch: Batch, coefficient: Floats, level: in
 
 
 @compiled
-def find_groups(grid: Grid, count: int) -> int:
+def find_groups(grid: PeGrid, count: int) -> int:
     """Fills in the groups of the first `count` receivers; returns how many there are."""
     table, groups, last = grid.table, 0, len(grid.table) - 1
     table[:] = -1
@@ -104,7 +105,7 @@ def find_groups(grid: Grid, count: int) -> int:
 
 
 @compiled
-def separate(grid: Grid, count: int) -> int:
+def separate(grid: PeGrid, count: int) -> int:
     """Makes a group of each of the first `count` receivers; returns how many there are."""
     for e in range(count):
         grid.group[e] = e
@@ -112,7 +113,7 @@ def separate(grid: Grid, count: int) -> int:
 
 
 @compiled
-def find_taken(grid: Grid, move: Floats, count: int, width: int, height: int) -> int:
+def find_taken(grid: PeGrid, move: Floats, count: int, width: int, height: int) -> int:
     """Fills in which receivers find their words at a neighbour, where they were before a move; returns how many."""
     found = 0
     wanted = np.empty(len(move))
@@ -133,7 +134,7 @@ def find_taken(grid: Grid, move: Floats, count: int, width: int, height: int) ->
 
 
 @compiled
-def group_sizes(grid: Grid, count: int, groups: int) -> Ints:
+def group_sizes(grid: PeGrid, count: int, groups: int) -> Ints:
     """Members of every group that are not taken care of, [G]."""
     sizes = np.zeros(groups, dtype=np.int64)
     for e in range(count):
@@ -142,7 +143,7 @@ def group_sizes(grid: Grid, count: int, groups: int) -> Ints:
 
 
 @compiled
-def groups_left(grid: Grid, count: int, groups: int) -> int:
+def groups_left(grid: PeGrid, count: int, groups: int) -> int:
     """Groups with a member that is not taken care of."""
     left = 0
     for size in group_sizes(grid, count, groups):
@@ -151,7 +152,7 @@ def groups_left(grid: Grid, count: int, groups: int) -> int:
 
 
 @compiled
-def group_hops(grid: Grid, count: int, groups: int, width: int, height: int) -> Floats:
+def group_hops(grid: PeGrid, count: int, groups: int, width: int, height: int) -> Floats:
     """Hops to every group, [G]: along X to its farthest member, and in each column it touches from the middle of the
     grid to its ends."""
     farthest, hops, middle = np.zeros(groups), np.zeros(groups), (height - 1) / 2

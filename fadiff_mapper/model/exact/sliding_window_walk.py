@@ -33,7 +33,7 @@ Ints: TypeAlias = np.ndarray
 STILL, INNERMOST, OTHER = 0, 1, 2
 
 
-class Batch(NamedTuple):
+class CompiledBatch(NamedTuple):
     """The arrays of a batch, [L, D, B], laid out for compiled code; see `Nest` and `Tiles`."""
 
     temporal: Floats
@@ -42,8 +42,8 @@ class Batch(NamedTuple):
     below: Floats
 
 
-def batch_of(nest: Nest, tile: Tiles) -> Batch:
-    return Batch(*map(np.ascontiguousarray, (nest.temporal, nest.order, tile.across, tile.below)))
+def batch_of(nest: Nest, tile: Tiles) -> CompiledBatch:
+    return CompiledBatch(*map(np.ascontiguousarray, (nest.temporal, nest.order, tile.across, tile.below)))
 
 
 def coefficients(projection: Projection, tensor: int) -> Floats:
@@ -56,7 +56,7 @@ def coefficients(projection: Projection, tensor: int) -> Floats:
     return result
 
 
-class Walk(NamedTuple):
+class WindowWalk(NamedTuple):
     """The walk of one tile through the loops outside it, innermost loop first. Loops that run once are left out.
 
     extent   [R]      the tile's extent in each rank
@@ -77,14 +77,14 @@ class Walk(NamedTuple):
 
 
 @compiled
-def walk_of(slots: int, ranks: int) -> Walk:
+def walk_of(slots: int, ranks: int) -> WindowWalk:
     """Room for walks through at most so many loops."""
-    return Walk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
-                np.zeros(slots, np.int64))
+    return WindowWalk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
+                      np.zeros(slots, np.int64))
 
 
 @compiled
-def outer_loops(walk: Walk, batch: Batch, coefficient: Floats, level: int, row: int) -> int:
+def outer_loops(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> int:
     """Fills in the loops of `level` and further out; returns how many there are."""
     ranks, count = len(coefficient), 0
     for r in range(ranks):
@@ -104,7 +104,7 @@ def outer_loops(walk: Walk, batch: Batch, coefficient: Floats, level: int, row: 
 
 
 @compiled
-def tile_extent(walk: Walk, batch: Batch, coefficient: Floats, level: int, row: int) -> float:
+def tile_extent(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> float:
     """Fills in the extent of the tile below a boundary; returns its words."""
     words = 1.0
     for r in range(len(coefficient)):
@@ -136,7 +136,7 @@ def new_words(extent: Floats, move: Floats) -> float:
 
 
 @compiled
-def walk_unheld(walk: Walk, count: int, size: float) -> float:
+def walk_unheld(walk: WindowWalk, count: int, size: float) -> float:
     """As `walk_tiles`, where nothing is held over: every iteration asks for the whole tile."""
     outside = 1.0
     for s in range(count - 1, -1, -1):
@@ -146,7 +146,7 @@ def walk_unheld(walk: Walk, count: int, size: float) -> float:
 
 
 @compiled
-def walk_tiles(walk: Walk, count: int, size: float) -> float:
+def walk_tiles(walk: WindowWalk, count: int, size: float) -> float:
     """Words of a tile of `size` that one receiver is sent by calls that repeat no shape; fills in `repeated`.
 
     A call further out repeats the one before, of the innermost loop, if it brings as many words; a call of the
@@ -170,7 +170,7 @@ def walk_tiles(walk: Walk, count: int, size: float) -> float:
 
 
 @compiled
-def prepare_steps(walk: Walk, count: int) -> int:
+def prepare_steps(walk: WindowWalk, count: int) -> int:
     """Fills in how each loop moves the tile; returns the innermost one that does, `count` where none does."""
     first = count
     for s in range(count):
@@ -186,7 +186,7 @@ def prepare_steps(walk: Walk, count: int) -> int:
 
 
 @compiled
-def several_move_one_rank(batch: Batch, coefficient: Floats, level: int, row: int) -> bool:
+def several_move_one_rank(batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> bool:
     """Whether at least two loops outside move the same summed rank, so that the closed form may not hold."""
     for r in range(len(coefficient)):
         loops, terms = 0, 0
@@ -201,7 +201,7 @@ def several_move_one_rank(batch: Batch, coefficient: Floats, level: int, row: in
 
 
 @compiled
-def walk_rows(batch: Batch, coefficient: Floats, level: int, words: Floats) -> None:
+def walk_rows(batch: CompiledBatch, coefficient: Floats, level: int, words: Floats) -> None:
     """Replaces `words` [B], the closed form for one boundary and data space, where it may not hold."""
     walk = walk_of(batch.order.shape[0] * batch.order.shape[1], len(coefficient))
     for row in range(len(words)):

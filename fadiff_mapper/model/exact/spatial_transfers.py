@@ -18,8 +18,8 @@ import numpy as np
 from fadiff_mapper.base.numba_jit import compiled
 from fadiff_mapper.model.access_counts import Delivery, Tiles
 from fadiff_mapper.model.exact.pe_grid import (
-    Fan,
-    Grid,
+    FanOut,
+    PeGrid,
     find_groups,
     find_taken,
     grid_of,
@@ -31,8 +31,8 @@ from fadiff_mapper.model.exact.pe_grid import (
     separate,
 )
 from fadiff_mapper.model.exact.sliding_window_walk import (
-    Batch,
-    Walk,
+    CompiledBatch,
+    WindowWalk,
     batch_of,
     coefficients,
     outer_loops,
@@ -74,7 +74,7 @@ def place(tally: Floats, multicast: int, scatter: int) -> int:
 
 
 @compiled
-def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[int, int], words: float,
+def add_call(tally: Floats, grid: PeGrid, count: int, groups: int, shape: tuple[int, int], words: float,
              with_hops: bool) -> None:
     """Adds to a tally a call that delivers `words` to every receiver that is not taken care of."""
     sizes = group_sizes(grid, count, groups)
@@ -91,7 +91,8 @@ def add_call(tally: Floats, grid: Grid, count: int, groups: int, shape: tuple[in
 
 
 @compiled
-def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], walk: Walk, loops: int, plain: float,
+def count_row(tally: Floats, grid: PeGrid, count: int, shape: tuple[int, int], walk: WindowWalk, loops: int,
+              plain: float,
               multicast: bool, with_hops: bool) -> float:
     """Counts all calls of a walk (see `sliding_window_walk.walk_tiles`) into an empty tally; returns the words that
     go over links.
@@ -113,7 +114,7 @@ def count_row(tally: Floats, grid: Grid, count: int, shape: tuple[int, int], wal
     return links
 
 
-class Cell(NamedTuple):
+class TransferTally(NamedTuple):
     """The tallies of one level and data space, [K, B], and the words over links, [B]; see `Delivery`."""
 
     words: Floats
@@ -124,7 +125,8 @@ class Cell(NamedTuple):
 
 
 @compiled
-def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: int, width: int, height: int,
+def count_rows(cell: TransferTally, batch: CompiledBatch, fan: FanOut, coefficient: Floats, level: int, width: int,
+               height: int,
                differing: Bools, held: bool, multicast: bool, with_hops: bool) -> int:
     """Replaces the tallies of all rows in which receivers differ in one of the dimensions `differing` [D].
 
@@ -150,7 +152,7 @@ def count_rows(cell: Cell, batch: Batch, fan: Fan, coefficient: Floats, level: i
 
 
 @compiled
-def store(cell: Cell, row: int, tally: Floats, links: float) -> int:
+def store(cell: TransferTally, row: int, tally: Floats, links: float) -> int:
     """Moves a tally to its place, as far as there is room; returns how many kinds it has."""
     cell.links[row] = links
     cell.words[0, row] = 0.0
@@ -174,7 +176,7 @@ def differs(spatial: Floats, level: int, row: int, differing: Bools) -> bool:
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpatialTransfers:
     """A tally that was counted element by element, and the words times hops of each kind, [K, L, T, B]."""
 
     delivery: Delivery
@@ -182,7 +184,7 @@ class Spread:
 
 
 def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, closed_form: Delivery,
-           active: Active, reuse: Reuse, with_hops: bool) -> Spread:
+           active: Active, reuse: Reuse, with_hops: bool) -> SpatialTransfers:
     """`access_counts.delivery` with the count by elements wherever the shared equations may not hold.
 
     That is where nothing is held over, such as below the innermost level (what neighbours were sent before may travel
@@ -194,8 +196,8 @@ def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, 
                  for cell in looped}
     cells = [cell for cell, dims in differing.items() if dims.any()]
     if not cells:
-        return Spread(closed_form, np.zeros_like(closed_form.words))
-    batch, fan = batch_of(nest, tile), Fan(*map(np.ascontiguousarray, (nest.spatial, nest.on_y, nest.spatial_order)))
+        return SpatialTransfers(closed_form, np.zeros_like(closed_form.words))
+    batch, fan = batch_of(nest, tile), FanOut(*map(np.ascontiguousarray, (nest.spatial, nest.on_y, nest.spatial_order)))
     room, most = 0, FIRST_KINDS
     while most > room:
         room, most = most, 1
@@ -215,24 +217,26 @@ def _differing(projection: Projection, tensor: int, everywhere: bool) -> Bools:
     return result
 
 
-def _cell(result: Spread, level: int, tensor: int) -> Cell:
+def _cell(result: SpatialTransfers, level: int, tensor: int) -> TransferTally:
     """A view of what is counted for one level and data space."""
     tally = result.delivery
     words, multicast, scatter, hop_words = (
         array[:, level, tensor] for array in (tally.words, tally.multicast, tally.scatter, result.hop_words))
-    return Cell(words, multicast, scatter, hop_words, tally.links[level, tensor])
+    return TransferTally(words, multicast, scatter, hop_words, tally.links[level, tensor])
 
 
-def _with_room(closed_form: Delivery, kinds: int) -> Spread:
+def _with_room(closed_form: Delivery, kinds: int) -> SpatialTransfers:
     """A copy of the tally with room for more kinds of transfer."""
     shape = (kinds, *closed_form.links.shape)
     words, multicast, scatter = np.zeros(shape), np.ones(shape), np.ones(shape)
     words[0], multicast[0], scatter[0] = closed_form.words[0], closed_form.multicast[0], closed_form.scatter[0]
-    return Spread(Delivery(words, multicast, scatter, closed_form.fan, closed_form.links.copy()), np.zeros(shape))
+    return SpatialTransfers(Delivery(words, multicast, scatter, closed_form.fan, closed_form.links.copy()),
+                            np.zeros(shape))
 
 
-def _with_kinds(counted: Spread, kinds: int) -> Spread:
+def _with_kinds(counted: SpatialTransfers, kinds: int) -> SpatialTransfers:
     """The tally without the room that no row needs."""
     tally = counted.delivery
-    return Spread(Delivery(tally.words[:kinds], tally.multicast[:kinds], tally.scatter[:kinds], tally.fan, tally.links),
-                  counted.hop_words[:kinds])
+    return SpatialTransfers(Delivery(tally.words[:kinds], tally.multicast[:kinds], tally.scatter[:kinds], tally.fan,
+                                     tally.links),
+                            counted.hop_words[:kinds])

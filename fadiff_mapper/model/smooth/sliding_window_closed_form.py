@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fadiff_mapper.model.access_counts import Loops, Tiles, first_moving, overlap, sorted_loops, total
+from fadiff_mapper.model.access_counts import TemporalLoops, Tiles, first_moving, overlap, sorted_loops, total
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, array_namespace
 from fadiff_mapper.model.reuse import Reuse
 
@@ -81,7 +81,7 @@ def _is_needed(projection: Projection, tensor: int, active: Active, level: int) 
     return any(active.spatial[level, dims].any() or active.temporal[level:, dims].sum() > 1 for dims in ranks)
 
 
-def _moves(loops: Loops, projection: Projection, tensor: int, tile: Tiles, start: Array) -> tuple[Array, Array]:
+def _moves(loops: TemporalLoops, projection: Projection, tensor: int, tile: Tiles, start: Array) -> tuple[Array, Array]:
     """`Slides.move` and `Slides.alone`. Moves are only compared, so they are integers, which carry no gradient."""
     xp = array_namespace(loops.bound)
     level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])

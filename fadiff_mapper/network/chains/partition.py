@@ -6,31 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from fadiff_mapper.network.layers.edp_prices import Point, metric_price, metric_value, summed
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, metric_value, summed
 
 Plan = TypeVar("Plan")
 
 
 @dataclass(frozen=True)
-class Way(Generic[Plan]):
+class CoverPart(Generic[Plan]):
     """One way to run some adjacent layers of a chain as a group."""
 
     nodes: tuple[str, ...]
-    point: Point
+    point: OperatingPoint
     plan: Plan
 
 
-def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, Point], ways: Sequence[Way[Plan]],
-              metric: str = "edp") -> list[Way[Plan]]:
+def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPoint], ways: Sequence[CoverPart[Plan]],
+              metric: str = "edp") -> list[CoverPart[Plan]]:
     """The groups that make the metric of the whole network smallest.
 
     Dynamic programming along each chain at the prices of the present plan, again with the prices of the plan that
     comes out, until it is not better. Without a group that helps, none is taken.
     """
-    by_end: dict[str, list[Way[Plan]]] = {}
+    by_end: dict[str, list[CoverPart[Plan]]] = {}
     for way in ways:
         by_end.setdefault(way.nodes[-1], []).append(way)
-    best: list[Way[Plan]] = []
+    best: list[CoverPart[Plan]] = []
     total = summed(list(alone.values()))
     while True:
         found = [way for chain in chains for way in _cover(chain, alone, by_end, total, metric)]
@@ -40,15 +40,15 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, Point], way
         best, total = found, after
 
 
-def _total(alone: Mapping[str, Point], groups: Sequence[Way[Plan]]) -> Point:
+def _total(alone: Mapping[str, OperatingPoint], groups: Sequence[CoverPart[Plan]]) -> OperatingPoint:
     fused = {name for way in groups for name in way.nodes}
     return summed([*(point for name, point in alone.items() if name not in fused), *(way.point for way in groups)])
 
 
-def _cover(chain: tuple[str, ...], alone: Mapping[str, Point], by_end: Mapping[str, Sequence[Way[Plan]]],
-           total: Point, metric: str) -> list[Way[Plan]]:
+def _cover(chain: tuple[str, ...], alone: Mapping[str, OperatingPoint], by_end: Mapping[str, Sequence[CoverPart[Plan]]],
+           total: OperatingPoint, metric: str) -> list[CoverPart[Plan]]:
     """The cheapest cover of one chain at given prices."""
-    cost, groups = [0.0], [list[Way[Plan]]()]
+    cost, groups = [0.0], [list[CoverPart[Plan]]()]
     for stop, name in enumerate(chain, 1):
         options = [(cost[-1] + metric_price(alone[name], total, metric), groups[-1])]
         for way in by_end.get(name, ()):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import networkx as nx
 
-from fadiff_mapper.fusion import Link, Stay
+from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Workload
@@ -35,7 +35,7 @@ class Segment:
 
     nodes: tuple[str, ...]
     problems: tuple[Problem, ...]
-    links: tuple[Link, ...]
+    links: tuple[FusedLink, ...]
     whole: tuple[frozenset[str], ...]
     repeat: int
 
@@ -121,14 +121,14 @@ def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
         {OUTPUT} if own & set(workload.outputs) else set())
 
 
-def _group_link(link: NetworkLink) -> Link:
+def _group_link(link: NetworkLink) -> FusedLink:
     """The link as a group has it."""
     axes = [axis for axis in link.axes if axis.producer != REPEAT]
     own = {axis.dimension: composed(axis.slides[axis.pools:]).pad for axis in axes}
-    return Link(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
-                {dim: pad for dim, pad in own.items() if pad},
-                {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
-                written=bool(link.also_read_by))
+    return FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
+                     {dim: pad for dim, pad in own.items() if pad},
+                     {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
+                     written=bool(link.also_read_by))
 
 
 def _in_one_go(graph: nx.DiGraph[str], place: Mapping[str, int], names: tuple[str, ...],

@@ -16,7 +16,7 @@ from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.descent.descend import Descended
+from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.layers.unfused import task_of, with_nest
 from fadiff_mapper.network.tilings.candidates import ways_along
@@ -32,7 +32,7 @@ Loops = dict[tuple[str, ...], set[tuple[int, ...]]]
 """Orders of loops and the tile sizes that they come in."""
 
 
-def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: Descended,
+def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
                    bases: Mapping[str, LayerBase], price: Price) -> dict[Hashable, list[Candidate]]:
     """For every segment that is fused in some restarts, the groups that these mean."""
     wanted: dict[Hashable, tuple[Segment, Loops]] = {}
@@ -45,7 +45,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
             for key, (segment, sizes) in wanted.items()}
 
 
-def _loops(segment: Segment, network: RelaxedNetwork, ended: Descended) -> dict[tuple[TileLoop, ...], None]:
+def _loops(segment: Segment, network: RelaxedNetwork, ended: DescentEnd) -> dict[tuple[TileLoop, ...], None]:
     """The tile loops of a segment in the restarts that fuse it, without repetition."""
     ties = [network.tie_of[pair] for pair in pairwise(segment.nodes)]
     restarts = np.flatnonzero((ended.sigma[ties] > FUSED).all(axis=0))
@@ -78,7 +78,7 @@ def _ways(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Co
     return ways_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price) if cut else []
 
 
-def decoded_layers(results: Sequence[Result], network: RelaxedNetwork, ended: Descended) -> list[list[Result]]:
+def decoded_layers(results: Sequence[Result], network: RelaxedNetwork, ended: DescentEnd) -> list[list[Result]]:
     """For every result itself and the legal mappings of its sites that are better in energy or in cycles."""
     ways = [[result] for result in results]
     at = {id(result): place for place, result in enumerate(results)}

@@ -17,14 +17,14 @@ import torch
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-from fadiff_mapper.network.descent.starts import Start, ease, starts
-from fadiff_mapper.network.layers.edp_prices import Point, metric_price, summed
+from fadiff_mapper.network.descent.starts import RestartPoint, ease, starts
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
-from fadiff_mapper.relaxation.gumbel_softmax import Factors, decode, draw, gumbel
+from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 
 
 @dataclass(frozen=True)
-class Descent:
+class DescentOptions:
     """How far to go: `restarts` side by side for `steps` of Adam.
 
     `rate` is that of log2 of the factors and falls to the part `last` of itself, `sigma_rate` that of the logits of
@@ -47,7 +47,7 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class Descended:
+class DescentEnd:
     """Where the restarts ended, the lowest loss first.
 
     loss [R]; sigma [E, R]; nests: the drawn nests of every site, R columns each
@@ -58,10 +58,10 @@ class Descended:
     nests: tuple[Nest, ...]
 
 
-def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options: Descent | None = None,
-            stopped: Callable[[], bool] = lambda: False) -> Descended:
+def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options: DescentOptions | None = None,
+            stopped: Callable[[], bool] = lambda: False) -> DescentEnd:
     """Descend; once `stopped` says so, what is there is returned."""
-    options = options or Descent()
+    options = options or DescentOptions()
     restarts = max(min(options.restarts, options.columns // len(network.sites)), 4)
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts, seed)
@@ -72,7 +72,7 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
     move_factors = [adam_step(theta, options.rate) for theta in moved]
     move_sigma = adam_step(logits, options.sigma_rate)
 
-    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[Factors]]:
+    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[RelaxedFactors]]:
         thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
         factors = [draw(batch.slots, theta, part[..., None] * gumbel(batch.slots, theta.shape[-1], generator)
                         if noisy else None, temperature)
@@ -94,8 +94,8 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
         with torch.no_grad():
             value, factors = loss(False, options.cold, options.heavy)
     order = value.argsort(stable=True)
-    return Descended(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
-                     _nests(network, start, factors, order.numpy()))
+    return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
+                      _nests(network, start, factors, order.numpy()))
 
 
 def smooth_metric(found: RelaxedCost, metric: str) -> torch.Tensor:
@@ -106,13 +106,14 @@ def smooth_metric(found: RelaxedCost, metric: str) -> torch.Tensor:
 
 def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
     """Every site's share in the metric as its layer runs by itself, [V, 1]."""
-    points = [Point(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
+    points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
               for site in network.sites]
     total = summed(points)
     return torch.tensor([[metric_price(point, total, metric)] for point in points], dtype=torch.float64)
 
 
-def _nests(network: RelaxedNetwork, start: Start, factors: Sequence[Factors], order: np.ndarray) -> tuple[Nest, ...]:
+def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[RelaxedFactors],
+           order: np.ndarray) -> tuple[Nest, ...]:
     """The nests of every site, restarts in the given order."""
     found: dict[int, Nest] = {}
     for batch, drawn, choices in zip(network.batches, factors, start.choices, strict=True):

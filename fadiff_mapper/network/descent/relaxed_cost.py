@@ -31,9 +31,9 @@ from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
-from fadiff_mapper.network.descent.relaxed_network import Batch, RelaxedNetwork, Ties
-from fadiff_mapper.relaxation.discrete_decisions import Choices
-from fadiff_mapper.relaxation.gumbel_softmax import Factors, drawable_parts, torch_nest
+from fadiff_mapper.network.descent.relaxed_network import FamilySites, LinkTies, RelaxedNetwork
+from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
+from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, drawable_parts, torch_nest
 from fadiff_mapper.relaxation.penalty import excess, penalty
 
 RESIDENT = 1.01
@@ -70,8 +70,8 @@ class _Sites:
     sent: torch.Tensor
 
 
-def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[Factors],
-                 thetas: Sequence[torch.Tensor], choices: Sequence[Choices], model: str) -> RelaxedCost:
+def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],
+                 thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str) -> RelaxedCost:
     """The cost of a network at fusion variables `sigma` [E, R] and, batch by batch, factors, their parameters and the
     decisions without a gradient."""
     own = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
@@ -96,8 +96,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
 
 # The layers.
 
-def _sites(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[Factors],
-           thetas: Sequence[torch.Tensor], choices: Sequence[Choices], model: str) -> _Sites:
+def _sites(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
+           thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str) -> _Sites:
     parts = [_batch(network, batch, into, out_of, drawn, theta, decided, model)
              for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
     order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
@@ -112,8 +112,9 @@ def _sites(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, fa
     return _Sites(*(together(name) for name in _Sites.__dataclass_fields__))
 
 
-def _batch(network: RelaxedNetwork, batch: Batch, into: torch.Tensor, out_of: torch.Tensor, factors: Factors,
-           theta: torch.Tensor, choices: Choices, model: str) -> _Sites:
+def _batch(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor,
+           factors: RelaxedFactors,
+           theta: torch.Tensor, choices: DiscreteDecisions, model: str) -> _Sites:
     """The sites of one family, [W, ..., R] each."""
     layer, members = batch.family.layer, torch.tensor(batch.sites)
     nest = torch_nest(factors, choices)
@@ -138,7 +139,7 @@ def _batch(network: RelaxedNetwork, batch: Batch, into: torch.Tensor, out_of: to
                   by_site(found.tile.size[network.home] * nest.keep[network.home]), by_site(sent) / sizes)
 
 
-def _operands(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
+def _operands(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
     """Which data space of every member is an intermediate that it reads, [W, T] of 0 and 1."""
     spaces = batch.family.layer.problem.dataspace_names()
     result = torch.zeros((len(batch.sites), len(spaces)), dtype=torch.float64)
@@ -148,7 +149,7 @@ def _operands(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
     return result
 
 
-def _written(network: RelaxedNetwork, batch: Batch) -> torch.Tensor:
+def _written(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
     """The part of every member's output that goes to the outermost level even if it is fused, [W]."""
     ties, out_of = network.ties, network.out_of[list(batch.sites)]
     return torch.tensor([ties.written[tie] if tie < len(ties) else 0.0 for tie in out_of], dtype=torch.float64)
@@ -197,25 +198,25 @@ def _tied(values: torch.Tensor, sites: object, dims: object) -> torch.Tensor:
     return values[torch.as_tensor(sites)[:, None], torch.as_tensor(dims)]
 
 
-def _window(ties: Ties, points: torch.Tensor) -> torch.Tensor:
+def _window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
     """What `points` of the consumers read of the producers' dimensions, [E, J, R]."""
     stride, reach, extent = (torch.from_numpy(values)[..., None] for values in (ties.stride, ties.reach, ties.extent))
     return torch.minimum(stride * (points - 1) + reach, extent)
 
 
-def _used_again(ties: Ties, points: torch.Tensor) -> torch.Tensor:
+def _used_again(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
     """Words of intermediates, [E, R], that a step leaves to the next one, where tiles are cut along one dimension."""
     wanted, cut = _window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
     fresh = torch.where(cut, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
     return _per_tie(wanted, ties) - _per_tie(fresh, ties)
 
 
-def _per_tie(values: torch.Tensor, ties: Ties) -> torch.Tensor:
+def _per_tie(values: torch.Tensor, ties: LinkTies) -> torch.Tensor:
     """The product over a tie's dimensions, [E, R]."""
     return torch.where(torch.from_numpy(ties.used)[..., None], values, torch.ones_like(values)).prod(dim=1)
 
 
-def aligned(ties: Ties, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
+def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
     """Eq. (26), [E, R]: squared octaves between what the producer makes at a time and what the consumer's tile reads.
 
     made, points [E, J, R]: the producers' and the consumers' tiles. Refined, the producer may also make what is new in
@@ -241,7 +242,7 @@ def _again(network: RelaxedNetwork, sites: _Sites, wanted: torch.Tensor, points:
             + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * fetched))
 
 
-def _recomputed(ties: Ties, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+def _recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
     """How often the producer computes each of its points, [E, R], the halo kept where it would cost most."""
     steps = torch.from_numpy(ties.bound)[..., None] / points
     often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)

@@ -20,14 +20,14 @@ from fadiff_mapper.fusion.groups.tile_steps import reading, space_of
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
-from fadiff_mapper.relaxation.gumbel_softmax import Slots, slots_of
-from fadiff_mapper.relaxation.layer_batch import Family, family_of, kin
+from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots, slots_of
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)
-class Site:
+class LayerSite:
     """A layer of the relaxed network: its best mapping by itself, and how often it runs."""
 
     result: Result
@@ -39,16 +39,16 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Batch:
+class FamilySites:
     """Sites of one family: `sites[w]` is member w of the family."""
 
-    family: Family
-    slots: Slots
+    family: LayerFamily
+    slots: FactorSlots
     sites: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Ties:
+class LinkTies:
     """The links between sites.
 
     producer, consumer [E]    sites
@@ -95,9 +95,9 @@ class RelaxedNetwork:
     where a layer's sums are kept. into, out_of [V]: a site's ties, `len(ties)` where it has none.
     site_of: every layer's site, and tie_of: every link's tie."""
 
-    sites: tuple[Site, ...]
-    ties: Ties
-    batches: tuple[Batch, ...]
+    sites: tuple[LayerSite, ...]
+    ties: LinkTies
+    batches: tuple[FamilySites, ...]
     home: int
     sums: np.ndarray
     into: np.ndarray
@@ -109,7 +109,7 @@ class RelaxedNetwork:
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
                     results: Mapping[str, Result], repeats: Mapping[str, int], home: int) -> RelaxedNetwork:
     """The network of some chains of layers; `pairs` are the links that can be fused, `repeats` how often layers run."""
-    sites: list[Site] = []
+    sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []
     site_of: dict[str, int] = {}
     tie_of: dict[tuple[str, str], int] = {}
@@ -120,14 +120,14 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
         if first is run:
             for name in run:
                 site_of[name] = len(sites)
-                sites.append(Site(results[name], 0))
+                sites.append(LayerSite(results[name], 0))
             for one, two in pairwise(run):
                 tie_of[one, two] = len(links)
                 links.append((site_of[one], site_of[two], pairs[one, two]))
         for name, twin in zip(run, first, strict=True):
             site_of[name] = site_of[twin]
             known = sites[site_of[name]]
-            sites[site_of[name]] = Site(known.result, known.times + repeats[name])
+            sites[site_of[name]] = LayerSite(known.result, known.times + repeats[name])
         for pair, twins in zip(pairwise(run), pairwise(first), strict=True):
             tie_of[pair] = tie_of[twins]
     ties = _ties(links)
@@ -148,7 +148,7 @@ def _runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segment]) -> l
     return [tuple(run) for run in runs]
 
 
-def _batches(sites: Sequence[Site]) -> tuple[Batch, ...]:
+def _batches(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
     tasks = [task_of(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
@@ -156,13 +156,13 @@ def _batches(sites: Sequence[Site]) -> tuple[Batch, ...]:
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
-        batches.append(Batch(family, slots_of(family.spaces, family.factors), tuple(members)))
+        batches.append(FamilySites(family, slots_of(family.spaces, family.factors), tuple(members)))
     return tuple(batches)
 
 
 @dataclass(frozen=True)
 class _Carried:
-    """One dimension that a link carries; see `Ties`."""
+    """One dimension that a link carries; see `LinkTies`."""
 
     mine: int
     theirs: int
@@ -173,7 +173,7 @@ class _Carried:
     loose: bool
 
 
-def _ties(links: Sequence[tuple[int, int, Segment]]) -> Ties:
+def _ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
     rows = [_carried(segment) for _, _, segment in links]
     width = max(map(len, rows), default=0)
     blank = _Carried(0, 0, 0, 1, 1, 1, True)
@@ -182,7 +182,7 @@ def _ties(links: Sequence[tuple[int, int, Segment]]) -> Ties:
     def table(name: str, kind: type) -> np.ndarray:
         return np.array([[getattr(one, name) for one in row] for row in padded], dtype=kind).reshape(len(rows), width)
 
-    return Ties(
+    return LinkTies(
         np.array([one for one, _, _ in links], dtype=np.int64), np.array([two for _, two, _ in links], dtype=np.int64),
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.network.descent.relaxed_network import Batch, RelaxedNetwork
-from fadiff_mapper.relaxation.discrete_decisions import Choices
-from fadiff_mapper.relaxation.gumbel_softmax import Slots
+from fadiff_mapper.network.descent.relaxed_network import FamilySites, RelaxedNetwork
+from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
+from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots
 
 NOISE = 0.2
 """Octaves by which factors of the best mapping are moved at random."""
@@ -32,15 +32,15 @@ ENDING = 0.15
 
 
 @dataclass(frozen=True)
-class Start:
+class RestartPoint:
     """Parameters and decisions batch by batch (see `relax`), and the logits of sigma, [E, R]."""
 
     thetas: list[torch.Tensor]
-    choices: list[Choices]
+    choices: list[DiscreteDecisions]
     logits: torch.Tensor
 
 
-def starts(network: RelaxedNetwork, restarts: int, seed: int) -> Start:
+def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
     """The beginnings of all restarts."""
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     kind = np.arange(restarts)
@@ -55,17 +55,17 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> Start:
         theta = torch.where(torch.from_numpy(shared), _left_over(batch, network.home, theta, octaves), theta)
         thetas.append(theta.flatten(start_dim=2))
         choices.append(_choices(network, batch, best, shared))
-    return Start(thetas, choices, 0.5 * torch.randn((len(network.ties), restarts), generator=generator,
-                                                    dtype=torch.float64))
+    return RestartPoint(thetas, choices, 0.5 * torch.randn((len(network.ties), restarts), generator=generator,
+                                                           dtype=torch.float64))
 
 
-def ease(batch: Batch, home: int) -> torch.Tensor:
+def ease(batch: FamilySites, home: int) -> torch.Tensor:
     """How easily the factors of each slot move, [K, 1, 1]: those inside the home's loops less."""
     return torch.tensor([1.0 if level >= home and not spatial else INNER for level, spatial in
                          zip(batch.slots.level, batch.slots.spatial, strict=True)], dtype=torch.float64)[:, None, None]
 
 
-def _parameters(slots: Slots, best: list[Nest], restarts: int) -> torch.Tensor:
+def _parameters(slots: FactorSlots, best: list[Nest], restarts: int) -> torch.Tensor:
     """The parameters that stand on given nests, one for every member, [K, D, W, R]."""
     columns = [torch.log2(torch.stack([torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0])
                                        for level, spatial in zip(slots.level, slots.spatial, strict=True)]))
@@ -121,7 +121,7 @@ def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: 
                 octaves[ties.producer[tie], ties.mine[tie, j]] = there * (ties.stride[tie, j] > 0)
 
 
-def _left_over(batch: Batch, home: int, theta: torch.Tensor, octaves: np.ndarray) -> torch.Tensor:
+def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.ndarray) -> torch.Tensor:
     """The parameters with `octaves` of dimensions left to the outermost loops: temporal loops inside take the rest,
     those of the home first."""
     slots, theta = batch.slots, theta.clone()
@@ -136,18 +136,18 @@ def _left_over(batch: Batch, home: int, theta: torch.Tensor, octaves: np.ndarray
     return theta
 
 
-def _choices(network: RelaxedNetwork, batch: Batch, best: list[Nest], sharing: np.ndarray) -> Choices:
+def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], sharing: np.ndarray) -> DiscreteDecisions:
     """The best mappings' decisions in every column; where `sharing` [R], loops that links can share stand outside."""
     columns = {name: np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
-               for name in Choices.__dataclass_fields__}
+               for name in DiscreteDecisions.__dataclass_fields__}
     order = columns["order"].copy()
     for place, site in enumerate(batch.sites):
         rows = place * len(sharing) + np.flatnonzero(sharing)
         order[-1][:, rows] = _sharing_order(network, batch, place, site, order[-1][:, rows[0]])[:, None]
-    return Choices(order, columns["keep"], columns["on_y"], columns["spatial_order"])
+    return DiscreteDecisions(order, columns["keep"], columns["on_y"], columns["spatial_order"])
 
 
-def _sharing_order(network: RelaxedNetwork, batch: Batch, place: int, site: int, order: np.ndarray) -> np.ndarray:
+def _sharing_order(network: RelaxedNetwork, batch: FamilySites, place: int, site: int, order: np.ndarray) -> np.ndarray:
     """The loops of the outermost level, innermost first: those that no link carries, sums before others, then those
     that a producer may run through in several goes, then the others."""
     ties, space = network.ties, batch.family.spaces[place]

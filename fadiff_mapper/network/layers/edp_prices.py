@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Point:
+class OperatingPoint:
     """One way to run a part of a network: energy in pJ and cycles, all its repeats together."""
 
     energy_pj: float
     cycles: float
 
-    def price(self, total: Point) -> float:
+    def price(self, total: OperatingPoint) -> float:
         """The part's share of the network's energy and cycles, `total`; to first order the change of the log EDP."""
         return self.energy_pj / total.energy_pj + self.cycles / total.cycles
 
@@ -27,23 +27,23 @@ class Point:
         return self.energy_pj * self.cycles
 
 
-def summed(points: Sequence[Point]) -> Point:
+def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
     """Energy and cycles of parts that run one after the other."""
-    return Point(sum(point.energy_pj for point in points), sum(point.cycles for point in points))
+    return OperatingPoint(sum(point.energy_pj for point in points), sum(point.cycles for point in points))
 
 
-def metric_value(point: Point, metric: str) -> float:
+def metric_value(point: OperatingPoint, metric: str) -> float:
     """What is minimised: "edp", "energy" or "delay"."""
     return {"edp": point.edp, "energy": point.energy_pj, "delay": point.cycles}[metric]
 
 
-def metric_price(point: Point, total: Point, metric: str) -> float:
+def metric_price(point: OperatingPoint, total: OperatingPoint, metric: str) -> float:
     """The share of a part in the metric of the network."""
     return {"edp": point.price(total), "energy": point.energy_pj / total.energy_pj,
             "delay": point.cycles / total.cycles}[metric]
 
 
-def chosen(ways: Sequence[Sequence[Point]], metric: str = "edp") -> list[int]:
+def chosen(ways: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:
     """For every part the way that makes the metric of the sums smallest, none of them better alone.
 
     Each part's first way is where it starts.
@@ -59,7 +59,8 @@ def chosen(ways: Sequence[Sequence[Point]], metric: str = "edp") -> list[int]:
     for place, part in enumerate(ways):  # the price is a tangent: steps that are too long are tried one by one
         here = part[picks[place]]
         for i, point in enumerate(part):
-            other = Point(total.energy_pj - here.energy_pj + point.energy_pj, total.cycles - here.cycles + point.cycles)
+            other = OperatingPoint(total.energy_pj - here.energy_pj + point.energy_pj,
+                                   total.cycles - here.cycles + point.cycles)
             if metric_value(other, metric) < metric_value(total, metric):
                 picks[place], here, total = i, point, other
     return picks

@@ -9,10 +9,10 @@ from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.network.layers.edp_prices import Point, chosen
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.search.search_many import MappingTask, search_all
 from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
@@ -22,9 +22,9 @@ VARIANTS = SearchOptions(gradient=False, least=1, chains=32, rounds=40, tries=3,
 """A variant is near the best mapping: a short refinement finds it."""
 
 
-def task_of(spec: Spec) -> Task:
+def task_of(spec: Spec) -> MappingTask:
     """What a search needs of a spec."""
-    return Task(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
+    return MappingTask(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
 
 
 def variants(results: Sequence[Result], options: SearchOptions, stopped: Callable[[], bool]) -> list[list[Result]]:
@@ -54,6 +54,6 @@ def _distinct(results: Sequence[Result]) -> list[Result]:
 
 def best_together(ways: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
     """From each layer's mappings the one with which the whole network is best; `times`: how often each layer runs."""
-    points = [[Point(count * one.stats.energy_pj, count * one.stats.cycles) for one in part]
+    points = [[OperatingPoint(count * one.stats.energy_pj, count * one.stats.cycles) for one in part]
               for part, count in zip(ways, times, strict=True)]
     return [part[pick] for part, pick in zip(ways, chosen(points, metric), strict=True)]

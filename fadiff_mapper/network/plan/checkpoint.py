@@ -43,7 +43,7 @@ LARGEST = 2 ** 28
 
 
 @dataclass
-class Saved:
+class Checkpoint:
     """The checkpoint of a run; without a file it keeps nothing."""
 
     file: Path | None
@@ -137,7 +137,7 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
 
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
-           options: NetworkOptions) -> Saved:
+           options: NetworkOptions) -> Checkpoint:
     """The checkpoint of this run, from its file where there is one.
 
     Raises FadiffError where the file belongs to another network, design, options or version.
@@ -146,13 +146,13 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
             "links_of": links_fingerprint(workload), "metric": options.metric, "seed": str(options.seed)}
     path = None if file is None else Path(file)
     if path is None or not path.exists():
-        return Saved(path, head, specs)
+        return Checkpoint(path, head, specs)
     content = _content(path)
     for key, value in head.items():
         if content.get(key) != value:
             raise FadiffError(f"{path}: the checkpoint has {key} {content.get(key)!r}, this run {value!r}; remove it "
                               "to start anew")
-    return Saved(path, head, specs, content["layers"], content["groups"])
+    return Checkpoint(path, head, specs, content["layers"], content["groups"])
 
 
 def _content(path: Path) -> dict[str, Any]:

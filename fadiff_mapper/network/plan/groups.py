@@ -9,8 +9,8 @@ from functools import partial
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_violations
 from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import Point, metric_price, summed
-from fadiff_mapper.network.plan.checkpoint import Saved, batch_key
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
+from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate import LayerBase
@@ -23,18 +23,19 @@ LIGHT = SearchOptions(gradient=False, least=1, chains=16, rounds=24, tries=3, ag
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedGroup:
     """A legal group with its mappings and exact cost, all repeats together."""
 
     group: FusedGroup
     cost: FusedCost
 
     @property
-    def point(self) -> Point:
-        return Point(self.cost.energy_pj, self.cost.cycles)
+    def point(self) -> OperatingPoint:
+        return OperatingPoint(self.cost.energy_pj, self.cost.cycles)
 
 
-def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase], total: Point,
+def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
+               total: OperatingPoint,
                metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
     """For every distinct segment its candidates that promise a gain."""
     found: dict[Hashable, list[Candidate]] = {}
@@ -47,7 +48,7 @@ def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: 
     return found
 
 
-def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: Point,
+def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: OperatingPoint,
            metric: str) -> list[Candidate]:
     """Different candidates of one segment that promise a gain, the best estimate first."""
     limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
@@ -56,14 +57,14 @@ def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, Lay
     return distinct([one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit])
 
 
-def alone(segment: Segment, bases: Sequence[LayerBase]) -> Point:
+def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
     """The layers of a segment one by one."""
     total = summed([base.whole for base in bases])
-    return Point(segment.repeat * total.energy_pj, segment.repeat * total.cycles)
+    return OperatingPoint(segment.repeat * total.energy_pj, segment.repeat * total.cycles)
 
 
-def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: Point,
-              options: SearchOptions, stopped: Callable[[], bool], saved: Saved) -> list[Evaluated | None]:
+def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: OperatingPoint,
+              options: SearchOptions, stopped: Callable[[], bool], saved: Checkpoint) -> list[EvaluatedGroup | None]:
     """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run.
 
     Mappings that `saved` knows are not searched again.
@@ -82,4 +83,4 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         if not stopped():
             saved.keep_mapped(batch, mapped)
     return [None if group is None or group_violations(hardware, group)
-            else Evaluated(group, group_cost(hardware, group)) for group in mapped]
+            else EvaluatedGroup(group, group_cost(hardware, group)) for group in mapped]

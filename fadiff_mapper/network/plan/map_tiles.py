@@ -22,8 +22,8 @@ from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.tilings.estimate import sum_level
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_family import Found
-from fadiff_mapper.search.search_many import Task, search_all
+from fadiff_mapper.search.search_family import SearchOutcome
+from fadiff_mapper.search.search_many import MappingTask, search_all
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -31,7 +31,7 @@ from fadiff_mapper.spec.spec import Spec
 
 
 @dataclass(frozen=True)
-class Held:
+class ResidentTile:
     """A data space that lies in a level while a tile runs.
 
     outside: whether levels outside may keep it too. whole: whether the mapping has all of it there at once; else it
@@ -75,10 +75,10 @@ class _Tile:
     index: int
     shape: tuple[int, ...]
     spec: Spec
-    tasks: tuple[Task, ...]
+    tasks: tuple[MappingTask, ...]
 
 
-def _best(tile: _Tile, found: Iterable[Found]) -> Mapping | None:
+def _best(tile: _Tile, found: Iterable[SearchOutcome]) -> Mapping | None:
     legal = [one for one in found if one.legal]
     if not legal:
         return None
@@ -118,7 +118,7 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                                                         for name in problem.dataspace_names()]
                                                        for place in range(len(rooms))]))
                 space = build_mapspace(hardware.arch, problem, constrained(spec, problem, held, finished))
-                tasks.append(Task(prepared, space, room=room, weights=weights))
+                tasks.append(MappingTask(prepared, space, room=room, weights=weights))
             tiles.append(_Tile(index, shape, spec, tuple(tasks)))
     return tiles
 
@@ -131,7 +131,7 @@ LAST_WAYS = WAYS[1:3]
 """For the last layer, which has no intermediate to finish."""
 
 
-def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[Held], finished: str,
+def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile], finished: str,
                     rooms: Sequence[float]) -> bool:
     """Whether an intermediate could be finished this way: all its sums fit at once, or all that one sum needs does."""
     home = next(one.level for one in held if one.space == problem.output.name)
@@ -147,20 +147,20 @@ def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequ
 
 
 def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
-                whole: bool) -> list[Held]:
+                whole: bool) -> list[ResidentTile]:
     """The data spaces of a layer that lie in a level, the intermediates `whole` or not."""
     layer = group.layers[index]
-    held = [Held(name, hardware.level(stay.level) or 0) for name, stay in layer.operands.items()]
+    held = [ResidentTile(name, hardware.level(stay.level) or 0) for name, stay in layer.operands.items()]
     if index:
         before = group.links[index - 1]
-        held.append(Held(before.tensor, hardware.level(before.stay.level) or 0, whole=whole,
-                         apart=before.beside))
+        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level) or 0, whole=whole,
+                                 apart=before.beside))
     output = layer.problem.output.name
     if index < len(group.links):
         after = group.links[index]
-        held.append(Held(output, hardware.level(after.stay.level) or 0, after.written_whole, whole))
+        held.append(ResidentTile(output, hardware.level(after.stay.level) or 0, after.written_whole, whole))
     elif goes_on:
-        held.append(Held(output, sum_level(spec)))
+        held.append(ResidentTile(output, sum_level(spec)))
     return held
 
 
@@ -191,7 +191,7 @@ def _goes_on(group: FusedGroup, kinds: Iterable[StepClass]) -> bool:
     return not group.spilled and any(not (kind.first_sum and kind.last_sum) for kind in kinds)
 
 
-def constrained(spec: Spec, problem: Problem, held: Sequence[Held], finished: str) -> Constraints:
+def constrained(spec: Spec, problem: Problem, held: Sequence[ResidentTile], finished: str) -> Constraints:
     """The design's constraints with what the held data spaces ask for."""
     levels = [_without_split_bounds(level, problem) for level in spec.constraints.levels]
     output = problem.output

@@ -9,8 +9,8 @@ from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.chains.partition import Way
-from fadiff_mapper.network.plan.groups import Evaluated
+from fadiff_mapper.network.chains.partition import CoverPart
+from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import Result
@@ -20,7 +20,7 @@ from fadiff_mapper.workload import Totals, Workload
 
 
 def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
-                   sigma: Mapping[tuple[str, str], float], groups: Sequence[Way[Evaluated]],
+                   sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
                    time_s: float) -> NetworkResult:
     """The plan with all its numbers."""
@@ -43,7 +43,7 @@ def _layers_alone(names: Sequence[str], alone: Mapping[str, Result], repeats: Ma
                   sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(way: Way[Evaluated], alone: Mapping[str, Result], repeats: Mapping[str, int],
+def _group(way: CoverPart[EvaluatedGroup], alone: Mapping[str, Result], repeats: Mapping[str, int],
            sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
     group = way.plan.group
     return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),

@@ -13,12 +13,12 @@ from math import inf, prod
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup
-from fadiff_mapper.network.chains.partition import Way, partition
+from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import Segment, runs_in_order, segments
 from fadiff_mapper.network.descent.decoding import decoded_groups
 from fadiff_mapper.network.layers.edp_prices import metric_price
-from fadiff_mapper.network.plan.groups import LIGHT, Evaluated, enumerated, evaluated, ranked
-from fadiff_mapper.network.plan.run_state import Run
+from fadiff_mapper.network.plan.groups import LIGHT, EvaluatedGroup, enumerated, evaluated, ranked
+from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate import LayerBase, revised
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
@@ -51,7 +51,7 @@ CLIMBS, WORTH = 5, 1e-3
 
 
 @dataclass
-class Known:
+class PlanningFacts:
     """What is known of one distinct segment.
 
     waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
@@ -61,7 +61,7 @@ class Known:
     segment: Segment
     waiting: list[Candidate] = field(default_factory=list)
     tried: list[FusedGroup] = field(default_factory=list)
-    exact: list[Evaluated] = field(default_factory=list)
+    exact: list[EvaluatedGroup] = field(default_factory=list)
     narrowed: int = 0
 
     def left(self, kept: int) -> int:
@@ -70,12 +70,12 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Board:
+class PlanningBoard:
     """All segments of a run, with what is known of each, and what is known of the distinct ones, by their key."""
 
-    run: Run
-    every: Sequence[tuple[Segment, Known]]
-    known: Mapping[Any, Known]
+    run: PlanningRun
+    every: Sequence[tuple[Segment, PlanningFacts]]
+    known: Mapping[Any, PlanningFacts]
 
     @property
     def segments(self) -> list[Segment]:
@@ -83,11 +83,11 @@ class Board:
         return [segment for segment, _ in self.every]
 
 
-def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
+def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     """The groups of the plan."""
     every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
-    known = {key: Known(segment) for key, segment in reversed(every)}
-    board = Board(run, [(segment, known[key]) for key, segment in every], known)
+    known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
+    board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
         for key, own in proposed(board).items():
             _propose(run, board.known[key], own)
@@ -100,7 +100,7 @@ def planned_groups(run: Run) -> tuple[Way[Evaluated], ...]:
     return tuple(plan)
 
 
-def _decoded(board: Board) -> dict[Any, list[Candidate]]:
+def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """What the descent proposes for segments of any length."""
     run = board.run
     if not run.relaxed:
@@ -110,26 +110,26 @@ def _decoded(board: Board) -> dict[Any, list[Candidate]]:
     return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run))
 
 
-def _enumerated(board: Board) -> dict[Any, list[Candidate]]:
+def _enumerated(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """All candidates of short segments, and of long ones those without loops."""
     run, distinct = board.run, {key: here.segment for key, here in board.known.items()}
     return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
                       run.clock.over) if run.options.enumeration else {}
 
 
-def _reshaped(board: Board) -> dict[Any, list[Candidate]]:
+def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """What lies next to the groups of the plan so far."""
     run, plan = board.run, [(way.nodes, way.plan.group) for way in _plan(board)]
     return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run))
 
 
-def _hopeful(board: Board) -> list[Candidate]:
+def _hopeful(board: PlanningBoard) -> list[Candidate]:
     """The candidates not evaluated yet in the plan that would be best if they cost what is estimated; none where it
     promises next to nothing."""
     ways = _evaluated_ways(board)
     for segment, here in board.every:
         if here.waiting and here.left(board.run.options.kept):
-            ways.append(Way(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
+            ways.append(CoverPart(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
     hoped = _best_plan(board.run, ways)
     if board.run.value(hoped) > board.run.value(_plan(board)) * (1 - PROMISE):
         return []
@@ -137,16 +137,16 @@ def _hopeful(board: Board) -> list[Candidate]:
     return [one for one in plans.values() if isinstance(one, Candidate)]
 
 
-def _evaluated_ways(board: Board) -> list[Way[Any]]:
-    return [Way(segment.nodes, one.point, one) for segment, here in board.every for one in here.exact]
+def _evaluated_ways(board: PlanningBoard) -> list[CoverPart[Any]]:
+    return [CoverPart(segment.nodes, one.point, one) for segment, here in board.every for one in here.exact]
 
 
-def _plan(board: Board) -> list[Way[Evaluated]]:
+def _plan(board: PlanningBoard) -> list[CoverPart[EvaluatedGroup]]:
     """The best partition with the groups known so far."""
     return _best_plan(board.run, _evaluated_ways(board))
 
 
-def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
+def _best_plan(run: PlanningRun, ways: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
     """The best partition that the network's order allows."""
     while True:
         plan = partition(run.chains, run.alone, ways, run.options.metric)
@@ -155,7 +155,7 @@ def _best_plan(run: Run, ways: list[Way[Any]]) -> list[Way[Any]]:
         ways = [way for way in ways if way is not plan[-1]]
 
 
-def _refine(board: Board, planned: set[tuple[str, ...]]) -> None:
+def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
     run = board.run
     used = {segment.key: here for segment, here in board.every if segment.nodes in planned}
@@ -169,26 +169,26 @@ def _refine(board: Board, planned: set[tuple[str, ...]]) -> None:
     _add(board, [Candidate(segment, one.group, one.point) for segment, one in best], HEAVY, REFINED)
 
 
-def _price_of(run: Run) -> Price:
+def _price_of(run: PlanningRun) -> Price:
     return partial(metric_price, total=run.total, metric=run.options.metric)
 
 
-def _price(run: Run, one: Evaluated) -> float:
+def _price(run: PlanningRun, one: EvaluatedGroup) -> float:
     return metric_price(one.point, run.total, run.options.metric)
 
 
-def _best(run: Run, known: list[Evaluated]) -> Evaluated:
+def _best(run: PlanningRun, known: list[EvaluatedGroup]) -> EvaluatedGroup:
     return min(known, key=lambda one: _price(run, one))
 
 
-def _near(run: Run, here: Known) -> list[Candidate]:
+def _near(run: PlanningRun, here: PlanningFacts) -> list[Candidate]:
     """The neighbours of a segment's best group with the best estimates."""
     own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
     best = _best(run, here.exact)
     return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 
 
-def _add(board: Board, todo: list[Candidate], effort: SearchOptions, stage: str) -> None:
+def _add(board: PlanningBoard, todo: list[Candidate], effort: SearchOptions, stage: str) -> None:
     """Evaluates candidates and adds those that can run."""
     run, known = board.run, board.known
     if run.clock.over() or not todo:
@@ -213,7 +213,7 @@ def _add(board: Board, todo: list[Candidate], effort: SearchOptions, stage: str)
         _narrow(run, known[candidate.segment.key], candidate)
 
 
-def _learn(run: Run, candidate: Candidate, one: Evaluated) -> None:
+def _learn(run: PlanningRun, candidate: Candidate, one: EvaluatedGroup) -> None:
     """Estimates know from now on of layers that a group runs in fewer cycles than their mappings by themselves."""
     for name, layer, cost in zip(candidate.segment.nodes, one.group.layers, one.cost.layers, strict=True):
         base, operations = run.bases[name], prod(layer.problem.bounds.values())
@@ -222,7 +222,7 @@ def _learn(run: Run, candidate: Candidate, one: Evaluated) -> None:
         run.bases.update({other: known for other, same in run.bases.items() if same is base})
 
 
-def _narrow(run: Run, here: Known, candidate: Candidate) -> None:
+def _narrow(run: PlanningRun, here: PlanningFacts, candidate: Candidate) -> None:
     """Proposes a candidate that fell short in smaller tiles."""
     own = [run.bases[name] for name in candidate.segment.nodes]
     found = narrower(run.hardware, candidate, own, _price_of(run)) if here.narrowed < NARROWED else []
@@ -231,13 +231,13 @@ def _narrow(run: Run, here: Known, candidate: Candidate) -> None:
         here.narrowed += 1
 
 
-def _propose(run: Run, here: Known, found: Sequence[Candidate]) -> None:
+def _propose(run: PlanningRun, here: PlanningFacts, found: Sequence[Candidate]) -> None:
     """Adds candidates of a segment that are not evaluated yet."""
     here.waiting = [one for one in ranked([*here.waiting, *found], here.segment, run.bases, run.total,
                                           run.options.metric) if one.group not in here.tried]
 
 
-def _short(run: Run, candidate: Candidate, one: Evaluated | None, exact: Sequence[Evaluated]) -> bool:
+def _short(run: PlanningRun, candidate: Candidate, one: EvaluatedGroup | None, exact: Sequence[EvaluatedGroup]) -> bool:
     """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
     promised = metric_price(candidate.estimate, run.total, run.options.metric)
     known = min((_price(run, other) for other in exact), default=inf)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.network.chains.partition import Way
+from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import chains
-from fadiff_mapper.network.descent.descend import Descended
+from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-from fadiff_mapper.network.layers.edp_prices import Point, metric_value, summed
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
-from fadiff_mapper.network.plan.groups import Evaluated
+from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.tilings.estimate import layer_base
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.workload import Workload
@@ -27,7 +27,7 @@ OnProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class Clock:
+class PlanningClock:
     """When to come to an end: `limit` seconds after the start, or when `stopped` says so."""
 
     limit: float | None
@@ -42,7 +42,7 @@ class Clock:
 
 
 @dataclass
-class Run:
+class PlanningRun:
     """What the parts of one run share.
 
     results    of every distinct layer by itself
@@ -53,9 +53,9 @@ class Run:
     options: NetworkOptions
     results: tuple[Result, ...]
     variants: Sequence[Sequence[Result]]
-    relaxed: tuple[RelaxedNetwork, Descended] | None
-    clock: Clock
-    saved: checkpoint.Saved
+    relaxed: tuple[RelaxedNetwork, DescentEnd] | None
+    clock: PlanningClock
+    saved: checkpoint.Checkpoint
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -68,17 +68,17 @@ class Run:
             self.results, self.variants, strict=True)])
         self.chains = [names for names, _ in chains(self.workload)]
         repeats = repeats_of(self.workload)
-        self.alone = {name: Point(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
+        self.alone = {name: OperatingPoint(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}
         self.total = summed(list(self.alone.values()))
 
-    def value(self, groups: Sequence[Way[Any]] = ()) -> float:
+    def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
         """The network's metric with these groups, every other layer by itself."""
         fused = {name for way in groups for name in way.nodes}
         return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
                                     *(way.point for way in groups)]), self.options.metric)
 
-    def note(self, stage: str, groups: Sequence[Way[Evaluated]] = ()) -> None:
+    def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
         """Records the network's value after a stage."""
         value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:

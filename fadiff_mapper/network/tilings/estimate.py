@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.network.layers.edp_prices import Point
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.results.mapped_layer import Result
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
@@ -43,12 +43,12 @@ class LayerBase:
     home_reads: dict[str, dict[str, float]]
     sums_room: float
     lanes: dict[str, int]
-    prices: Prices
-    whole: Point
+    prices: OutermostPrices
+    whole: OperatingPoint
 
 
 @dataclass(frozen=True)
-class Prices:
+class OutermostPrices:
     """pJ per word read from and written to the outermost level, its words per cycle, and pJ per word read from each
     level."""
 
@@ -71,7 +71,7 @@ def layer_base(result: Result, others: Sequence[Result] = ()) -> LayerBase:
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
         _sums_room(result.spec), _lanes(fastest.mapping), _prices(result),
-        Point(result.stats.energy_pj, float(result.stats.cycles)))
+        OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
 
 
 def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
@@ -102,18 +102,19 @@ def _lanes(mapping: Mapping) -> dict[str, int]:
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 
 
-def _prices(result: Result) -> Prices:
+def _prices(result: Result) -> OutermostPrices:
     spec = result.spec
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     width = [min(float(limit[-1, 0]) for limit in (machine.shared_bandwidth, bandwidth))
              for bandwidth in (machine.read_bandwidth, machine.write_bandwidth)]
     read, update = machine.read[:, 0] / machine.block[:, 0], machine.update[:, 0] / machine.block[:, 0]
-    return Prices(float(read[-1]), float(update[-1]), min(width),
-                  dict(zip(spec.arch.level_names(), map(float, read), strict=True)))
+    return OutermostPrices(float(read[-1]), float(update[-1]), min(width),
+                           dict(zip(spec.arch.level_names(), map(float, read), strict=True)))
 
 
-def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any, slowed: Any) -> Point:
+def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any,
+              slowed: Any) -> OperatingPoint:
     """A layer that computes `computed` times its operations in `slowed` times their cycles, and moves these words from
     and to the outermost level; numbers, or arrays of them."""
     energy = base.inside * computed + reads * base.prices.read + writes * base.prices.write + more_home_energy
-    return Point(energy, np.maximum(base.compute * slowed, (reads + writes) / base.prices.words_per_cycle))
+    return OperatingPoint(energy, np.maximum(base.compute * slowed, (reads + writes) / base.prices.words_per_cycle))

@@ -18,9 +18,17 @@ from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoo
 from fadiff_mapper.fusion.groups.tile_steps import live_intermediates, moved_rank, space_of
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import Point
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.network.tilings.estimate import LayerBase, estimated
-from fadiff_mapper.network.tilings.loop_cuts import Cut, computed, fetched, held, largest_tile, layer_cuts, outlasting
+from fadiff_mapper.network.tilings.loop_cuts import (
+    LoopCut,
+    computed,
+    fetched,
+    held,
+    largest_tile,
+    layer_cuts,
+    outlasting,
+)
 from fadiff_mapper.network.tilings.refetch import refetched
 from fadiff_mapper.network.tilings.tile_nests import TileNest
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -31,8 +39,8 @@ MOST_WAYS = 48
 CLOSER = 64
 """Tile sizes of one nest and one combination that are looked at closer."""
 
-Price = Callable[[Point], Any]
-"""The share of a part in the network's metric; of a `Point` of arrays an array."""
+Price = Callable[[OperatingPoint], Any]
+"""The share of a part in the network's metric; of a `OperatingPoint` of arrays an array."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,11 @@ class Candidate:
 
     segment: Segment
     group: FusedGroup
-    estimate: Point
+    estimate: OperatingPoint
 
 
 @dataclass(frozen=True)
-class Choice:
+class OperandResidency:
     """One way to treat an operand from outside: where it stays (None: it passes), its words there, words fetched."""
 
     stay: Stay | None
@@ -61,13 +69,13 @@ class _Layer:
     """
 
     base: LayerBase
-    cuts: list[Cut]
+    cuts: list[LoopCut]
     computed: np.ndarray
     slowed: np.ndarray
     reads: np.ndarray
     writes: np.ndarray
     extra: np.ndarray
-    choices: dict[str, list[Choice]]
+    choices: dict[str, list[OperandResidency]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Sheet:
     layers: list[_Layer]
 
 
-Way = tuple[dict[str, Choice], ...]
+Way = tuple[dict[str, OperandResidency], ...]
 """For every layer the choice for each operand."""
 
 
@@ -110,11 +118,11 @@ def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], n
                                                      for index, base in enumerate(bases)])
 
 
-def _tile_words(problem: Problem, name: str, cuts: list[Cut]) -> np.ndarray:
+def _tile_words(problem: Problem, name: str, cuts: list[LoopCut]) -> np.ndarray:
     return np.asarray(prod(space_of(problem, name).tile_extents(largest_tile(problem, cuts)), start=1.0))
 
 
-def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: LayerBase, batch: int) -> _Layer:
+def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCut], base: LayerBase, batch: int) -> _Layer:
     problem, last = segment.problems[index], index == len(segment.links)
     every = np.ones(batch)
     made = float(problem.tensor_size(problem.output))
@@ -135,7 +143,7 @@ def _layer(segment: Segment, nest: TileNest, index: int, cuts: list[Cut], base: 
          if not space.read_write and space.name != linked})
 
 
-def _busy_lanes(cuts: list[Cut], base: LayerBase) -> Any:
+def _busy_lanes(cuts: list[LoopCut], base: LayerBase) -> Any:
     """The part of the lanes that a tile keeps busy."""
     return prod((_busy(cut.usual, base.lanes[cut.dim]) for cut in cuts
                  if cut.dim is not None and base.lanes.get(cut.dim, 1) > 1), start=1.0)
@@ -149,18 +157,18 @@ def _busy(extents: np.ndarray, lanes: int) -> np.ndarray:
     return result
 
 
-def _choices(space: DataSpace, segment: Segment, nest: TileNest, index: int, cuts: list[Cut],
-             every: np.ndarray) -> list[Choice]:
+def _choices(space: DataSpace, segment: Segment, nest: TileNest, index: int, cuts: list[LoopCut],
+             every: np.ndarray) -> list[OperandResidency]:
     """An operand from outside: fetched in every step, or kept along the innermost loops whose steps share words."""
     problem = segment.problems[index]
-    found = [Choice(None, 0.0 * every, fetched(space, problem, cuts, ()) * every)]
+    found = [OperandResidency(None, 0.0 * every, fetched(space, problem, cuts, ()) * every)]
     sharing = [cut.loop for cut in cuts if cut.dim is None or cut.dim not in space.dimensions
                or len(moved_rank(space, cut.dim)[1]) > 1]
     for start in reversed(range(len(sharing))):
         across = frozenset(sharing[start:])
         reads = fetched(space, problem, cuts, across) * every
         if (reads < found[-1].reads * (1 - 1e-9)).any():
-            found.append(Choice(Stay(nest.home, across), held(space, problem, cuts, across) * every, reads))
+            found.append(OperandResidency(Stay(nest.home, across), held(space, problem, cuts, across) * every, reads))
     return found
 
 
@@ -178,7 +186,7 @@ def ways_of(sheet: Sheet) -> list[Way]:
     return ways
 
 
-def _one_by_one(options: Sequence[list[Choice]]) -> Iterator[tuple[int, ...]]:
+def _one_by_one(options: Sequence[list[OperandResidency]]) -> Iterator[tuple[int, ...]]:
     """Which choice of each operand is taken, step by step, in both orders."""
     steps = [(place, at, float(choices[at].words.mean() - choices[at - 1].words.mean()),
               float(choices[at - 1].reads.mean() - choices[at].reads.mean()))
@@ -206,12 +214,12 @@ def _staying(way: Way) -> np.ndarray:
     return sum((choice.words for part in way for choice in part.values()), np.zeros(()))
 
 
-def _total(sheet: Sheet, reads: Sequence[np.ndarray], rows: Any = slice(None)) -> Point:
+def _total(sheet: Sheet, reads: Sequence[np.ndarray], rows: Any = slice(None)) -> OperatingPoint:
     """Energy and cycles of the group, some choices of tile sizes; reads: words that every layer fetches."""
     points = [estimated(layer.base, layer.computed[rows], own, layer.writes[rows], layer.extra[rows],
                         layer.slowed[rows]) for layer, own in zip(sheet.layers, reads, strict=True)]
-    return Point(sheet.segment.repeat * sum(point.energy_pj for point in points),
-                 sheet.segment.repeat * sum(point.cycles for point in points))
+    return OperatingPoint(sheet.segment.repeat * sum(point.energy_pj for point in points),
+                          sheet.segment.repeat * sum(point.cycles for point in points))
 
 
 def closer(sheet: Sheet, way: Way, prices: np.ndarray, price: Price,
@@ -240,7 +248,7 @@ def closer(sheet: Sheet, way: Way, prices: np.ndarray, price: Price,
     if not exact[best] < bar:
         return None
     sizes = [int(size[rows[best]]) for size in sheet.sizes]
-    return float(exact[best]), Candidate(segment, _group(segment, sheet.nest, way, sizes), Point(
+    return float(exact[best]), Candidate(segment, _group(segment, sheet.nest, way, sizes), OperatingPoint(
         float(np.asarray(point.energy_pj)[best]), float(np.asarray(point.cycles)[best])))
 
 

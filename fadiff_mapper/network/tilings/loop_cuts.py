@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.fusion import Link
+from fadiff_mapper.fusion import FusedLink
 from fadiff_mapper.fusion.groups.tile_steps import lying, moved_rank, reading
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
 
 @dataclass(frozen=True)
-class Cut:
+class LoopCut:
     """One shared loop as one layer sees it.
 
     loop      the dimension of the last layer
@@ -61,11 +61,11 @@ class Cut:
         return result
 
 
-Cuts = Sequence[Cut]
+Cuts = Sequence[LoopCut]
 
 
 def layer_cuts(segment: Segment, dims: Sequence[str], sizes: Sequence[np.ndarray],
-               retained: Sequence[Collection[str]]) -> list[list[Cut]]:
+               retained: Sequence[Collection[str]]) -> list[list[LoopCut]]:
     """For every layer its cut by each loop. `retained`: for each link the loops along which its halo is kept."""
     last = segment.problems[-1]
     columns = [[_cut_last(last, dim, size)] for dim, size in zip(dims, sizes, strict=True)]
@@ -75,25 +75,25 @@ def layer_cuts(segment: Segment, dims: Sequence[str], sizes: Sequence[np.ndarray
     return [[column[index] for column in columns] for index in range(len(segment.problems))]
 
 
-def _cut_last(problem: Problem, dim: str, size: np.ndarray) -> Cut:
+def _cut_last(problem: Problem, dim: str, size: np.ndarray) -> LoopCut:
     bound = problem.bounds[dim]
-    return Cut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size, size, size)
+    return LoopCut(dim, dim, np.ceil(bound / size), np.full_like(size, bound), size, size, size, size)
 
 
-def _cut_before(segment: Segment, index: int, after: Cut, retained: bool) -> Cut:
+def _cut_before(segment: Segment, index: int, after: LoopCut, retained: bool) -> LoopCut:
     link, problem, reader = segment.links[index], segment.problems[index], segment.problems[index + 1]
     own = next((mine for mine, theirs in link.dims.items() if theirs == after.dim), None)
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
-        return Cut(after.loop, None, one if retained else after.steps, one, one, one, one, one)
+        return LoopCut(after.loop, None, one if retained else after.steps, one, one, one, one, one)
     extent, slide = problem.bounds[own], reading(reader, link, after.dim)
     first = np.minimum(slide.reach(after.first) - slide.pad, extent)
     later = np.minimum(slide.reach(after.usual), extent)
     whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
     again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.pad, after.steps * extent)
     advance = slide.stride * after.advance
-    return Cut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), first,
-               np.minimum(later, advance) if retained else later, np.maximum(first, later), advance)
+    return LoopCut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), first,
+                   np.minimum(later, advance) if retained else later, np.maximum(first, later), advance)
 
 
 def _reach(space: DataSpace, problem: Problem, dim: str, points: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ def fetched(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[s
 
 
 def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str],
-         link: Link | None = None) -> np.ndarray:
+         link: FusedLink | None = None) -> np.ndarray:
     """Words that are there at once while a data space stays; with a link an intermediate, as the next layer needs
     it."""
     extents: dict[str, Any] = dict(problem.bounds)
@@ -138,7 +138,7 @@ def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]
     return np.asarray(prod(space.tile_extents(lying(link, extents) if link else extents), start=1.0))
 
 
-def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], link: Link) -> np.ndarray:
+def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], link: FusedLink) -> np.ndarray:
     """Words of an intermediate that are there while other layers run, as `fusion.steps.outlasting_words`."""
     kept = [cut for cut in cuts if cut.loop in across]
     if not kept:

@@ -25,7 +25,7 @@ PARTS = 2.0 ** np.arange(9)[:, None]
 
 
 @dataclass(frozen=True)
-class Again:
+class Refetch:
     """How often each operand comes in, and where any way of doing it fits."""
 
     times: dict[str, np.ndarray]
@@ -33,7 +33,7 @@ class Again:
 
 
 def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str], staying: Collection[str],
-              room: np.ndarray, sums_room: np.ndarray, lanes: Mapping[str, int]) -> Again:
+              room: np.ndarray, sums_room: np.ndarray, lanes: Mapping[str, int]) -> Refetch:
     """For tiles of these extents with `room` words for the operands that are `passing`, the others being there.
 
     No loop outside may move an operand that is `staying`, so along its dimensions the others come in whole.
@@ -47,7 +47,7 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
     enough = sum(pieces, 0.0) <= room
     size = {space.name: np.asarray(prod(space.tile_extents(dict(tile)), start=1.0)) for space in operands}
     if len(operands) != 2 or not passing:
-        return Again({name: np.ones_like(room) for name in passing}, enough & (room >= 0))
+        return Refetch({name: np.ones_like(room) for name in passing}, enough & (room >= 0))
     left, right = operands
     both = left.dimensions & right.dimensions & problem.output.dimensions
     groups = prod((tile[dim] for dim in both), start=1.0)
@@ -72,8 +72,8 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
     moved = np.asarray(sum(one.size * often if one.passing else np.where(np.isinf(often), np.inf, 0)
                            for one, often in zip(sides, times, strict=True)))
     best, row = moved.argmin(axis=0), np.arange(len(room))
-    return Again({one.name: often[best, row] for one, often in zip(sides, times, strict=True) if one.passing},
-                 np.isfinite(moved[best, row]) & enough & (room >= 0))
+    return Refetch({one.name: often[best, row] for one, often in zip(sides, times, strict=True) if one.passing},
+                   np.isfinite(moved[best, row]) & enough & (room >= 0))
 
 
 def _slides(space: DataSpace, dim: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from fadiff_mapper.fusion import FusedGroup, Hardware, Link
+from fadiff_mapper.fusion import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.candidates import ways_along
 from fadiff_mapper.network.tilings.estimate import LayerBase
@@ -60,7 +60,7 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
             yield segment, _carried(tuple(loop.dim for loop in group.loops), (), segment.links[len(group.links):])
 
 
-def _carried(dims: Dims, back: Sequence[Link], on: Sequence[Link]) -> Dims:
+def _carried(dims: Dims, back: Sequence[FusedLink], on: Sequence[FusedLink]) -> Dims:
     """Dimensions of a layer as those of another one, some links back or on."""
     for link in reversed(back):
         own = {theirs: mine for mine, theirs in link.dims.items()}

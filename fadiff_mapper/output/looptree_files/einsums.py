@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Link
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLink
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 
 
@@ -53,18 +53,18 @@ def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
     return [_affine(rank, index, 0) for rank in space.ranks]
 
 
-def read_ranks(link: Link, after: Problem) -> tuple[tuple[Term, ...], ...]:
+def read_ranks(link: FusedLink, after: Problem) -> tuple[tuple[Term, ...], ...]:
     """The ranks of the tensor that the next layer reads."""
     return next(space.ranks for space in after.dataspaces if space.name == link.tensor)
 
 
-def handed_on(link: Link, rank: tuple[Term, ...]) -> list[str]:
+def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
     """Dimensions of the writer's output that lead to this rank of the reader."""
     names = {term.dimension for term in rank}
     return [own for own, theirs in link.dims.items() if theirs in names]
 
 
-def _padding(link: Link, rank: tuple[Term, ...]) -> int:
+def _padding(link: FusedLink, rank: tuple[Term, ...]) -> int:
     return max((link.padding.get(term.dimension, 0) for term in rank), default=0)
 
 

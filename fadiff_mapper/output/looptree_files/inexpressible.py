@@ -15,8 +15,8 @@ from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, axis_window, laye
 from fadiff_mapper.output.looptree_files.einsums import handed_on, read_ranks
 from fadiff_mapper.output.looptree_files.mapping_tree import (
     Branch,
-    Cut,
     Kept,
+    TreeLoop,
     adds,
     branches_by_shape,
     depth,
@@ -111,7 +111,7 @@ def _turned_over(space: DataSpace, branch: Branch) -> bool:
     """Whether a loop of the branch, outside the tensor's node, goes from one part of it to another without overlap."""
     steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
     place = next((k for k, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
-    return any(isinstance(node, Cut) and not node.spatial and node.dim in steady for node in branch[:place])
+    return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:place])
 
 
 def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, at: int) -> list[range]:
@@ -149,7 +149,7 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
     problem = group.layers[index].problem
     nests = branches_by_shape(group, hardware, index)
     largest, branch = next(iter(nests.items()))
-    if len([node for node in branch if isinstance(node, Cut) and node.spatial]) > MOST_SIDE_BY_SIDE:
+    if len([node for node in branch if isinstance(node, TreeLoop) and node.spatial]) > MOST_SIDE_BY_SIDE:
         yield "more than two dimensions run side by side"
     for space in problem.dataspaces:
         for rank in space.ranks:
@@ -175,7 +175,7 @@ def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
     left = dict(zip(dims, shape, strict=True))
     nodes = []
     for node in branch:
-        if isinstance(node, Cut):
+        if isinstance(node, TreeLoop):
             if node.tile >= left[node.dim]:
                 continue
             left[node.dim] = node.tile

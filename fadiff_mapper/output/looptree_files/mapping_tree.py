@@ -28,7 +28,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Cut:
+class TreeLoop:
     """A loop over a dimension of the layer, in tiles of `tile` points."""
 
     dim: str
@@ -36,7 +36,7 @@ class Cut:
     spatial: bool
 
 
-Branch: TypeAlias = tuple[Kept | Cut, ...]
+Branch: TypeAlias = tuple[Kept | TreeLoop, ...]
 
 
 def stored_levels(hardware: Hardware) -> list[int]:
@@ -126,7 +126,7 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
     if index == len(group.layers) - 1 and not group.spilled and any(adds(group, loop) for loop in group.loops):
         above[layer.problem.output.name] = len(targets)
     left = dict(zip(layer.problem.dimensions, shape, strict=True))
-    nodes: list[Kept | Cut] = []
+    nodes: list[Kept | TreeLoop] = []
     for k in reversed(range(len(mapping.levels))):
         level = mapping.levels[k]
         if k in targets and targets.index(k):
@@ -139,13 +139,13 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
     return (*nodes, *_cuts(_merged(side_by_side), left, spatial=True))
 
 
-def _cuts(factors: Iterable[tuple[str, int]], left: dict[str, int], *, spatial: bool) -> list[Cut]:
+def _cuts(factors: Iterable[tuple[str, int]], left: dict[str, int], *, spatial: bool) -> list[TreeLoop]:
     """Loops with these factors, outermost first; `left` is what remains of every dimension."""
     found = []
     for dim, factor in factors:
         if factor > 1:
             left[dim] //= factor
-            found.append(Cut(dim, left[dim], spatial))
+            found.append(TreeLoop(dim, left[dim], spatial))
     return found
 
 

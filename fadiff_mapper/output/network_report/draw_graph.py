@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fadiff_mapper.output.network_report.drawing import Dot, Drawing, Label, Rect, Shape, Stroke, fitting, tint
 from fadiff_mapper.output.network_report.layer_views import LayerView
-from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, Unit, change, unit_for
+from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, DisplayUnit, change, unit_for
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _columns(name: float) -> _Columns:
                     max(numbers + 2 * NUMBER + GROUP, WIDTH - 16))
 
 
-def _heads(columns: _Columns, units: tuple[Unit, Unit]) -> Iterator[Label]:
+def _heads(columns: _Columns, units: tuple[DisplayUnit, DisplayUnit]) -> Iterator[Label]:
     for x, text in ((columns.name, "node"), (columns.operator, "operator"), (columns.shape, "output")):
         yield Label(x, 14, text, "quiet")
     for x, text in ((columns.macs, f"{units[0].name} MACs".strip()), (columns.energy, units[1].name)):
@@ -105,7 +105,7 @@ def _edge(tensor: str, reader: str, rows: Mapping[str, int], lanes: Mapping[str,
 
 
 def _node(node: Node, view: LayerView | None, at: tuple[float, float], columns: _Columns,
-          units: tuple[Unit, Unit]) -> Iterator[Shape]:
+          units: tuple[DisplayUnit, DisplayUnit]) -> Iterator[Shape]:
     (x, y), group = at, view.group if view else None
     kind = tint("group", group) if group is not None else "layer" if view else "ring"
     yield Dot(x, y, 5 if view else 4, kind, node.name)

@@ -15,21 +15,21 @@ from fadiff_mapper.output.network_report.drawing import (
     tint,
     upright_line,
 )
-from fadiff_mapper.output.network_report.layer_views import LayerView, Share
-from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, Unit, unit_for
+from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerView
+from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, DisplayUnit, unit_for
 
 WIDTH, NAMES, GAP, VALUE = 1080.0, 176.0, 26.0, 52.0
 HEAD, ROW, BAR, THIN = 34.0, 24.0, 9.0, 4.0
 
 
 @dataclass(frozen=True)
-class Panel:
+class LayerPanel:
     """One of the columns: the parts of each layer's bar, `(name, kind)` in the order in which they are stacked."""
 
     title: str
-    unit: Unit
+    unit: DisplayUnit
     parts: tuple[tuple[str, str], ...]
-    values: Callable[[Share], dict[str, float]]
+    values: Callable[[LayerShare], dict[str, float]]
 
 
 def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: Sequence[str],
@@ -55,22 +55,22 @@ def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
 
 
 def _panels(views: Sequence[LayerView], components: Sequence[str], spaces: Sequence[str],
-            outermost: str) -> tuple[Panel, ...]:
+            outermost: str) -> tuple[LayerPanel, ...]:
     shares = [share for view in views for share in (view.planned, view.alone)]
     energy = unit_for((share.energy_pj for share in shares), ENERGY)
     cycles = unit_for((share.cycles for share in shares), COUNT)
     words = unit_for((share.outermost_words for share in shares), COUNT)
     return (
-        Panel(f"energy ({energy.name})", energy,
-              tuple((name, component_kind(components, outermost, name)) for name in components),
-              lambda share: share.components),
-        Panel(f"cycles ({cycles.name})" if cycles.name else "cycles", cycles, (("cycles", "time"),),
-              lambda share: {"cycles": share.cycles}),
-        Panel(f"{outermost} traffic ({words.name} words)".replace("( ", "("), words,
-              tuple((name, tint("space", k)) for k, name in enumerate(spaces)), lambda share: share.outermost))
+        LayerPanel(f"energy ({energy.name})", energy,
+                   tuple((name, component_kind(components, outermost, name)) for name in components),
+                   lambda share: share.components),
+        LayerPanel(f"cycles ({cycles.name})" if cycles.name else "cycles", cycles, (("cycles", "time"),),
+                   lambda share: {"cycles": share.cycles}),
+        LayerPanel(f"{outermost} traffic ({words.name} words)".replace("( ", "("), words,
+                   tuple((name, tint("space", k)) for k, name in enumerate(spaces)), lambda share: share.outermost))
 
 
-def _panel(panel: Panel, views: Sequence[LayerView], left: float, width: float) -> Iterator[Shape]:
+def _panel(panel: LayerPanel, views: Sequence[LayerView], left: float, width: float) -> Iterator[Shape]:
     bars = width - VALUE
     largest = max((sum(panel.values(share).values()) for view in views for share in (view.planned, view.alone)),
                   default=0.0) or 1.0
@@ -90,7 +90,7 @@ def _panel(panel: Panel, views: Sequence[LayerView], left: float, width: float) 
             sum(panel.values(view.planned).values())), "value")
 
 
-def _bar(panel: Panel, share: Share, name: str, left: float, top: float, height: float, scale: float,
+def _bar(panel: LayerPanel, share: LayerShare, name: str, left: float, top: float, height: float, scale: float,
          suffix: str) -> Iterator[Shape]:
     values = panel.values(share)
     for part, kind in panel.parts:

@@ -13,8 +13,8 @@ from itertools import islice, product
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay
 from fadiff_mapper.fusion.groups.tile_steps import (
+    DimSpan,
     LayerSteps,
-    Span,
     intermediate_words,
     layer_steps,
     operand_words,
@@ -37,7 +37,7 @@ MOST_STEPS = 16
 
 
 @dataclass(frozen=True)
-class Resident:
+class ResidentBar:
     """A tensor that stays: whose, how many words, where, and along which loops. `writer`: the layer that writes it,
     where nothing of it is left once the next layer has run."""
 
@@ -48,20 +48,20 @@ class Resident:
     writer: int | None = None
 
 
-def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[Resident, ...]:
+def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...]:
     """What stays on the chip, in the order of the layers: operands, then the tensor for the next layer."""
     found = []
     for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
         spaces = layer.problem.dataspace_names()
         for name, stay in layer.operands.items():
-            found.append(Resident(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
-                                  tint("space", spaces.index(name))))
+            found.append(ResidentBar(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
+                                     tint("space", spaces.index(name))))
         if index < len(group.links):
             link = group.links[index]
-            found.append(Resident(f"{nodes[index]} {layer.problem.output.name}",
-                                  intermediate_words(layer, link, group, steps), link.stay,
-                                  tint("space", spaces.index(layer.problem.output.name)),
-                                  None if outlasting_words(layer, link, group, steps) else index))
+            found.append(ResidentBar(f"{nodes[index]} {layer.problem.output.name}",
+                                     intermediate_words(layer, link, group, steps), link.stay,
+                                     tint("space", spaces.index(layer.problem.output.name)),
+                                     None if outlasting_words(layer, link, group, steps) else index))
     return tuple(found)
 
 
@@ -99,7 +99,7 @@ def _strip(bounds: Mapping[str, int], steps: LayerSteps, name: str, shown: Seque
     """One layer: for each step what it computes, in its place among the layers of the step."""
     loop = next((k for k, cut in enumerate(steps.cut) if cut is not None and len(steps.spans[k]) > 1), None)
     dim = None if loop is None else steps.cut[loop]
-    spans = [Span(range(1), range(1)) if loop is None else steps.spans[loop][picked[loop]] for picked in shown]
+    spans = [DimSpan(range(1), range(1)) if loop is None else steps.spans[loop][picked[loop]] for picked in shown]
     working = [all(len(steps.spans[k][at].done) for k, at in enumerate(picked)) for picked in shown]
     low, high = min(span.needed.start for span in spans), max(span.needed.stop for span in spans)
     (index, count), slot = place, box.width / len(shown) / place[1]
@@ -122,7 +122,7 @@ def _points(points: range) -> str:
     return f"{points.start}\u2013{points.stop - 1}" if len(points) else "nothing"
 
 
-def _resident(resident: Resident, top: float, group: FusedGroup, shown: Sequence[tuple[int, ...]],
+def _resident(resident: ResidentBar, top: float, group: FusedGroup, shown: Sequence[tuple[int, ...]],
               column: float) -> Iterator[Shape]:
     """Bars as long as the words survive: cut where a loop advances along which they do not."""
     yield Label(NAMES - 14, top + 12, fitting(resident.name, NAMES - 18), "name", "end", resident.name)
@@ -136,7 +136,7 @@ def _resident(resident: Resident, top: float, group: FusedGroup, shown: Sequence
     yield level_line(NAMES, top + BAR - 2, NAMES + len(shown) * column, "grid")
 
 
-def _lifetimes(resident: Resident, group: FusedGroup,
+def _lifetimes(resident: ResidentBar, group: FusedGroup,
                shown: Sequence[tuple[int, ...]]) -> Iterator[tuple[float, float]]:
     """From when to when, in steps, the words are there."""
     if resident.writer is not None:

@@ -19,7 +19,7 @@ MOVES = ("reads", "fills", "updates")
 
 
 @dataclass(frozen=True)
-class Share:
+class LayerShare:
     """What one layer takes: pJ, cycles, pJ of every component, words of every data space at the outermost level."""
 
     energy_pj: float
@@ -46,8 +46,8 @@ class LayerView:
     macs: int
     group: int | None
     recomputed: int
-    planned: Share
-    alone: Share
+    planned: LayerShare
+    alone: LayerShare
 
 
 def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
@@ -87,15 +87,15 @@ def _layer_view(result: NetworkResult, node: Node) -> LayerView:
     return LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned, alone)
 
 
-def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> Share:
+def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
     energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
     components = {name: repeat * energies[name] for name in built} | ({NETWORKS: repeat * wires} if wires else {})
     outermost = {name: float(repeat * space["utilized_instances"] * sum(space[kind] for kind in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()}
-    return Share(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
+    return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 
 
-def _in_group(result: NetworkResult, number: int, name: str) -> tuple[Share, int]:
+def _in_group(result: NetworkResult, number: int, name: str) -> tuple[LayerShare, int]:
     """A layer's share in its group, and what it computes again."""
     outcome = result.groups[number - 1]
     cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat
@@ -103,4 +103,4 @@ def _in_group(result: NetworkResult, number: int, name: str) -> tuple[Share, int
     outermost = {space: repeat * (words.reads + words.fills + words.updates)
                  for (level, space), words in cost.traffic.items() if level == outer}
     components = {component: repeat * energy for component, energy in cost.components.items()}
-    return Share(repeat * cost.energy_pj, repeat * cost.cycles, components, outermost), repeat * cost.recomputed
+    return LayerShare(repeat * cost.energy_pj, repeat * cost.cycles, components, outermost), repeat * cost.recomputed

@@ -32,7 +32,7 @@ TEMPLATE = "network.html.jinja"
 
 
 @dataclass(frozen=True)
-class Figure:
+class HeadlineFigure:
     """A number with and without fusion, as it is and as it is written."""
 
     name: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Held:
+class LevelOccupancy:
     """How full a level is while a group runs; `room` is None where it is unlimited."""
 
     level: str
@@ -53,16 +53,16 @@ class Held:
 
 
 @dataclass(frozen=True)
-class GroupPart:
+class GroupSection:
     """What the page says of one group."""
 
     number: int
     nodes: tuple[str, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[HeadlineFigure, ...]
     loops: tuple[str, ...]
     steps: int
     repeat: int
-    held: tuple[Held, ...]
+    held: tuple[LevelOccupancy, ...]
     schedule: Drawing
 
 
@@ -89,26 +89,27 @@ def _template() -> Template:
     return environment.from_string(text)
 
 
-def _figures(planned: Any, before: Any) -> list[Figure]:
+def _figures(planned: Any, before: Any) -> list[HeadlineFigure]:
     """EDP, energy and cycles of two `Totals` or costs."""
     return [_figure("EDP", planned.edp, before.edp, EDP),
             _figure("energy", planned.energy_pj, before.energy_pj, ENERGY),
             _figure("cycles", planned.cycles, before.cycles, COUNT)]
 
 
-def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, float], ...], what: str = "") -> Figure:
+def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, float], ...],
+            what: str = "") -> HeadlineFigure:
     unit = unit_for((planned, before), units, what)
-    return Figure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
+    return HeadlineFigure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
-def _group(result: NetworkResult, outcome: GroupOutcome, number: int) -> GroupPart:
+def _group(result: NetworkResult, outcome: GroupOutcome, number: int) -> GroupSection:
     group, last = outcome.group, outcome.group.layers[-1].problem
     loops = tuple(f"{loop.dim}: {last.bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops)
     levels = result.hardware.arch.levels
-    held = tuple(Held(level.name, live_words(result.hardware, group, place), level.usable)
+    held = tuple(LevelOccupancy(level.name, live_words(result.hardware, group, place), level.usable)
                  for place, level in enumerate(levels[:-1]) if not level.is_dummy)
-    return GroupPart(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, group.steps,
-                     group.repeat, held, draw_schedule(group, outcome.nodes, number))
+    return GroupSection(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, group.steps,
+                        group.repeat, held, draw_schedule(group, outcome.nodes, number))
 
 
 def _table(views: Sequence[LayerView]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.fusion import FusedLayer, Link, Stay
+from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
     return {"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link(link: FusedLink) -> dict[str, Any]:
     pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
              for dim, slide in link.pooled.items()}
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),

@@ -18,7 +18,7 @@ DIGITS = 4
 
 
 @dataclass(frozen=True)
-class Unit:
+class DisplayUnit:
     """`value / size`, to be written with `name` behind it and with as many decimals as all that stands beside it."""
 
     name: str
@@ -36,12 +36,12 @@ class Unit:
         return f"{self.number(value)} {self.name}".rstrip()
 
 
-def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], what: str = "") -> Unit:
+def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], what: str = "") -> DisplayUnit:
     """The largest unit in which the largest value is at least 1; `what` is counted."""
     largest = max((abs(value) for value in values), default=0.0)
     name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
     whole = len(str(int(largest / size)))
-    return Unit(f"{name} {what}".strip(), size, max(0, DIGITS - whole))
+    return DisplayUnit(f"{name} {what}".strip(), size, max(0, DIGITS - whole))
 
 
 def change(planned: float, before: float) -> str:

@@ -6,8 +6,8 @@ import json
 
 from rich.table import Table
 
-from fadiff_mapper.analysis.explain_run import Explained
-from fadiff_mapper.analysis.finished_run import Run
+from fadiff_mapper.analysis.explain_run import RunExplanation
+from fadiff_mapper.analysis.finished_run import FinishedRun
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
@@ -16,7 +16,7 @@ SHOWN = 1e-6
 """Elasticities below this are left out of the table."""
 
 
-def print_explained(run: Run, explained: Explained) -> None:
+def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     """The loop nest, its numbers, the bound, the sensitivities and every count."""
     out = console()
     out.print(map_txt(run.spec, run.mapping, run.stats), markup=False)
@@ -34,7 +34,7 @@ def print_explained(run: Run, explained: Explained) -> None:
     print_counts(explained)
 
 
-def _sensitivities(explained: Explained) -> Table:
+def _sensitivities(explained: RunExplanation) -> Table:
     rows = table(f"sensitivity of {explained.metric}, largest first: what 1 % more of a constant changes, in %",
                  "level", "constant", "at", "value", "change", "per unit", text=3)
     for one in explained.sensitivities:
@@ -47,12 +47,12 @@ def _sensitivities(explained: Explained) -> Table:
     return rows
 
 
-def print_counts(explained: Explained) -> None:
+def print_counts(explained: RunExplanation) -> None:
     """Access counts per instance, in words, a line each."""
     for count in explained.counts:
         console().print(count.sentence(), markup=False)
 
 
-def print_json(explained: Explained) -> None:
+def print_json(explained: RunExplanation) -> None:
     """All of it for other programs."""
     print(json.dumps(explained.to_dict(), indent=1, ensure_ascii=False))

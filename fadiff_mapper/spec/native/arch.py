@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Network, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes
 from fadiff_mapper.yaml.located import (
     Map,
@@ -241,7 +241,7 @@ def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> i
     return value if found[0] == "entries" else value * block
 
 
-def _network(reader: Reader, kind: str, word_bits: int) -> Network:
+def _network(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     """The wires inwards. A hop costs energy_per_hop, or word bits * tile_width / 1000 * wire_energy."""
     network_type = reader.take("network_type", text, "1:1")
     if network_type == "M:N":
@@ -250,7 +250,7 @@ def _network(reader: Reader, kind: str, word_bits: int) -> Network:
     wire = reader.take("wire_energy", number(), 0.0)
     tile_width = reader.take("tile_width", number(), 0.0)
     hop = reader.take("energy_per_hop", number(), None)
-    return Network(
+    return Interconnect(
         word_bits=bits,
         energy_per_hop=hop if hop is not None else bits * tile_width / 1000 * wire,
         router_energy=reader.take("router_energy", number(), 0.0),

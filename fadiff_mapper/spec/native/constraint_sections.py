@@ -21,7 +21,7 @@ TYPES = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConstraintEntry:
     """One constraint: its target level, its kind, and the readers of its keys.
 
     Timeloop takes some keys from the constraint itself (`own`) and some from its `attributes`; without
@@ -55,7 +55,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundConstraint:
     """A constraint before it is read: its section, the node that names the target, and its own node."""
 
     section: str
@@ -63,7 +63,7 @@ class Found:
     node: Map
 
 
-def find_constraints(document: Map) -> Iterator[Found]:
+def find_constraints(document: Map) -> Iterator[FoundConstraint]:
     """Every single constraint of a document, in the order of the text, architecture sections first.
 
     Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or
@@ -80,7 +80,7 @@ def find_constraints(document: Map) -> Iterator[Found]:
             yield from _section_entries(section, value, where)
 
 
-def open_entry(found: Found) -> Entry:
+def open_entry(found: FoundConstraint) -> ConstraintEntry:
     """The constraint with its target, type and readers. Raises SpecError."""
     own = Reader(found.node)
     named = own if found.target is found.node else Reader(found.target)
@@ -89,7 +89,7 @@ def open_entry(found: Found) -> Entry:
     kind = own.take("type", one_of(*TYPES))
     nested = own.take("attributes", mapping, None)
     attributes = own if nested is None else Reader(nested)
-    return Entry(found.section, target, target_where, kind, TYPES[kind], own, attributes)
+    return ConstraintEntry(found.section, target, target_where, kind, TYPES[kind], own, attributes)
 
 
 def _architecture_sections(document: Map) -> list[tuple[str, Where, Any]]:
@@ -107,7 +107,7 @@ def _present(document: Map, *keys: str) -> list[tuple[str, Where, Any]]:
     return [(key, document.at(key), document[key]) for key in keys if document.get(key) is not None]
 
 
-def _section_entries(section: str, value: Any, where: Where) -> Iterator[Found]:
+def _section_entries(section: str, value: Any, where: Where) -> Iterator[FoundConstraint]:
     """A section is a list of constraints, or a mapping with such a list under `targets` or `constraints`."""
     if isinstance(value, dict):
         yield from _named_list(section, mapping(value, where))
@@ -119,7 +119,7 @@ def _section_entries(section: str, value: Any, where: Where) -> Iterator[Found]:
         yield from _target_entries(section, mapping(entry, entries.at(i)))
 
 
-def _named_list(section: str, node: Map) -> Iterator[Found]:
+def _named_list(section: str, node: Map) -> Iterator[FoundConstraint]:
     """`targets: [...]`, `constraints: [...]`, or `constraints: NAME` with the list under `constraints_NAME`."""
     reader = Reader(node)
     reader.take("version", text, None)
@@ -140,14 +140,14 @@ def _named_list(section: str, node: Map) -> Iterator[Found]:
         yield from _section_entries(section, constraints, reader.at(key))
 
 
-def _target_entries(section: str, node: Map) -> Iterator[Found]:
+def _target_entries(section: str, node: Map) -> Iterator[FoundConstraint]:
     """One constraint, or several of them listed under the `constraints` of their common target."""
     if "constraints" not in node:
-        yield Found(section, node, node)
+        yield FoundConstraint(section, node, node)
         return
     reader = Reader(node)
     reader.take(("target", "name"), text)
     constraints = reader.take("constraints", sequence)
     reader.finish()
     for i, constraint in enumerate(constraints):
-        yield Found(section, node, mapping(constraint, constraints.at(i)))
+        yield FoundConstraint(section, node, mapping(constraint, constraints.at(i)))

@@ -13,7 +13,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
-from fadiff_mapper.spec.native.constraint_sections import Entry, find_constraints, open_entry
+from fadiff_mapper.spec.native.constraint_sections import ConstraintEntry, find_constraints, open_entry
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
@@ -27,7 +27,7 @@ REUSE_SWITCHES = {
 
 
 @dataclass(frozen=True)
-class Statement:
+class ConstraintStatement:
     """One thing said about one level: `part` of its `kind` ("temporal", "spatial", "dataspace", "parallelism").
 
     Parts are "fixed.C", "minimum.C", "maximum.C", "order", "split", "no_reuse" for loops, the name of a data
@@ -42,7 +42,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ConstraintScope:
     """What constraints can be about."""
 
     levels: tuple[str, ...]
@@ -64,8 +64,8 @@ def read_constraints(
 
     Raises SpecError with all mistakes at once.
     """
-    scope = Scope(tuple(level.name for level in levels), tuple(fanouts), problem)
-    statements: list[Statement] = []
+    scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem)
+    statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
     for found in find_constraints(document):
@@ -87,7 +87,7 @@ def read_constraints(
 
 # From one constraint to its statements.
 
-def _statements(entry: Entry, scope: Scope) -> list[Statement]:
+def _statements(entry: ConstraintEntry, scope: ConstraintScope) -> list[ConstraintStatement]:
     one_of(*scope.levels)(entry.target, entry.target_where)
     level = scope.levels.index(entry.target)
     read = {"temporal": _loop_parts, "spatial": _loop_parts, "dataspace": _dataspace_parts,
@@ -97,13 +97,13 @@ def _statements(entry: Entry, scope: Scope) -> list[Statement]:
     if entry.kind == "parallelism" and level != 0:
         raise entry.target_where.error(f'found "{entry.target}"',
                                        f"the innermost storage level, {scope.levels[0]}, for {entry.type}")
-    statements = [Statement(level, entry.kind, part, value, where)
+    statements = [ConstraintStatement(level, entry.kind, part, value, where)
                   for part, value, where in read(entry, scope.problem)]
     entry.finish()
     return statements
 
 
-def _check_fanout(entry: Entry, level: int, scope: Scope) -> None:
+def _check_fanout(entry: ConstraintEntry, level: int, scope: ConstraintScope) -> None:
     x, y = scope.fanouts[level]
     if x * y == 1:
         inner = f'the next level inwards ("{scope.levels[level - 1]}")' if level else "the arithmetic"
@@ -116,7 +116,7 @@ def _check_fanout(entry: Entry, level: int, scope: Scope) -> None:
 Part = tuple[str, Any, Where]
 
 
-def _loop_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
     yield from _factor_parts(entry.attributes, problem)
     permutation = entry.attributes.take("permutation", _permutation(problem), ((), ()))
     if any(permutation):
@@ -152,7 +152,7 @@ def _permutation(problem: Problem) -> Check[tuple[tuple[str, ...], tuple[str, ..
     return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
 
 
-def _dataspace_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+def _dataspace_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
     for key, kept in (("keep", True), ("bypass", False)):
         names = entry.attributes.take(key, sequence, None)
         if names:
@@ -161,11 +161,11 @@ def _dataspace_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
     entry.own.refuse("no_coalesce", "accesses of a level are always counted by its block size")
 
 
-def _parallelism_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+def _parallelism_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
     yield "min", entry.attributes.take("min", number(0)), entry.attributes.at("min")
 
 
-def _overbooking_parts(entry: Entry, problem: Problem) -> Iterator[Part]:
+def _overbooking_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
     if entry.own.take("proportion", number(0), 0) > 0:
         raise entry.own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
     yield from ()
@@ -182,7 +182,7 @@ def _dataspaces(names: Seq, problem: Problem) -> list[str]:
     return found
 
 
-def _native(entry: Entry, problem: Problem) -> dict[str, Any]:
+def _native(entry: ConstraintEntry, problem: Problem) -> dict[str, Any]:
     """The constraint with its keys side by side and without lists that Timeloop does not read."""
     keys = plain(entry.keys())
     if keys.get("factors"):
@@ -194,9 +194,9 @@ def _native(entry: Entry, problem: Problem) -> dict[str, Any]:
 
 # From statements to values.
 
-def _repetitions(statements: Sequence[Statement], scope: Scope) -> Iterator[str]:
+def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintScope) -> Iterator[str]:
     """Timeloop refuses to hear a thing twice, but for what the outermost level keeps."""
-    said: dict[tuple[int, str, str], Statement] = {}
+    said: dict[tuple[int, str, str], ConstraintStatement] = {}
     outermost = len(scope.levels) - 1
     for statement in statements:
         first = said.setdefault((statement.level, statement.kind, statement.part), statement)
@@ -206,7 +206,7 @@ def _repetitions(statements: Sequence[Statement], scope: Scope) -> Iterator[str]
                    f"constrained at {first.where}; accepted: one constraint for each")
 
 
-def _subject(statement: Statement) -> str:
+def _subject(statement: ConstraintStatement) -> str:
     if statement.kind == "dataspace":
         return f"the data space {statement.part}"
     names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
@@ -215,7 +215,7 @@ def _subject(statement: Statement) -> str:
     return f"the {statement.kind} {names.get(head, head)} {dimension}".rstrip()
 
 
-def _level(statements: Sequence[Statement]) -> LevelConstraints:
+def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
     spaces = [s for s in statements if s.kind == "dataspace"]
     return LevelConstraints(
         temporal=_loops(s for s in statements if s.kind == "temporal"),
@@ -226,13 +226,13 @@ def _level(statements: Sequence[Statement]) -> LevelConstraints:
     )
 
 
-def _source_key(statement: Statement) -> str:
+def _source_key(statement: ConstraintStatement) -> str:
     if statement.kind == "parallelism":
         return "min_parallelism"
     return f"{'keep' if statement.value else 'bypass'}.{statement.part}"
 
 
-def _loops(statements: Iterable[Statement]) -> LoopConstraint:
+def _loops(statements: Iterable[ConstraintStatement]) -> LoopConstraint:
     by_part = {s.part: s for s in statements}
 
     def limits(which: str) -> dict[str, int]:

@@ -18,7 +18,7 @@ _IMPERFECT = re.compile(r"\s*,\s*\d+")
 
 
 @dataclass(frozen=True)
-class Factor:
+class LoopFactor:
     """One factor: `dimension` `operator` `value`, and where it was written.
 
     `value` is at least 1; a 0 in the text ("the whole dimension") is already the dimension's bound.
@@ -32,7 +32,7 @@ class Factor:
 
 
 def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
-                  bounded: bool = True) -> tuple[Factor, ...]:
+                  bounded: bool = True) -> tuple[LoopFactor, ...]:
     """The factors in a string or a list of strings, in the order in which they were written.
 
     `dimensions` maps each dimension to its bound. As in Timeloop, "=" may be left out, 0 stands for the whole
@@ -42,7 +42,7 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
 
     Raises SpecError.
     """
-    factors: list[Factor] = []
+    factors: list[LoopFactor] = []
     for part, place in _strings(value, where):
         for factor in _scan(part.split("#")[0], place, dimensions, bounded):
             same = [f for f in factors if (f.dimension, f.operator) == (factor.dimension, factor.operator)]
@@ -54,12 +54,12 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
     return tuple(factors)
 
 
-def factor_text(factor: Factor) -> str:
+def factor_text(factor: LoopFactor) -> str:
     """The factor as both dialects read it, such as "C<=4"."""
     return f"{factor.dimension}{factor.operator}{factor.value}"
 
 
-def factors_text(factors: Sequence[Factor]) -> str:
+def factors_text(factors: Sequence[LoopFactor]) -> str:
     """Several factors as one string, which both dialects read."""
     return ",".join(map(factor_text, factors))
 
@@ -77,7 +77,7 @@ def _strings(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
         yield text(whole, entries.at(i)), entries.at(i)
 
 
-def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool) -> Iterator[Factor]:
+def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool) -> Iterator[LoopFactor]:
     rest = line.strip(" \t\n,")
     while rest:
         match = _FACTOR.match(rest)
@@ -93,7 +93,7 @@ def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool)
 
 
 def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int],
-            bounded: bool) -> Factor:
+            bounded: bool) -> LoopFactor:
     if name not in dimensions:
         raise where.error(f'unknown dimension "{name}" in "{name}{operator}{value}"'
                           f"{nearest(name, list(dimensions))}", listed(dimensions))
@@ -103,4 +103,4 @@ def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapp
     if bounded and value > bound and operator == "=":
         raise where.error(f'"{name}={value}" is larger than the dimension {name}={bound}',
                           f"factors of {bound}, or 0 for the whole dimension")
-    return Factor(name, operator, value or bound, where)
+    return LoopFactor(name, operator, value or bound, where)

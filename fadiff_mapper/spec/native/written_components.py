@@ -12,7 +12,7 @@ from fadiff_mapper.spec.native.attributes import REWRITTEN_HYPHENS
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenComponent:
     """One component: its own attributes, those of the nodes around it, and all its keys."""
 
     name: str
@@ -26,17 +26,17 @@ class Written:
         return self.inherited | self.own
 
 
-def written_components(arch: Architecture) -> dict[str, Written]:
+def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
     """Every component by its name without range, old hyphenated spellings of attributes rewritten."""
     return {found.name: found for tree in arch.native.values() for found in _components(tree, {})}
 
 
-def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[Written]:
+def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
     for entry in (*tree.get("storage", ()), *([tree["arithmetic"]] if "arithmetic" in tree else [])):
-        yield Written(bare(str(entry.get("name", ""))), _spelt(entry), around, entry)
+        yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry), around, entry)
     around = around | _spelt(tree.get("attributes") or {})
     for entry in tree.get("local", ()):
-        yield Written(bare(str(entry["name"])), _spelt(entry.get("attributes") or {}), around, entry)
+        yield WrittenComponent(bare(str(entry["name"])), _spelt(entry.get("attributes") or {}), around, entry)
     for node in tree.get("subtree", ()):
         yield from _components(node, around)
 

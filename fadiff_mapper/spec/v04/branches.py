@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.constraints import Directive, Group, combine
-from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves
+from fadiff_mapper.spec.v04.nodes import BranchNode, LeafNode, leaves
 
 
-def split_parallel(tree: Branch, groups: dict[str, Group], problem: Problem) -> dict[str, Group]:
+def split_parallel(tree: BranchNode, groups: dict[str, Group], problem: Problem) -> dict[str, Group]:
     """Every data space goes through one branch of each !Parallel (the one that keeps it) and bypasses the others.
 
     Raises SpecError where two branches keep the same data space, or none does.
@@ -18,7 +18,7 @@ def split_parallel(tree: Branch, groups: dict[str, Group], problem: Problem) -> 
     return _split(tree, problem.dataspace_names(), groups, problem)
 
 
-def place_unit_loops(groups: dict[str, Group], nodes: Sequence[Leaf], problem: Problem) -> dict[str, Group]:
+def place_unit_loops(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """Loops that are 1 by a factor or by the problem go innermost in a permutation that does not mention them.
 
     As the front end does, for the temporal loops of memories and the spatial loops of fan-outs. `split` keeps its
@@ -31,10 +31,10 @@ def place_unit_loops(groups: dict[str, Group], nodes: Sequence[Leaf], problem: P
     return groups
 
 
-def _split(branch: Branch, passing: Sequence[str], groups: dict[str, Group], problem: Problem) -> dict[str, Group]:
+def _split(branch: BranchNode, passing: Sequence[str], groups: dict[str, Group], problem: Problem) -> dict[str, Group]:
     if not branch.parallel:
         for node in branch.nodes:
-            groups = _split(node, passing, groups, problem) if isinstance(node, Branch) else groups
+            groups = _split(node, passing, groups, problem) if isinstance(node, BranchNode) else groups
         return groups
     kept = [_kept(node, groups, problem) for node in branch.nodes]
     _check_shares(branch, passing, kept)
@@ -44,16 +44,16 @@ def _split(branch: Branch, passing: Sequence[str], groups: dict[str, Group], pro
             before = groups[leaf.name]["dataspace"]
             after = combine(before, Directive("dataspace", branch.where, {"bypass": bypass}))
             groups = {**groups, leaf.name: {**groups[leaf.name], "dataspace": after}}
-        groups = _split(node, keep, groups, problem) if isinstance(node, Branch) else groups
+        groups = _split(node, keep, groups, problem) if isinstance(node, BranchNode) else groups
     return groups
 
 
-def _kept(node: Leaf | Branch, groups: dict[str, Group], problem: Problem) -> tuple[str, ...]:
+def _kept(node: LeafNode | BranchNode, groups: dict[str, Group], problem: Problem) -> tuple[str, ...]:
     kept = {name for leaf in _leaves_of(node) for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
     return tuple(name for name in problem.dataspace_names() if name in kept)
 
 
-def _check_shares(branch: Branch, passing: Sequence[str], kept: Sequence[tuple[str, ...]]) -> None:
+def _check_shares(branch: BranchNode, passing: Sequence[str], kept: Sequence[tuple[str, ...]]) -> None:
     for name in passing:
         keepers = [node for node, keep in zip(branch.nodes, kept, strict=True) if name in keep]
         if len(keepers) > 1:
@@ -65,8 +65,8 @@ def _check_shares(branch: Branch, passing: Sequence[str], kept: Sequence[tuple[s
                 f"`keep: [{name}]` in one branch, such as !Nothing {{constraints: {{dataspace: {{keep: [{name}]}}}}}}")
 
 
-def _leaves_of(node: Leaf | Branch) -> list[Leaf]:
-    return [node] if isinstance(node, Leaf) else list(leaves(node))
+def _leaves_of(node: LeafNode | BranchNode) -> list[LeafNode]:
+    return [node] if isinstance(node, LeafNode) else list(leaves(node))
 
 
 def _ordered(directive: Directive, problem: Problem) -> Directive:

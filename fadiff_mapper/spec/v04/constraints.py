@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.spec.native.factors import Factor, factor_text, factors_text, parse_factors
+from fadiff_mapper.spec.native.factors import LoopFactor, factor_text, factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import SEPARATOR, parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_ignored
@@ -28,7 +28,7 @@ NOTHING: tuple[Any, ...] = ((), ((), ()))
 class Directive:
     """What is said about the spatial loops, temporal loops or data spaces of one node.
 
-    `entries` holds checked values by key: tuples of `Factor`, of data space names, an order (inner, outer),
+    `entries` holds checked values by key: tuples of `LoopFactor`, of data space names, an order (inner, outer),
     numbers. `places` says where each was written.
     """
 
@@ -52,14 +52,14 @@ Group = dict[str, Directive]
 
 
 @dataclass(frozen=True)
-class Scope:
+class ExpressionScope:
     """What constraints can be about: the problem, and the names that expressions may use."""
 
     problem: Problem
     names: Names
 
 
-def read_group(node: Map, scope: Scope) -> Group:
+def read_group(node: Map, scope: ExpressionScope) -> Group:
     """The inline `constraints:` of one node; every kind has an entry."""
     reader = Reader(node)
     reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
@@ -69,7 +69,7 @@ def read_group(node: Map, scope: Scope) -> Group:
     return found
 
 
-def read_target(node: Map, scope: Scope) -> tuple[str, Directive]:
+def read_target(node: Map, scope: ExpressionScope) -> tuple[str, Directive]:
     """One entry of a top-level list: the name of its node and what it says."""
     node = without_ignored(node)
     reader = Reader(node)
@@ -107,7 +107,7 @@ def combine(first: Directive, second: Directive) -> Directive:
     return found
 
 
-def add_factors(first: Iterable[Factor], second: Iterable[Factor]) -> tuple[Factor, ...]:
+def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tuple[LoopFactor, ...]:
     """Both lists in one, without repetitions. SpecError where they contradict each other."""
     found = list(first)
     for factor in second:
@@ -158,7 +158,7 @@ def _order_value(order: tuple[tuple[str, ...], tuple[str, ...]], where: Where, p
     return Seq([*inner, SEPARATOR, *outer] if outer else inner, where=where)
 
 
-def _read_directive(kind: str, node: Map, scope: Scope) -> Directive:
+def _read_directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
     reader = Reader(without_ignored(node))
     entries = {key: reader.take(key, check, None) for key, check in _checks(kind, scope).items()}
     if kind in KINDS:
@@ -173,9 +173,9 @@ def _read_directive(kind: str, node: Map, scope: Scope) -> Directive:
     return directive
 
 
-def _checks(kind: str, scope: Scope) -> dict[str, Check[Any]]:
+def _checks(kind: str, scope: ExpressionScope) -> dict[str, Check[Any]]:
     """The keys of one kind of constraint, and how each is read."""
-    def factors(value: Any, where: Where) -> tuple[Factor, ...]:
+    def factors(value: Any, where: Where) -> tuple[LoopFactor, ...]:
         return parse_factors(value, where, scope.problem.bounds)
 
     def order(value: Any, where: Where) -> tuple[tuple[str, ...], tuple[str, ...]]:

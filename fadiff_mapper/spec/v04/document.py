@@ -8,7 +8,7 @@ from typing import Any
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
-from fadiff_mapper.spec.v04.constraints import Scope
+from fadiff_mapper.spec.v04.constraints import ExpressionScope
 from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
@@ -42,7 +42,7 @@ def to_native(document: Map) -> Map:
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     levels = place_levels(tree)
-    scope = Scope(problem, names)
+    scope = ExpressionScope(problem, names)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
     groups = design_constraints(tree, targets, scope)

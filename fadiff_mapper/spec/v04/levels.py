@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fadiff_mapper.spec.v04.attributes import DUMMY_ATTRIBUTES, VERSION, inherit
-from fadiff_mapper.spec.v04.nodes import Branch, Leaf
+from fadiff_mapper.spec.v04.nodes import BranchNode, LeafNode
 from fadiff_mapper.yaml.located import Map, Seq
 
 
 @dataclass(frozen=True)
-class Level:
+class NativeLevel:
     """One native level. `dummy`: it stands only for the fan-out of `leaf`, which lies between it and what follows."""
 
     name: str
-    leaf: Leaf
+    leaf: LeafNode
     dummy: bool
     mesh_x: int
     mesh_y: int
@@ -24,17 +24,17 @@ class Level:
     power_gated_at: str
 
 
-def fanout_level(leaf: Leaf) -> str:
+def fanout_level(leaf: LeafNode) -> str:
     """Name of the dummy level that the front end puts before the fan-out of a node."""
     return f"inter_{leaf.name}_spatial"
 
 
-def place_levels(tree: Branch) -> tuple[Level, ...]:
+def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """The levels from the outside in. Disabled components and !Nothing are left out.
 
     Raises SpecError where the innermost level is not a compute component.
     """
-    levels: list[Level] = []
+    levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
     inherited = Map(where=tree.where)
     gated_at, gate_next = "", False
@@ -48,7 +48,7 @@ def place_levels(tree: Branch) -> tuple[Level, ...]:
                 mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
             gated_at = name if gate_next else gated_at
             gate_next = bool(leaf.attributes.get("has_power_gating"))
-            levels.append(Level(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
+            levels.append(NativeLevel(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
         if leaf.role == "container":
             mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
     if not levels or levels[-1].leaf.role != "compute":
@@ -58,7 +58,7 @@ def place_levels(tree: Branch) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def native_architecture(tree: Branch, levels: tuple[Level, ...], variables: Map) -> Map:
+def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map) -> Map:
     """`{version, subtree: [{name, attributes, local}]}`, equal to what the front end writes.
 
     An outermost container lends the subtree its name and, besides the variables, its attributes.
@@ -73,7 +73,7 @@ def native_architecture(tree: Branch, levels: tuple[Level, ...], variables: Map)
     return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
 
 
-def _component(level: Level) -> Map:
+def _component(level: NativeLevel) -> Map:
     leaf = level.leaf
     own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
     given = inherit(level.inherited, own)
@@ -88,10 +88,10 @@ def _component(level: Level) -> Map:
     return Map({"name": name, **rest, "attributes": attributes}, where=leaf.where, places=leaf.component.places)
 
 
-def _enabled(branch: Branch) -> Iterator[Leaf]:
+def _enabled(branch: BranchNode) -> Iterator[LeafNode]:
     """The leaves that become levels or fan-outs, in the order of the text (parallel ones one after the other)."""
     for node in branch.nodes:
-        if isinstance(node, Branch):
+        if isinstance(node, BranchNode):
             yield from _enabled(node)
         elif node.enabled and node.role != "nothing":
             yield node

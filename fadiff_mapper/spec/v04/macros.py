@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from fadiff_mapper.spec.native.factors import Factor, factor_text
+from fadiff_mapper.spec.native.factors import LoopFactor, factor_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.constraints import Directive, Group, add_factors, combine
-from fadiff_mapper.spec.v04.nodes import Leaf
+from fadiff_mapper.spec.v04.nodes import LeafNode
 from fadiff_mapper.yaml.located import Where
 
 
-def expand(groups: dict[str, Group], leaves: Sequence[Leaf], problem: Problem) -> dict[str, Group]:
+def expand(groups: dict[str, Group], leaves: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """All macros of all nodes, in the front end's order.
 
     Raises SpecError where a macro contradicts what is said beside it, and for a `maximize_dims` over temporal
@@ -28,9 +28,9 @@ def expand(groups: dict[str, Group], leaves: Sequence[Leaf], problem: Problem) -
     return _maximize(plain, leaves, problem)
 
 
-def ones(dimensions: Iterable[str], where: Where) -> tuple[Factor, ...]:
+def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
     """A factor of 1 for each dimension."""
-    return tuple(Factor(dimension, "=", 1, where) for dimension in dimensions)
+    return tuple(LoopFactor(dimension, "=", 1, where) for dimension in dimensions)
 
 
 def _expand_one(directive: Directive, problem: Problem) -> Directive:
@@ -40,7 +40,7 @@ def _expand_one(directive: Directive, problem: Problem) -> Directive:
 
 def _expand_loops(directive: Directive, problem: Problem) -> Directive:
     entries = directive.entries
-    factors: tuple[Factor, ...] = entries.get("factors", ())
+    factors: tuple[LoopFactor, ...] = entries.get("factors", ())
     if "factors_only" in entries:
         factors = add_factors(factors, entries["factors_only"])
         named = {factor.dimension for factor in factors}
@@ -75,7 +75,7 @@ def _dimensions(dataspaces: Iterable[str], problem: Problem) -> list[str]:
     return list(dict.fromkeys(terms))
 
 
-def _maximize(groups: dict[str, Group], leaves: Sequence[Leaf], problem: Problem) -> dict[str, Group]:
+def _maximize(groups: dict[str, Group], leaves: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """`maximize_dims`, spatial loops first, the last leaves first; each takes from what is left of the dimensions."""
     left = _unconstrained(groups, problem)
     inwards_out = list(reversed(leaves))
@@ -100,12 +100,12 @@ def _unconstrained(groups: Mapping[str, Group], problem: Problem) -> dict[str, i
     return left
 
 
-def _maximize_one(directive: Directive, leaf: Leaf, left: dict[str, int]) -> tuple[Directive, dict[str, int]]:
+def _maximize_one(directive: Directive, leaf: LeafNode, left: dict[str, int]) -> tuple[Directive, dict[str, int]]:
     where = directive.at("maximize_dims")
     capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if directive.kind == "spatial" else None)
     if capacity is None:
         raise where.error('"maximize_dims" over temporal loops has no capacity', "maximize_dims_capacity beside it")
-    factors: tuple[Factor, ...] = directive.entries.get("factors", ())
+    factors: tuple[LoopFactor, ...] = directive.entries.get("factors", ())
     for dimensions in directive.entries["maximize_dims"]:
         named = {factor.dimension: factor for factor in factors}
         for dimension in dimensions:
@@ -117,7 +117,7 @@ def _maximize_one(directive: Directive, leaf: Leaf, left: dict[str, int]) -> tup
         for value in taken.values():
             room //= value
         chosen = fill_greedily({dimension: left[dimension] for dimension in dimensions}, room)
-        factors = (*factors, *(Factor(dimension, "=", value, where) for dimension, value in chosen.items()))
+        factors = (*factors, *(LoopFactor(dimension, "=", value, where) for dimension, value in chosen.items()))
         left = left | {dimension: math.ceil(left[dimension] / value) for dimension, value in chosen.items()}
     return directive.with_entry("factors", factors), left
 

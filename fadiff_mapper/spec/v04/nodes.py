@@ -44,7 +44,7 @@ COMPUTE_ACTIONS = ("compute",)
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafNode:
     """A container or component. `attributes` are its own; those of the containers around it come later."""
 
     role: str
@@ -69,17 +69,17 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Branch:
+class BranchNode:
     tag: str
     where: Where
-    nodes: tuple[Leaf | Branch, ...]
+    nodes: tuple[LeafNode | BranchNode, ...]
 
     @property
     def parallel(self) -> bool:
         return self.tag == "!Parallel"
 
 
-def read_tree(architecture: Map, names: Names) -> Branch:
+def read_tree(architecture: Map, names: Names) -> BranchNode:
     """The tree of an architecture. `names`: the variables.
 
     Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and for what is
@@ -89,24 +89,24 @@ def read_tree(architecture: Map, names: Names) -> Branch:
     reader.take("version", version, None)
     nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
     reader.finish(" in the architecture")
-    tree = Branch("!Hierarchical", architecture.where, nodes)
+    tree = BranchNode("!Hierarchical", architecture.where, nodes)
     _check_names(tree)
     return tree
 
 
-def leaves(tree: Branch) -> Iterator[Leaf]:
+def leaves(tree: BranchNode) -> Iterator[LeafNode]:
     """All leaves, those of a branch's own list before those of the branches in it (the front end's order)."""
     for node in tree.nodes:
-        if isinstance(node, Leaf):
+        if isinstance(node, LeafNode):
             yield node
     for node in tree.nodes:
-        if isinstance(node, Branch):
+        if isinstance(node, BranchNode):
             yield from leaves(node)
 
 
-def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[Leaf | Branch, ...], Names]:
+def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
     """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
-    found: list[Leaf | Branch] = []
+    found: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
     for i, value in enumerate(nodes):
         try:
@@ -119,13 +119,13 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[Leaf | Bra
     return tuple(found), names
 
 
-def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Leaf | Branch, Names]:
+def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
     tag = getattr(value, "tag", None)
     if tag in BRANCHES:
         reader = Reader(without_ignored(mapping(value, where)))
         inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
         reader.finish(f" of {tag}")
-        return Branch(tag, where, inner), names
+        return BranchNode(tag, where, inner), names
     if tag not in LEAVES:
         raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
                           f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
@@ -136,28 +136,28 @@ def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Lea
     return leaf, {**names, leaf.name: _summary(leaf), **handed_in}
 
 
-def _container(node: Map, names: Names) -> Leaf:
+def _container(node: Map, names: Names) -> LeafNode:
     reader = Reader(node)
     name = reader.take("name", text)
     reader.refuse("networks", "user-defined networks are not modelled")
     return _leaf(reader, "container", name, Map(where=node.where), names)
 
 
-def _component(node: Map, names: Names) -> Leaf:
+def _component(node: Map, names: Names) -> LeafNode:
     reader = Reader(node)
     name = reader.take("name", text)
     role = _role(reader.take("class", text), reader.at("class"))
     return _leaf(reader, role, name, _component_keys(reader, role, names), names)
 
 
-def _nothing(node: Map, names: Names) -> Leaf:
+def _nothing(node: Map, names: Names) -> LeafNode:
     reader = Reader(node)
     reader.take("class", text, "nothing")
     name = reader.take("name", text, "nothing")
     return _leaf(reader, "nothing", name, _component_keys(reader, "nothing", names), names)
 
 
-_READERS: dict[str, Callable[[Map, Names], Leaf]] = {
+_READERS: dict[str, Callable[[Map, Names], LeafNode]] = {
     "!Container": _container, "!Component": _component, "!Nothing": _nothing}
 
 
@@ -187,7 +187,7 @@ def _component_keys(reader: Reader, role: str, names: Names) -> Map:
     return Map({key: value for key, value in items.items() if value is not None}, where=node.where, places=node.places)
 
 
-def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) -> Leaf:
+def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) -> LeafNode:
     """The part that containers and components share."""
     node = reader.node
     empty = Map(where=node.where)
@@ -200,16 +200,16 @@ def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) ->
     constraints = reader.take("constraints", mapping, empty)
     reader.refuse("sparse_optimizations", "sparse data is not modelled")
     reader.finish(f' of "{name}"')
-    return Leaf(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component)
+    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component)
 
 
-def _summary(leaf: Leaf) -> Map:
+def _summary(leaf: LeafNode) -> Map:
     """What later expressions can read of a node, as in `Buffer.attributes["depth"]`."""
     return Map({"name": leaf.name, "attributes": leaf.attributes,
                 "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
 
 
-def _refuse_in_parallel(leaf: Leaf) -> None:
+def _refuse_in_parallel(leaf: LeafNode) -> None:
     if leaf.role == "container":
         raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
                                "components, !Nothing and branches there")
@@ -218,8 +218,8 @@ def _refuse_in_parallel(leaf: Leaf) -> None:
                                "a fan-out before the !Parallel")
 
 
-def _check_names(tree: Branch) -> None:
-    seen: dict[str, Leaf] = {}
+def _check_names(tree: BranchNode) -> None:
+    seen: dict[str, LeafNode] = {}
     for leaf in leaves(tree):
         if leaf.name in seen:
             raise leaf.where.error(f'the name "{leaf.name}" is already given at {seen[leaf.name].where}',

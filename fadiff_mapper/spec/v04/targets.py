@@ -11,16 +11,16 @@ from fadiff_mapper.spec.v04.attributes import version, without_ignored
 from fadiff_mapper.spec.v04.branches import place_unit_loops, split_parallel
 from fadiff_mapper.spec.v04.constraints import (
     Directive,
+    ExpressionScope,
     Group,
-    Scope,
     attach,
     native_directive,
     read_group,
     read_target,
 )
-from fadiff_mapper.spec.v04.levels import Level
+from fadiff_mapper.spec.v04.levels import NativeLevel
 from fadiff_mapper.spec.v04.macros import expand, ones
-from fadiff_mapper.spec.v04.nodes import Branch, Leaf, leaves
+from fadiff_mapper.spec.v04.nodes import BranchNode, LeafNode, leaves
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, kind_of, mapping, sequence
 
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
@@ -44,7 +44,7 @@ def target_entries(value: object, where: Where) -> list[Map]:
     return [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
 
 
-def design_constraints(tree: Branch, targets: Sequence[Map], scope: Scope) -> dict[str, Group]:
+def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
     """All constraints by node: inline ones and targets combined, macros and !Parallel written out.
 
     Raises SpecError for unknown targets, contradictions, and what a container cannot be told.
@@ -56,7 +56,7 @@ def design_constraints(tree: Branch, targets: Sequence[Map], scope: Scope) -> di
     return place_unit_loops(groups, nodes, scope.problem)
 
 
-def _read_all(nodes: Sequence[Leaf], targets: Sequence[Map], scope: Scope) -> dict[str, Group]:
+def _read_all(nodes: Sequence[LeafNode], targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
     """The constraints of all nodes. SpecError lists the mistakes of all."""
     groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
     mistakes: list[str] = []
@@ -75,7 +75,7 @@ def _read_all(nodes: Sequence[Leaf], targets: Sequence[Map], scope: Scope) -> di
     return groups
 
 
-def native_targets(levels: Sequence[Level], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
+def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
     """The native list, level by level from the outside in. A dummy level passes everything but its fan-out."""
     found = []
     for level in levels:
@@ -90,7 +90,7 @@ def native_targets(levels: Sequence[Level], groups: dict[str, Group], problem: P
 
 
 def native_mapping(
-    entries: Seq, tree: Branch, levels: Sequence[Level], groups: dict[str, Group], scope: Scope
+    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], groups: dict[str, Group], scope: ExpressionScope
 ) -> Seq:
     """A mapping in the native dialect.
 
@@ -112,7 +112,7 @@ def native_mapping(
     return native_targets(levels, merged, scope.problem, entries.where)
 
 
-def _is_native(node: Map, levels: Sequence[Level]) -> bool:
+def _is_native(node: Map, levels: Sequence[NativeLevel]) -> bool:
     dummies = [level.name for level in levels if level.dummy]
     return node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype")
 
@@ -139,7 +139,7 @@ def _pass_through(where: Where, problem: Problem) -> tuple[Directive, Directive]
             Directive("dataspace", where, {"bypass": problem.dataspace_names()}))
 
 
-def _check_subjects(nodes: Sequence[Leaf], groups: dict[str, Group]) -> None:
+def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None:
     """SpecError where a container or !Nothing is told what it cannot obey.
 
     Spatial constraints of a container without a fan-out are dropped, as all loops are 1 there, unless they

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
-from fadiff_mapper.workload import Layer, Node, Window, Workload, build_workload, make_layer
+from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_layer
 from fadiff_mapper.workload.node import INPUT, KIND, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import TEMPLATES, problem_layer
 from fadiff_mapper.yaml.load import load_files
@@ -37,8 +37,8 @@ def read_network(path: Path) -> Workload:
     return build_workload(name, inputs + nodes, outputs, where)
 
 
-def _layers(items: Seq) -> dict[str, Layer]:
-    found: dict[str, Layer] = {}
+def _layers(items: Seq) -> dict[str, Operator]:
+    found: dict[str, Operator] = {}
     for index, item in enumerate(items):
         reader = Reader(mapping(item, items.at(index)))
         identity = reader.take("id", text)
@@ -62,7 +62,7 @@ def _inputs(node: Map) -> list[Node]:
                  shape=None if node[name] is None else extents(node[name], node.at(name))) for name in node]
 
 
-def _node(item: Any, where: Where, layers: dict[str, Layer]) -> Node:
+def _node(item: Any, where: Where, layers: dict[str, Operator]) -> Node:
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", extents, None),
@@ -72,7 +72,7 @@ def _node(item: Any, where: Where, layers: dict[str, Layer]) -> Node:
     return node
 
 
-def _layer_node(name: str, common: dict[str, Any], reader: Reader, layers: dict[str, Layer]) -> Node:
+def _layer_node(name: str, common: dict[str, Any], reader: Reader, layers: dict[str, Operator]) -> Node:
     """A node with a `shape`: its operands are Inputs and, given by `weights_from`, Weights, or those named by `as`."""
     identity = reader.take("shape", text)
     if identity not in layers:

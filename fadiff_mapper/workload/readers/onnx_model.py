@@ -13,7 +13,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.onnx_operators import Call, refuse, understood
+from fadiff_mapper.workload.readers.onnx_operators import OnnxCall, refuse, understood
 from fadiff_mapper.yaml.located import Where
 
 try:
@@ -169,7 +169,7 @@ def _walk(node: Any, values: dict[str, Tensor], numbers: dict[str, tuple[int, ..
         return
     domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
     given = [numbers.get(name) for name in node.input]
-    call = Call(domain + node.op_type, clean(_name(node)), attributes, operands, given, outs, version, place)
+    call = OnnxCall(domain + node.op_type, clean(_name(node)), attributes, operands, given, outs, version, place)
     values.update(zip(node.output, understood(call, to), strict=True))
 
 

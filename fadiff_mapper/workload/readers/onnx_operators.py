@@ -13,7 +13,7 @@ from fadiff_mapper.yaml.located import Where
 
 
 @dataclass(frozen=True)
-class Call:
+class OnnxCall:
     """One node of the graph: operands (None where one is left out), their values where they are small constants of
     whole numbers, the shapes of its outputs (None where they are not known), and the version of the operator set."""
 
@@ -97,7 +97,7 @@ def refuse(operator: str, where: Where) -> None:
         raise where.error(REFUSED[operator], "convolutions, matrix products, and the operators between them")
 
 
-def understood(call: Call, to: Assembly) -> list[Tensor]:
+def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
     """The outputs of one node; nodes `not_understood` where no table has the operator or its shapes are not known."""
     if call.operator in LAYERS:
         return _results(call, LAYERS[call.operator](call, to))
@@ -112,12 +112,12 @@ def understood(call: Call, to: Assembly) -> list[Tensor]:
     return _each_output(call, to)
 
 
-def _results(call: Call, first: Tensor) -> list[Tensor]:
+def _results(call: OnnxCall, first: Tensor) -> list[Tensor]:
     """The first output, and others that carry no data on."""
     return [first, *(Tensor(shape or ()) for shape in call.outs[1:])]
 
 
-def _each_output(call: Call, to: Assembly) -> list[Tensor]:
+def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
     found = []
     for index, shape in enumerate(call.outs):
         name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
@@ -130,9 +130,9 @@ def _each_output(call: Call, to: Assembly) -> list[Tensor]:
     return found
 
 
-def _convolution(data: int, weights: int) -> Callable[[Call, Assembly], Tensor]:
+def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tensor]:
     """A convolution whose operands stand at these places."""
-    def make(call: Call, to: Assembly) -> Tensor:
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
         x, weight = call.operand(data), call.operand(weights)
         kernel = weight.shape[2:]
         ones = (1,) * len(kernel)
@@ -148,7 +148,7 @@ def _convolution(data: int, weights: int) -> Callable[[Call, Assembly], Tensor]:
     return make
 
 
-def _pads(call: Call, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
+def _pads(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
     """Padding as stated, or what auto_pad makes of it: so much that the output is input / stride, rounded up."""
     count = len(kernel)
     mode = call.attributes.get("auto_pad", b"NOTSET")
@@ -165,7 +165,7 @@ def _pads(call: Call, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) 
     return tuple(zip(values[:count], values[count:], strict=True))
 
 
-def _gemm(call: Call, to: Assembly) -> Tensor:
+def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
     a, b = call.operand(0), call.operand(1)
     if not len(a.shape) == len(b.shape) == 2:
         raise call.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
@@ -180,13 +180,13 @@ def _gemm(call: Call, to: Assembly) -> Tensor:
     return to.operator(f"{call.name}.add", "add", [found, bias], call.out, call.where)
 
 
-def _product(left: int, right: int) -> Callable[[Call, Assembly], Tensor]:
-    def make(call: Call, to: Assembly) -> Tensor:
+def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
         return product(to, call.name, call.operand(left), call.operand(right), call.out, call.where)
     return make
 
 
-def _attention(call: Call, to: Assembly) -> Tensor:
+def _attention(call: OnnxCall, to: Assembly) -> Tensor:
     q, k, v = (call.operand(index) for index in range(3))
     if len(q.shape) != 4 or len(call.tensors) > 4:
         return to.unknown(call.name, "Attention over packed heads or with a cache", call.tensors, call.out, call.where)
@@ -194,7 +194,7 @@ def _attention(call: Call, to: Assembly) -> Tensor:
     return attention(to, call.name, (q, k, v), mask, call.out, call.where)
 
 
-def _pool(call: Call, to: Assembly) -> Tensor:
+def _pool(call: OnnxCall, to: Assembly) -> Tensor:
     op = "maxpool" if "Max" in call.operator else "avgpool"
     sliding = len(call.first.shape) - 2
     if call.operator.startswith("Global"):
@@ -212,22 +212,22 @@ def _pool(call: Call, to: Assembly) -> Tensor:
     return to.put(Node(call.name, op, (call.first.node,), call.out, window=window, where=call.where))
 
 
-def _softmax(call: Call, to: Assembly) -> Tensor:
+def _softmax(call: OnnxCall, to: Assembly) -> Tensor:
     """Before version 13 of the operators, the axes from `axis` on are taken together."""
     axis, rank = call.axes_from(-1 if call.version >= 13 else 1)
     axes = (axis,) if call.version >= 13 else tuple(range(axis, rank))
     return to.operator(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
 
 
-def _norm(op: str, first_axis: int) -> Callable[[Call, Assembly], Tensor]:
+def _norm(op: str, first_axis: int) -> Callable[[OnnxCall, Assembly], Tensor]:
     """A normalisation over the axes from `axis`, or from this one, to the last."""
-    def make(call: Call, to: Assembly) -> Tensor:
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
         axes = tuple(range(*call.axes_from(first_axis)))
         return to.operator(call.name, op, [call.first], call.out, call.where, axes)
     return make
 
 
-def _reduce(call: Call, to: Assembly) -> Tensor:
+def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
     """Over the axes of the attribute (older models) or of the second operand; over all where none are given."""
     rank = len(call.first.shape)
     stated = call.attributes.get("axes")
@@ -240,11 +240,11 @@ def _reduce(call: Call, to: Assembly) -> Tensor:
     return to.operator(call.name, REDUCE[call.operator], [call.first], call.out, call.where, axes)
 
 
-def _reshape(call: Call, to: Assembly) -> Tensor:
+def _reshape(call: OnnxCall, to: Assembly) -> Tensor:
     return to.reshape(call.name, call.first, call.out, call.where)
 
 
-def _transpose(call: Call, to: Assembly) -> Tensor:
+def _transpose(call: OnnxCall, to: Assembly) -> Tensor:
     rank = len(call.first.shape)
     order = call.integers("perm", tuple(reversed(range(rank))), 0)
     if sorted(order) != list(range(rank)):
@@ -252,18 +252,18 @@ def _transpose(call: Call, to: Assembly) -> Tensor:
     return to.transpose(call.name, call.first, order, call.where)
 
 
-def _expand(call: Call, to: Assembly) -> Tensor:
+def _expand(call: OnnxCall, to: Assembly) -> Tensor:
     return to.expand(call.name, call.first, call.out, call.where)
 
 
-LAYERS: dict[str, Callable[[Call, Assembly], Tensor]] = {
+LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
     "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
     "Gemm": _gemm, "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
     "Attention": _attention,
 }
 """Operators with multiply-accumulates: an unknown shape there is an error."""
 
-OPERATORS: dict[str, Callable[[Call, Assembly], Tensor]] = {
+OPERATORS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
     **dict.fromkeys(RESHAPES, _reshape),
     **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.workload import Layer, Node, Workload, build_workload
+from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_layer
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, sequence, text
@@ -39,11 +39,11 @@ def read_folder(folder: Path) -> Workload:
     return build_workload(name, _nodes(layers, edges), (), where)
 
 
-def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Layer, Where]]:
+def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Operator, Where]]:
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         return {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    found: dict[str, tuple[Layer, Where]] = {}
+    found: dict[str, tuple[Operator, Where]] = {}
     for index, item in enumerate(items):
         reader = Reader(mapping(item, items.at(index)))
         name, file = reader.take("name", text), reader.take("problem", text)
@@ -56,14 +56,14 @@ def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[La
     return found
 
 
-def _read(path: Path, repeat: int) -> Layer:
+def _read(path: Path, repeat: int) -> Operator:
     document = load_files([path])
     if "problem" not in document:
         raise document.where.error("the file has no problem section", "problem: with shape and instance")
     return problem_layer(document["problem"], document.at("problem"), repeat)
 
 
-def _nodes(layers: dict[str, tuple[Layer, Where]], edges: Seq) -> list[Node]:
+def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
     """A node per layer, and a transpose where axes come in another order."""
     extra: list[Node] = []
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
@@ -100,7 +100,7 @@ def _layer_name(layers: dict[str, Any]) -> Any:
     return check
 
 
-def _order(first: Layer, second: Layer, operand: str, axes: Map) -> tuple[int, ...]:
+def _order(first: Operator, second: Operator, operand: str, axes: Map) -> tuple[int, ...]:
     """For each axis of the operand, which axis of the producer's output it is."""
     output = [axis[0] for axis in first.view(first.problem.output.name)]
     wanted = [axis[0] for axis in second.view(operand)]

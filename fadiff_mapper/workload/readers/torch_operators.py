@@ -23,7 +23,7 @@ from fadiff_mapper.yaml.located import Where
 
 
 @dataclass(frozen=True)
-class Call:
+class TorchCall:
     """One call: the operator's name, a name for its node, arguments by name, the tensors among them, the shape of the
     result (a list of shapes where it has several), and its place."""
 
@@ -79,7 +79,7 @@ ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax"
 REDUCE = {"mean": "mean", "sum": "sum", "amax": "amax", "amin": "amin"}
 
 
-def understood(call: Call, to: Assembly) -> Any:
+def understood(call: TorchCall, to: Assembly) -> Any:
     """The tensor, or tensors, of one call; a node `not_understood` where no table has the operator."""
     name = call.operator
     if name in SAME:
@@ -98,18 +98,18 @@ def understood(call: Call, to: Assembly) -> Any:
     return _each(call, lambda tag, shape: to.unknown(call.name + tag, name, call.operands, shape, call.where))
 
 
-def _results(call: Call, first: Tensor) -> Any:
+def _results(call: TorchCall, first: Tensor) -> Any:
     """A tensor, or the list of results that the call stands for: the first, and others that carry no data on."""
     return [first, *(Tensor(shape) for shape in call.shape[1:])] if isinstance(call.shape, list) else first
 
 
-def _each(call: Call, make: Callable[[str, Shape], Tensor]) -> Any:
+def _each(call: TorchCall, make: Callable[[str, Shape], Tensor]) -> Any:
     if isinstance(call.shape, list):
         return [make(f".{index}", shape) for index, shape in enumerate(call.shape)]
     return make("", call.shape)
 
 
-def _picked(call: Call, to: Assembly, name: str, shape: Shape) -> Tensor:
+def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
     """Elements picked or put together; picking all of them changes nothing."""
     op = OPAQUE[call.operator]
     if op in ("slice", "pad") and shape == call.first.shape:
@@ -119,7 +119,7 @@ def _picked(call: Call, to: Assembly, name: str, shape: Shape) -> Tensor:
     return to.operator(name, op, call.operands, shape, call.where)
 
 
-def _over_axes(call: Call, to: Assembly) -> Tensor:
+def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
     """Whole rows along `dim`, which is one axis, several, or all where it is not given."""
     dim = call.get("dim", list(range(len(call.first.shape))))
     axes = tuple(dim) if isinstance(dim, list) else (dim,)
@@ -127,7 +127,7 @@ def _over_axes(call: Call, to: Assembly) -> Tensor:
     return to.operator(call.name, op, [call.first], call.out, call.where, axes or tuple(range(len(call.first.shape))))
 
 
-def _convolution(call: Call, to: Assembly) -> Tensor:
+def _convolution(call: TorchCall, to: Assembly) -> Tensor:
     if call.get("transposed", False):
         return _transposed_convolution(call, to)
     x, weight = call.arguments["input"], call.arguments["weight"]
@@ -143,7 +143,7 @@ def _convolution(call: Call, to: Assembly) -> Tensor:
                        call.where)
 
 
-def _transposed_convolution(call: Call, to: Assembly) -> Tensor:
+def _transposed_convolution(call: TorchCall, to: Assembly) -> Tensor:
     raise call.where.error(f"{call.name} is a transposed convolution (aten.{call.operator}), which is not supported",
                            "convolutions without transposition or output padding")
 
@@ -154,17 +154,17 @@ def _per_axis(value: Any, kernel: Shape) -> Shape:
     return values * len(kernel) if len(values) == 1 else values
 
 
-def _linear(call: Call, to: Assembly) -> Tensor:
+def _linear(call: TorchCall, to: Assembly) -> Tensor:
     return linear(to, call.name, call.arguments["input"], call.arguments["weight"], call.out, call.where)
 
 
-def _product(call: Call, to: Assembly) -> Tensor:
+def _product(call: TorchCall, to: Assembly) -> Tensor:
     a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
             (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec")))
     return product(to, call.name, a, b, call.out, call.where)
 
 
-def _added_product(call: Call, to: Assembly) -> Tensor:
+def _added_product(call: TorchCall, to: Assembly) -> Tensor:
     """addmm, baddbmm: a product, and a tensor added where that is no constant."""
     a, b = ((call.arguments["mat1"], call.arguments["mat2"]) if "mat1" in call.arguments else
             (call.arguments["batch1"], call.arguments["batch2"]))
@@ -173,12 +173,12 @@ def _added_product(call: Call, to: Assembly) -> Tensor:
     return found if bias.constant else to.operator(f"{call.name}.add", "add", [found, bias], call.out, call.where)
 
 
-def _attention(call: Call, to: Assembly) -> Tensor:
+def _attention(call: TorchCall, to: Assembly) -> Tensor:
     operands = (call.arguments["query"], call.arguments["key"], call.arguments["value"])
     return attention(to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out, call.where)
 
 
-def _pool(call: Call, to: Assembly) -> Tensor:
+def _pool(call: TorchCall, to: Assembly) -> Tensor:
     op = "maxpool" if call.operator.startswith("max") else "avgpool"
     kernel = _per_axis(call.arguments["kernel_size"], (1,) * _pool_rank(call))
     stride = _per_axis(call.get("stride") or list(kernel), kernel)
@@ -186,12 +186,12 @@ def _pool(call: Call, to: Assembly) -> Tensor:
     return _windowed(call, to, op, Window(kernel, stride, pad, _per_axis(call.get("dilation", 1), kernel)))
 
 
-def _pool_rank(call: Call) -> int:
+def _pool_rank(call: TorchCall) -> int:
     """The number of sliding axes: the digit in max_pool2d."""
     return int(call.operator[call.operator.index("pool") + 4])
 
 
-def _adaptive_pool(call: Call, to: Assembly) -> Tensor:
+def _adaptive_pool(call: TorchCall, to: Assembly) -> Tensor:
     """A pool to a given size: an ordinary one where it divides the input."""
     rank = _pool_rank(call)
     before, after = call.first.shape[-rank:], call.out[-rank:]
@@ -202,21 +202,21 @@ def _adaptive_pool(call: Call, to: Assembly) -> Tensor:
     return _windowed(call, to, op, Window(kernel, kernel, ((0, 0),) * rank, (1,) * rank))
 
 
-def _windowed(call: Call, to: Assembly, op: str, window: Window) -> Tensor:
+def _windowed(call: TorchCall, to: Assembly, op: str, window: Window) -> Tensor:
     if call.first.shape == call.out and set(window.kernel) == {1}:
         return call.first
     assert call.first.node
     return to.put(Node(call.name, op, (call.first.node,), call.out, window=window, where=call.where))
 
 
-def _norm(op: str, axes: Callable[[Call], int]) -> Callable[[Call, Assembly], Tensor]:
+def _norm(op: str, axes: Callable[[TorchCall], int]) -> Callable[[TorchCall, Assembly], Tensor]:
     """A normalisation over the trailing axes, counted by `axes`."""
-    def make(call: Call, to: Assembly) -> Tensor:
+    def make(call: TorchCall, to: Assembly) -> Tensor:
         return to.operator(call.name, op, [call.first], call.out, call.where, tuple(range(-axes(call), 0)))
     return make
 
 
-def _transpose(call: Call, to: Assembly) -> Tensor:
+def _transpose(call: TorchCall, to: Assembly) -> Tensor:
     rank = len(call.first.shape)
     order = list(range(rank))
     if call.operator == "permute":
@@ -228,11 +228,11 @@ def _transpose(call: Call, to: Assembly) -> Tensor:
     return to.transpose(call.name, call.first, tuple(order), call.where)
 
 
-def _expand(call: Call, to: Assembly) -> Tensor:
+def _expand(call: TorchCall, to: Assembly) -> Tensor:
     return to.expand(call.name, call.first, call.out, call.where)
 
 
-FUNCTIONS: dict[str, Callable[[Call, Assembly], Tensor]] = {
+FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
     **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution"), _convolution),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution),
     "linear": _linear,

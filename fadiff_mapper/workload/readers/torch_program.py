@@ -16,7 +16,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.torch_operators import Call, understood
+from fadiff_mapper.workload.readers.torch_operators import TorchCall, understood
 from fadiff_mapper.yaml.located import Where
 
 
@@ -90,7 +90,7 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
     operands = list(_tensors(arguments.values()))
     if all(tensor.constant for tensor in operands):
         return [Tensor(s) for s in shape] if isinstance(shape, list) else Tensor(shape)
-    call = Call(_operator_name(node), name, arguments, operands, shape, Where(title, path=node.name))
+    call = TorchCall(_operator_name(node), name, arguments, operands, shape, Where(title, path=node.name))
     return understood(call, to)
 
 

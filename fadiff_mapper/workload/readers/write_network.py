@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from fadiff_mapper.workload import Layer, Node, Workload
+from fadiff_mapper.workload import Node, Operator, Workload
 from fadiff_mapper.workload.node import INPUT
 from fadiff_mapper.workload.operator import COEFFICIENTS
 from fadiff_mapper.yaml.load import dump
@@ -24,7 +24,7 @@ def network_text(network: Workload) -> str:
     return dump({"workload": body})
 
 
-def _key(layer: Layer | None) -> Hashable:
+def _key(layer: Operator | None) -> Hashable:
     """Layers of one key share an entry of `shapes`, which also states the repeats."""
     assert layer is not None
     return layer.op, layer.key, layer.repeat
@@ -41,7 +41,7 @@ def _ids(network: Workload) -> dict[Hashable, str]:
     return found
 
 
-def shape_id(layer: Layer) -> str:
+def shape_id(layer: Operator) -> str:
     """A name such as conv3x3_64_64_56_s1 (channels in and out, output, stride), dw3x3_32_112_s1 or gemm_8_64_64_x4."""
     d = layer.problem.bounds
     times = f"_x{layer.repeat}" if layer.repeat > 1 else ""
@@ -57,7 +57,7 @@ def shape_id(layer: Layer) -> str:
     return f"conv{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{tail}"
 
 
-def _shape(identity: str, layer: Layer, count: int) -> dict[str, Any]:
+def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
         return head | {"problem": layer.literal}
