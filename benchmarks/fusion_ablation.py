@@ -15,7 +15,7 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fadiff_mapper import load_network, map_network
+from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -34,11 +34,11 @@ def main() -> None:
         network = load_network(f"bundled:networks/{name}")
         with TemporaryDirectory() as folder:
             layers, saved = Path(folder) / "layers.json", Path(folder) / "run.json"
-            map_network(network, design, fuse=False, checkpoint_file=layers)
+            map_network(network, design, NetworkOptions(fuse=False), checkpoint_file=layers)
             for label, options in WAYS.items():
                 copyfile(layers, saved)
                 start = time.process_time()
-                result = map_network(network, design, checkpoint_file=saved, **options)
+                result = map_network(network, design, NetworkOptions(**options), checkpoint_file=saved)
                 longest = max((len(group.nodes) for group in result.groups), default=0)
                 print(f"{name:16} {label:30} {result.gain:7.2%} {len(result.groups):6} {longest:7} "
                       f"{time.process_time() - start:6.1f}", flush=True)

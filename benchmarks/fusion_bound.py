@@ -18,7 +18,7 @@ from pathlib import Path
 
 from network_fusion import chain
 
-from fadiff_mapper import NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.prepared_layer import prepare_layer
@@ -119,7 +119,7 @@ def print_links(workload: Workload, file: Path) -> None:
     """What the tensors cost that are handed to a layer which runs another number of times."""
     specs = {name: spec for entry, spec in zip(workload.distinct(), specs_of(workload, file), strict=True)
              for name in entry.nodes}
-    result = map_network(workload, file, fuse=False)
+    result = map_network(workload, file, NetworkOptions(fuse=False))
     layers = {node.name: node.layer for node in workload.layers}
     print(f"{'link':24} {'words':>10} {'of the energy':>13}")
     for link in workload.links():

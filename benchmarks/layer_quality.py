@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper import Result, Spec, load, map_layer, map_layers
+from fadiff_mapper import Result, SearchOptions, Spec, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find, listing
-from fadiff_mapper.search.options import SearchOptions
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 
@@ -56,7 +55,7 @@ def mapped(rows: list[Anchor], **options: Any) -> tuple[list[Result], float]:
     start = time.perf_counter()
     for design in dict.fromkeys(row.design for row in rows):
         here = [index for index, row in enumerate(rows) if row.design == design]
-        results |= zip(here, map_layers([rows[index].spec for index in here], **options), strict=True)
+        results |= zip(here, map_layers([rows[index].spec for index in here], SearchOptions(**options)), strict=True)
     return [results[index] for index in range(len(rows))], time.perf_counter() - start
 
 
@@ -99,9 +98,10 @@ DEFAULT = SearchOptions()
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[float], dict[str, Any]]]] = {
     "all parts": ({}, lambda scale: {}),
     "no refinement": ({"refinement": False}, lambda scale: {"steps": effort(DEFAULT.steps, scale)}),
-    "no gradient": ({"gradient": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale)}),
-    "no loop order": ({"orders": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale)}),
-    "gradient of the paper's equations": ({"model": "paper"}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale)}),
+    "no gradient": ({"gradient": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
+    "no loop order": ({"orders": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
+    "gradient of the paper's equations": ({"model": "paper"},
+                                          lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
     "paper's equations, no refinement": ({"model": "paper", "refinement": False},
                                          lambda scale: {"steps": effort(DEFAULT.steps, scale)}),
 }

@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper import NetworkOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
 PIXELS = 14
@@ -47,7 +47,7 @@ def line(count: int, distinct: bool, design: str, threads: int | None) -> str:
     map_network(network(2, distinct=True), file)  # what is loaded and compiled but once
     workload = network(count, distinct)
     start = time.process_time()
-    result = map_network(workload, file, threads=threads)
+    result = map_network(workload, file, NetworkOptions(threads=threads))
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return (f"{count:6} {len(result.layers):8} {result.time_s:7.1f} {spent:7.1f} {spent / len(result.layers):24.2f} "
             f"{memory:5} {len(result.groups):6} {result.gain:7.2%}")

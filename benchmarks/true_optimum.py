@@ -13,9 +13,9 @@ import argparse
 import time
 from dataclasses import replace
 
-from fadiff_mapper import load, map_layer, map_layers
+from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
@@ -83,9 +83,9 @@ def optimum(names: list[str], seeds: int) -> None:
     print(f"\n{cases} problems and metrics: the true optimum in {hits} of {total} searches\n", flush=True)
 
 
-def timed(spec: Spec, metric: str, seed: int = 0, exhaustive: bool = False) -> tuple[Result, float]:
+def timed(spec: Spec, metric: str, seed: int = 0, exhaustive: bool = False) -> tuple[MappedLayer, float]:
     start = time.perf_counter()
-    return map_layer(spec, metric=metric, seed=seed, exhaustive=exhaustive), time.perf_counter() - start
+    return map_layer(spec, SearchOptions(exhaustive=exhaustive), metric=metric, seed=seed), time.perf_counter() - start
 
 
 def spread(names: list[str], seeds: int) -> None:

@@ -15,31 +15,28 @@ from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
 from fadiff_mapper.base.version import __version__
 
 if TYPE_CHECKING:
+    from fadiff_mapper.api import NetworkResult, Result, map_layer, map_layers, map_network
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.model.exact.evaluate_spec import evaluate
     from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.network.map_network import map_network
-    from fadiff_mapper.results.mapped_layer import Result
-    from fadiff_mapper.results.mapped_network import NetworkResult
-    from fadiff_mapper.search.map_layers import map_layer, map_layers
+    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.readers.load_network import load_network
 
-__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkResult", "Result", "Spec", "SpecError",
-           "Stats", "Workload", "__version__", "call_mapper", "call_model", "evaluate", "evaluate_fused", "load",
-           "load_network",
-           "map_layer", "map_layers", "map_network"]
+__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result",
+           "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
+           "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network"]
 
-_HOME = {
+_HOME = dict.fromkeys(("NetworkResult", "Result", "map_layer", "map_layers", "map_network"), "api") | {
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
-    "evaluate": "model.exact.evaluate_spec", "Result": "results.mapped_layer", "map_layer": "search.map_layers",
-    "map_layers": "search.map_layers", "Workload": "workload", "load_network": "workload.readers.load_network",
-    "NetworkResult": "results.mapped_network", "map_network": "network.map_network",
-    "FusedStats": "fusion", "evaluate_fused": "fusion",
+    "evaluate": "model.exact.evaluate_spec", "SearchOptions": "search.options",
+    "NetworkOptions": "network.layers.options", "Workload": "workload",
+    "load_network": "workload.readers.load_network", "FusedStats": "fusion", "evaluate_fused": "fusion",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 

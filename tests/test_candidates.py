@@ -15,7 +15,7 @@ from fused_groups import CONV_2D, ONWARDS, conv, group
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import load, load_network, map_layers
+from fadiff_mapper import SearchOptions, load, load_network, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import (
     FusedGroup,
@@ -44,7 +44,6 @@ from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, lay
 from fadiff_mapper.network.tilings.refetch import refetched
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import MappingTask, search_all
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
@@ -229,7 +228,7 @@ def product_specs() -> tuple[Workload, tuple[Spec, ...]]:
 def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
     """The two products, whose intermediate fits nowhere."""
     workload, specs = product_specs()
-    results = map_layers(specs, metric="edp", threads=1)
+    results = map_layers(specs, SearchOptions(("edp",), threads=1))
     return (Hardware(specs[0].arch, specs[0].tables), segments(workload, 2)[0],
             tuple(layer_base(result) for result in results))
 
@@ -248,7 +247,8 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
     specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
     names = ("dw6", "pw6", "dw7", "pw7", "dw8", "pw8")
     spec_of = {name: spec for entry, spec in zip(network.distinct(), specs, strict=True) for name in entry.nodes}
-    results = map_layers([spec_of[name] for name in names], metric="edp", chains=16, rounds=10, threads=1)
+    results = map_layers([spec_of[name] for name in names],
+                         SearchOptions(("edp",), chains=16, rounds=10, rounds_further=0, threads=1))
     bases = {name: layer_base(result) for name, result in zip(names, results, strict=True)}
     every = [segment for segment in segments(network, 6) if set(segment.nodes) <= set(names)]
     by_nodes = {segment.nodes: segment for segment in every}

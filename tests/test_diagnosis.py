@@ -59,7 +59,7 @@ REASONS = {
 def test_the_reason_is_given_in_words(name: str) -> None:
     spec, words = REASONS[name]
     with pytest.raises(FadiffError) as refused:
-        map_layer(spec, **QUICK)
+        map_layer(spec, QUICK)
     for word in words:
         assert word in str(refused.value)
 
@@ -69,7 +69,7 @@ IDLE = (target("DRAM", "temporal", permutation="MKN"), target("Buffer", "tempora
 
 def test_constraints_that_are_not_to_blame_are_not_named() -> None:
     with pytest.raises(FadiffError) as refused:
-        map_layer(constrained(ALL_KEPT, ALL_USED, *IDLE, entries=7), **QUICK)
+        map_layer(constrained(ALL_KEPT, ALL_USED, *IDLE, entries=7), QUICK)
     assert "DRAM" not in str(refused.value) and "K<=4" not in str(refused.value)
 
 
@@ -79,7 +79,7 @@ def test_what_is_only_searched_is_not_called_proven() -> None:
     large = replace(spec, problem=replace(spec.problem, bounds=dict.fromkeys("MKN", 4096)))
     start = time.monotonic()
     with pytest.raises(FadiffError) as refused:
-        map_layer(large, **QUICK)
+        map_layer(large, QUICK)
     said = str(refused.value)
     assert "no legal mapping was found in" in said and "can be legal" not in said
     assert "parallelism of 1" in said and "keep Z at Buffer" in said and "nearest mapping fails: " in said

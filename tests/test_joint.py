@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fadiff_mapper import FadiffError, NetworkResult, Workload, load, load_network, map_network
+from fadiff_mapper import FadiffError, NetworkOptions, NetworkResult, Workload, load, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import group_violations
@@ -75,11 +75,11 @@ def pair() -> Workload:
 
 @cache
 def fused() -> NetworkResult:
-    return map_network(pair(), ARCH, threads=1)
+    return map_network(pair(), ARCH, NetworkOptions(threads=1))
 
 
 def test_without_fusion_a_network_costs_the_sum_of_its_layers() -> None:
-    result = map_network(pair(), ARCH, fuse=False, threads=1)
+    result = map_network(pair(), ARCH, NetworkOptions(fuse=False, threads=1))
     assert result.groups == ()
     assert result.stats == result.unfused_stats
     assert result.stats.energy_pj == sum(one.count * one.stats.energy_pj for one in result.layers)
@@ -120,15 +120,15 @@ def test_a_group_is_an_input_of_looptree() -> None:
 
 
 def test_the_same_seed_gives_the_same_plan_and_a_spec_the_same_as_its_files() -> None:
-    again = map_network(pair(), load(ARCH, str(bundled_files.find("problems/conv"))), threads=2)
+    again = map_network(pair(), load(ARCH, str(bundled_files.find("problems/conv"))), NetworkOptions(threads=2))
     assert again.stats == fused().stats
 
 
 def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
-    first = map_network(pair(), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    first = map_network(pair(), ARCH, NetworkOptions(fuse=False, threads=1), checkpoint_file=file)
     before = file.read_text()
-    again = map_network(pair(), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    again = map_network(pair(), ARCH, NetworkOptions(fuse=False, threads=1), checkpoint_file=file)
     assert again.stats == first.stats and file.read_text() == before
     with pytest.raises(FadiffError, match="the checkpoint has seed '0', this run '1'"):
         map_network(pair(), ARCH, seed=1, checkpoint_file=file)
@@ -140,7 +140,7 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
 def test_a_checkpoint_of_the_same_layers_in_another_graph_is_refused(tmp_path: Path) -> None:
     net, file = tmp_path / "net.yaml", tmp_path / "saved.json"
     net.write_text(PAIR)
-    map_network(load_network(net), ARCH, fuse=False, threads=1, checkpoint_file=file)
+    map_network(load_network(net), ARCH, NetworkOptions(fuse=False, threads=1), checkpoint_file=file)
     net.write_text(PAIR.replace("{name: pw, shape: pw, from: [dw]}", "{name: other, shape: pw, from: [dw]}"))
     with pytest.raises(FadiffError, match="the checkpoint has links_of"):
         map_network(load_network(net), ARCH, checkpoint_file=file)
@@ -190,7 +190,7 @@ def test_ctrl_c_writes_the_best_plan_so_far(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_ends_the_run_with_what_is_there() -> None:
-    result = map_network(load_network("bundled:networks/mobilenet_v1"), ARCH, time_limit=3, threads=2)
+    result = map_network(load_network("bundled:networks/mobilenet_v1"), ARCH, NetworkOptions(time_limit=3, threads=2))
     assert result.status == "out of time after 3 s: the best plan so far" and result.time_s < 20
     assert result.stats.edp <= result.unfused_stats.edp
 
@@ -201,7 +201,7 @@ def test_a_time_limit_ends_the_run_with_what_is_there() -> None:
     ({"longest": 1}, "longest: found 1; accepted: a whole number from 2 to 16")])
 def test_options_of_the_wrong_kind_are_named(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(FadiffError, match=sentence):
-        map_network(pair(), ARCH, **options)  # type: ignore[arg-type]
+        map_network(pair(), ARCH, NetworkOptions(**options))  # type: ignore[arg-type]
 
 
 def test_the_command_writes_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +227,7 @@ def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
 def test_a_group_is_found_although_the_best_estimates_cannot_be_mapped(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(ATTENTION)
-    assert map_network(load_network(file), ARCH, threads=1, gradient=False).gain > 0.3
+    assert map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False)).gain > 0.3
 
 
 def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
@@ -248,7 +248,7 @@ def test_a_pool_between_two_layers_is_part_of_their_link() -> None:
 def test_two_layers_with_a_pool_between_them_are_fused(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(POOLED)
-    result = map_network(load_network(file), ARCH, threads=1, gradient=False)
+    result = map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False))
     (outcome,) = result.groups
     assert result.stats.edp < result.unfused_stats.edp and group_violations(result.hardware, outcome.group) == []
     result.write(tmp_path / "out")

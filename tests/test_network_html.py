@@ -23,8 +23,8 @@ from fadiff_mapper.output.network_report.layer_views import component_names, lay
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
-from fadiff_mapper.results.mapped_layer import Result
-from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload
@@ -38,7 +38,7 @@ def spec_of(problem: Problem) -> Spec:
 
 
 @cache
-def result(second: str = "second", fused: bool = True) -> NetworkResult:
+def result(second: str = "second", fused: bool = True) -> MappedNetwork:
     """Three convolutions, the first two in a group of three steps."""
     sizes = {"first": (2, 3, 14), second: (3, 2, 12), "third": (2, 2, 10)}
     layers = {name: make_layer("conv", {"N": 1, "M": m, "C": c, "P": p, "Q": 4, "R": 3, "S": 1})
@@ -50,16 +50,16 @@ def result(second: str = "second", fused: bool = True) -> NetworkResult:
     outcomes = []
     for entry in workload.distinct():
         spec, own = spec_of(entry.layer.problem), mapping(tuple(entry.layer.problem.bounds.values()))
-        found = Result(spec, own, evaluate_mapping(spec, own), "given", (), {}, 1, 0.0)
-        outcomes.append(LayerOutcome(entry.nodes, entry.times, found))
+        found = MappedLayer(spec, own, evaluate_mapping(spec, own), "given", (), {}, 1, 0.0)
+        outcomes.append(LayerInNetwork(entry.nodes, entry.times, found))
     unfused = workload.totals([(one.stats.energy_pj, one.stats.cycles) for one in outcomes])
     chain = group([layers["first"].problem, layers[second].problem], [("P", 4)], "P")
     cost = group_cost(hardware(), chain)
     before = Totals(sum(one.stats.energy_pj for one in outcomes[:2]), sum(one.stats.cycles for one in outcomes[:2]))
     last = outcomes[2].stats
     planned = Totals(cost.energy_pj + last.energy_pj, round(cost.cycles) + last.cycles) if fused else unfused
-    groups = (GroupOutcome(("first", second), chain, cost, before, (1.0,)),) if fused else ()
-    return NetworkResult(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)
+    groups = (GroupInNetwork(("first", second), chain, cost, before, (1.0,)),) if fused else ()
+    return MappedNetwork(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)
 
 
 class Page(HTMLParser):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from math import exp, log
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fadiff_mapper import Workload, load_network, map_network
+from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import Hardware
@@ -33,7 +34,7 @@ from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.estimate import layer_base
 from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
 
 MODELS = ("refined", "paper")
@@ -52,13 +53,14 @@ def workload(name: str) -> Workload:
 
 
 @cache
-def mapped(named: Named) -> dict[str, Result]:
+def mapped(named: Named) -> dict[str, MappedLayer]:
     """Some layers of a bundled network, mapped by themselves with little effort."""
     network, names, design = named
     specs = specs_of(workload(network), bundled_files.find(f"arch/gemmini_{design}"))
     spec_of = {name: spec for entry, spec in zip(workload(network).distinct(), specs, strict=True)
                for name in entry.nodes}
-    found = map_layers([spec_of[name] for name in names], metric="edp", chains=32, rounds=60, threads=1)
+    found = map_layers([spec_of[name] for name in names],
+                       SearchOptions(("edp",), chains=32, rounds=60, rounds_further=0, threads=1))
     return dict(zip(names, found, strict=True))
 
 
@@ -270,14 +272,15 @@ def network(tmp_path: Path) -> Path:
 def test_groups_longer_than_those_that_are_enumerated_come_from_the_descent_or_grow(network: Path) -> None:
     arch, saved = bundled_files.find("arch/gemmini_large"), network.parent / "saved.json"
     for part in ("gradient", "enumeration"):
-        result = map_network(load_network(network), arch, threads=1, checkpoint_file=saved, **{part: False})
+        result = map_network(load_network(network), arch, replace(NetworkOptions(threads=1), **{part: False}),
+                             checkpoint_file=saved)
         assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
 
 def test_the_paper_s_model_runs_from_the_command_line(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = network.parent / "out"
-    assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--model", "paper", "--jobs",
-                 "1", "--energy", "bundled"]) == 0
+    assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--option", "model=paper",
+                 "--jobs", "1", "--energy", "bundled"]) == 0
     assert "dw1 + " in capsys.readouterr().out
     assert "model: paper" in (out / "plan.yaml").read_text()

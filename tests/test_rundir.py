@@ -20,7 +20,7 @@ from fadiff_mapper.base.errors import FadiffError
 HOLD = """
 import sys, time
 from pathlib import Path
-from fadiff_mapper.rundir import lock
+from fadiff_mapper.base.atomic_files import lock
 with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

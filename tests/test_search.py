@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fadiff_mapper import FadiffError, evaluate, load, map_layer, map_layers
+from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
@@ -22,7 +22,6 @@ from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.search.neighbours import neighbours
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.random_moves import fitting, open_in, proposed
@@ -30,7 +29,7 @@ from fadiff_mapper.search.refinement import anneal, polish
 from fadiff_mapper.spec.spec import Spec
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
-QUICK = {"restarts": 12, "steps": 6, "chains": 24, "rounds": 40}
+QUICK = SearchOptions(restarts=12, steps=6, chains=24, rounds=40, rounds_further=0)
 
 
 def product(**constraints: object) -> Spec:
@@ -67,7 +66,7 @@ def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: 
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     best = float(exact_value(score(layer, whole_space(spec)), (metric,)).min())
     for seed in range(3):
-        stats = map_layer(spec, metric=metric, seed=seed, **QUICK).stats
+        stats = map_layer(spec, QUICK, metric=metric, seed=seed).stats
         found = {"edp": stats.edp, "energy": stats.energy_pj, "delay": stats.cycles}[metric]
         assert math.log(found) == pytest.approx(best, abs=1e-9)
 
@@ -80,11 +79,11 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
     layer = prepare_layer(spec.arch, spec.problem, spec.tables,
                     constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
     best = float(exact_value(score(layer, whole_space(spec)), ("energy",)).min())
-    found = map_layer(spec, metric="energy", **QUICK)
+    found = map_layer(spec, QUICK, metric="energy")
     assert math.log(found.stats.energy_pj) == pytest.approx(best, abs=1e-9)
     assert found.mapping.levels[0].no_temporal_reuse == {"B"}
     assert found.mapping.levels[0].no_multicast == {"A", "Z"}
-    assert found.stats.energy_pj > map_layer(product(), metric="energy", **QUICK).stats.energy_pj
+    assert found.stats.energy_pj > map_layer(product(), QUICK, metric="energy").stats.energy_pj
 
 
 @pytest.mark.parametrize("design", designs())
@@ -92,7 +91,7 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
                                    "layers/gpt3_6b7_block/gemm_2048_4096_4096"])
 def test_results_are_legal_and_keep_to_the_constraints(design: str, layer: str) -> None:
     spec = load(find(f"arch/{design}"), find(layer))
-    result = map_layer(spec, **QUICK)
+    result = map_layer(spec, QUICK)
     assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), result.mapping) == []
     assert evaluate(replace(spec, mapping=result.mapping)).edp == result.stats.edp
     assert "converged" in result.status
@@ -103,7 +102,7 @@ def test_a_fully_constrained_space_returns_that_mapping() -> None:
                {"target": "Buffer", "type": "temporal", "factors": "M=1 K=2 N=1", "permutation": "KNM"},
                {"target": "Buffer", "type": "spatial", "factors": "M=2 K=2 N=1", "permutation": "MKN"},
                {"target": "Buffer", "type": "bypass", "keep": ["A", "Z"], "bypass": ["B"]}]
-    mapping = map_layer(product(mapspace_constraints={"targets": targets}), **QUICK).mapping
+    mapping = map_layer(product(mapspace_constraints={"targets": targets}), QUICK).mapping
     buffer, dram = mapping.levels
     assert dram.temporal == {"M": 2, "K": 1, "N": 4} and dram.order == ("M", "K", "N")
     assert buffer.spatial == {"M": 2, "K": 2, "N": 1} and buffer.temporal == {"M": 1, "K": 2, "N": 1}
@@ -112,16 +111,16 @@ def test_a_fully_constrained_space_returns_that_mapping() -> None:
 
 def test_the_same_seed_gives_the_same_mapping_and_seeds_differ_in_their_way() -> None:
     spec = load(find("arch/gemmini_small"), find(CONV))
-    first, second = (map_layer(spec, seed=5, **QUICK) for _ in range(2))
+    first, second = (map_layer(spec, QUICK, seed=5) for _ in range(2))
     assert first.mapping == second.mapping and first.evaluations == second.evaluations
-    assert map_layer(spec, seed=6, **QUICK).evaluations != first.evaluations
+    assert map_layer(spec, QUICK, seed=6).evaluations != first.evaluations
 
 
 def test_each_part_can_be_switched_off_and_helps() -> None:
     spec = load(find("arch/gemmini_small"), find(CONV))
-    full = map_layer(spec, **QUICK).stats.edp
-    assert map_layer(spec, refinement=False, **QUICK).stats.edp >= full
-    assert map_layer(spec, gradient=False, refinement=False, **QUICK).stats.edp > full
+    full = map_layer(spec, QUICK).stats.edp
+    assert map_layer(spec, replace(QUICK, refinement=False)).stats.edp >= full
+    assert map_layer(spec, replace(QUICK, gradient=False, refinement=False)).stats.edp > full
 
 
 def test_a_time_limit_stops_with_the_best_so_far() -> None:
@@ -132,34 +131,42 @@ def test_a_time_limit_stops_with_the_best_so_far() -> None:
 def test_a_problem_of_one_operation_has_one_mapping() -> None:
     spec = product()
     one = replace(spec.problem, bounds=dict.fromkeys("MKN", 1))
-    assert map_layer(replace(spec, problem=one), **QUICK).stats.cycles >= 1
+    assert map_layer(replace(spec, problem=one), QUICK).stats.cycles >= 1
 
 
 def test_a_design_without_energies_can_be_mapped() -> None:
     free = {"tables": [{"name": f"chip.{name}", "actions": [{"name": action, "energy": 0} for action in actions]}
                        for name, actions in (("DRAM", ["read", "write", "update"]),
                                              ("Buffer", ["read", "write", "update"]), ("MAC", ["compute"]))]}
-    assert map_layer(product(ERT=free), metric=["energy", "delay"], **QUICK).stats.energy_pj == 0
+    assert map_layer(product(ERT=free), QUICK, metric=["energy", "delay"]).stats.energy_pj == 0
 
 
 def test_metrics_in_order_of_priority_decide_ties() -> None:
     spec = product()
-    delay, both = (map_layer(spec, metric=metric, **QUICK).stats for metric in ("delay", ["delay", "energy"]))
+    delay, both = (map_layer(spec, QUICK, metric=metric).stats for metric in ("delay", ["delay", "energy"]))
     assert both.cycles == delay.cycles and both.energy_pj <= delay.energy_pj
 
 
 def test_the_mapper_section_chooses_the_metric() -> None:
     wanted = product(mapper={"optimization_metrics": ["energy"], "timeout": 100})
-    assert map_layer(wanted, **QUICK).options["metrics"] == ("energy",)
+    assert map_layer(wanted, QUICK).options["metrics"] == ("energy",)
     assert any("mapper.timeout has no effect" in note for note in wanted.notes)
 
 
 @pytest.mark.parametrize("wrong", [
-    {"metric": "speed"}, {"metric": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
+    {"metrics": ("speed",)}, {"metrics": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
     {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FadiffError, match="accepted"):
+        map_layer(product(), SearchOptions(**wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"metric": "speed"}, {"metric": 5}, {"time_limit": 0}, {"seed": -1}])
+def test_keyword_arguments_stand_in_place_of_options_and_are_checked_alike(wrong: dict[str, object]) -> None:
+    with pytest.raises(FadiffError, match="accepted"):
         map_layer(product(), **wrong)  # type: ignore[arg-type]
+    result = map_layer(product(), replace(QUICK, seed=4, metrics=("edp",)), metric="energy", seed=5)
+    assert (result.options["metrics"], result.options["seed"]) == (("energy",), 5)
 
 
 def family(design: str, *names: str) -> LayerFamily:
@@ -270,7 +277,7 @@ def test_neighbours_are_all_single_shifts() -> None:
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
 def test_refinement_never_returns_worse(design: str) -> None:
     of = family(design, *SIBLINGS)
-    state = SearchState(of, SearchOptions(rounds=5, tries=1), lambda *_: None, lambda: False)
+    state = SearchState(of, SearchOptions(rounds=5, neighbours_tried=1), lambda *_: None, lambda: False)
     start = drawn(of, 8, 5)
     first = state.value(start.nest, start.member, "given").reshape(4, -1).min(axis=1)
     anneal(state, start, np.random.default_rng(0), state.options.annealing)
@@ -285,21 +292,22 @@ def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
     names = (*SIBLINGS, "layers/mobilenet_v1/dw3x3_256_14_s2", SIBLINGS[0])
     specs = [load(find("arch/gemmini_small"), find(name)) for name in names]
     improved: dict[int, float] = {}
-    results = map_layers(specs, **QUICK, threads=2,
+    results = map_layers(specs, replace(QUICK, threads=2),
                          on_better=lambda index, result: improved.update({index: result.stats.edp}))
     assert [result.spec.problem.bounds for result in results] == [spec.problem.bounds for spec in specs]
     assert results[0].mapping == results[-1].mapping
     assert improved == {index: result.stats.edp for index, result in enumerate(results)}
-    alone = map_layers(specs, **QUICK, threads=1)
+    alone = map_layers(specs, replace(QUICK, threads=1))
     assert [result.mapping for result in alone] == [result.mapping for result in results]
 
 
 def test_a_warm_start_is_improved_on_and_never_lost() -> None:
     spec = load(find("arch/gemmini_large"), find(CONV))
-    good = map_layer(spec, seed=1, **QUICK)
-    better = map_layer(spec, warm_start=good.mapping, restarts=1, steps=1, chains=4, rounds=10)
+    good = map_layer(spec, QUICK, seed=1)
+    better = map_layer(spec, SearchOptions(restarts=1, steps=1, chains=4, rounds=10, rounds_further=0),
+                       warm_start=good.mapping)
     assert better.stats.edp <= good.stats.edp
-    kept = map_layer(spec, warm_start=good.mapping, gradient=False, refinement=False)
+    kept = map_layer(spec, SearchOptions(gradient=False, refinement=False), warm_start=good.mapping)
     assert kept.stats.edp <= good.stats.edp
 
 
@@ -310,7 +318,7 @@ def test_a_search_that_is_told_to_stop_returns_what_it_has() -> None:
 
 
 def test_a_result_knows_its_history(tmp_path: Path) -> None:
-    result = map_layer(product(), **QUICK)
+    result = map_layer(product(), QUICK)
     values = [step["value"] for step in result.history if step["value"] is not None]
     assert values == sorted(values, reverse=True) and values[-1] == pytest.approx(result.stats.edp, rel=1e-9)
     result.write(tmp_path / "out")

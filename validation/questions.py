@@ -72,7 +72,8 @@ def number(label: str) -> int:
 
 def best_questions(task: ModelTask, count: int, seed: int, threads: int) -> Iterator[Question]:
     """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
-    from fadiff_mapper.search.map_layers import map_layer
+    from fadiff_mapper import SearchOptions, map_layer
 
     for metric in METRICS[:count]:
-        yield Question(task, "best", map_layer(task.spec, metric=metric, seed=seed, threads=threads).mapping)
+        best = map_layer(task.spec, SearchOptions(threads=threads), metric=metric, seed=seed)
+        yield Question(task, "best", best.mapping)

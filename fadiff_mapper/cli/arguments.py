@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+
+from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
 if TYPE_CHECKING:
+    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.spec.spec import Spec
 
 ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
 """As `CHOICES`, which are not imported here so that `--help` stays instant."""
+
+AnyOptions = TypeVar("AnyOptions", bound="SearchOptions | NetworkOptions")
 
 Commands: TypeAlias = Any
 """What `ArgumentParser.add_subparsers` returns."""
@@ -42,6 +50,41 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     """--verify, for commands that end in the numbers of one mapping."""
     parser.add_argument("--verify", action="store_true",
                         help="have the real timeloop-model on the PATH compute the same and compare every number")
+
+
+def add_options(parser: argparse.ArgumentParser, examples: str) -> None:
+    """--option NAME=VALUE, for the options that few users turn."""
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
+                        help=f"any other option of the search, such as {examples}; may be repeated")
+
+
+def read_options(texts: Sequence[str], options: AnyOptions) -> AnyOptions:
+    """The options with those of `--option NAME=VALUE` in place; each value is read as its field's type.
+
+    Raises FadiffError for an unknown name and for a value of another type.
+    """
+    known = {name: str(field.type) for name, field in options.__dataclass_fields__.items()}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or name not in known:
+            raise FadiffError(f"--option {text}: unknown option{nearest(name, list(known))}; accepted: NAME=VALUE with "
+                              f"{listed(sorted(known))}")
+        options = replace(options, **{name: _option_value(text, value, known[name])})
+    return options
+
+
+def _option_value(text: str, value: str, kind: str) -> Any:
+    words = {"yes": True, "true": True, "no": False, "false": False}
+    kind = kind.removesuffix(" | None")
+    try:
+        if kind == "bool":
+            return words[value.lower()]
+        if kind == "tuple[str, ...]":
+            return tuple(value.split(","))
+        return {"int": int, "float": float, "str": str}[kind](value)
+    except (KeyError, ValueError):
+        accepted = {"bool": "yes or no", "int": "a whole number", "float": "a number"}[kind]
+        raise FadiffError(f"--option {text}: found {value!r}; accepted: {accepted}") from None
 
 
 def positive(text: str) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, load_inputs, positive
+from fadiff_mapper.cli.arguments import (
+    Commands,
+    add_options,
+    add_verify,
+    folder,
+    inputs,
+    load_inputs,
+    positive,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from fadiff_mapper.spec.mapping import Mapping
@@ -34,20 +44,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--quiet", action="store_true", help="print errors only")
     parser.add_argument("--exhaustive", action="store_true",
                         help="evaluate every mapping: the true optimum of a small problem")
-    parser.add_argument("--exhaustive-limit", type=positive, metavar="N",
-                        help="refuse to where there are more mappings (default 20000000)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
-    effort = parser.add_argument_group("effort, and parts to switch off")
-    effort.add_argument("--restarts", type=positive, help="descents side by side")
-    effort.add_argument("--steps", type=positive, help="steps of each descent")
-    effort.add_argument("--chains", type=positive, help="chains of the refinement side by side")
-    effort.add_argument("--rounds", type=positive, help="rounds of the refinement")
-    effort.add_argument("--no-gradient", action="store_true", help="start the refinement from random mappings")
-    effort.add_argument("--no-refinement", action="store_true", help="return the best mapping of the descent")
-    effort.add_argument("--no-orders", action="store_true", help="leave loop orders as they were drawn")
-    effort.add_argument("--model", choices=("refined", "paper"), default="refined",
-                        help="what the gradient is taken of: our equations, or FADiff's as printed")
+    add_options(parser, "restarts=8 or gradient=no; the names are the fields of SearchOptions")
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -62,7 +61,11 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
     from fadiff_mapper.output.terminal.verdict import print_verdict
+    from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.timeloop.verify import real_model, verify
+    search = read_options(options.option, SearchOptions(
+        tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
+        threads=options.jobs))
     specs = load_inputs(options)
     program = real_model() if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
@@ -70,19 +73,16 @@ def run(options: argparse.Namespace) -> int:
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper.output.timeloop_files.run_files import run_files
         from fadiff_mapper.output.timeloop_files.summary_json import summary_json
-        from fadiff_mapper.results.mapped_layer import with_sensitivities
         from fadiff_mapper.search.map_layers import map_layers
         atomic_files.check_writable(root)
         results = map_layers(
-            list(specs.values()), metric=options.metric, seed=options.seed, time_limit=options.time_limit,
-            restarts=options.restarts, steps=options.steps, chains=options.chains, rounds=options.rounds,
-            gradient=not options.no_gradient, refinement=not options.no_refinement, orders=not options.no_orders,
-            exhaustive=options.exhaustive, exhaustive_limit=options.exhaustive_limit,
-            model=options.model, threads=options.jobs, warm_starts=starts, on_progress=on_progress, stopped=stopped,
+            list(specs.values()), search, warm_starts=starts, on_progress=on_progress, stopped=stopped,
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
-            for where, result in zip(folders, map(with_sensitivities, results), strict=True):
-                atomic_files.write_files(where, run_files(result))
+            from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+            for where, result in zip(folders, results, strict=True):
+                found = mapping_sensitivities(result.spec, result.mapping, result.metric)
+                atomic_files.write_files(where, run_files(replace(result, sensitivities=found)))
         if len(names) > 1:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:

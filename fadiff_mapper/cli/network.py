@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.cli.arguments import Commands, add_verify, folder, inputs, positive
+from fadiff_mapper.cli.arguments import Commands, add_options, add_verify, folder, inputs, positive, read_options
 from fadiff_mapper.cli.map import INTERRUPTED
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import NetworkResult
+    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings found so far, in the output folder: a run that was killed goes on from there."""
@@ -28,14 +28,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
     parser.add_argument("--no-fusion", action="store_true", help="every layer by itself")
-    parser.add_argument("--model", choices=("refined", "paper"), default="refined",
-                        help="what the gradient is taken of: our model, or the paper's equations as printed")
-    parser.add_argument("--longest", type=positive, default=16, metavar="N",
-                        help="layers of a group at most (default 16)")
     parser.add_argument("--dim", dest="dims", action="append", default=[], metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
     parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
+    add_options(parser, "longest=4 or model=paper; the names are the fields of NetworkOptions")
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -47,11 +44,14 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.cli.import_ import dimension
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
+    from fadiff_mapper.network.layers.options import NetworkOptions
     from fadiff_mapper.output.network_report.network_files import network_files
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.timeloop.verify import real_model
     from fadiff_mapper.workload.readers.load_network import load_network
     program = real_model() if options.verify else None
+    search = read_options(options.option, NetworkOptions(
+        options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs))
     network = load_network(options.network, dims=dict(map(dimension, options.dims)))
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
@@ -59,9 +59,8 @@ def run(options: argparse.Namespace) -> int:
         from fadiff_mapper.network.map_network import map_network
         atomic_files.check_writable(root)
         result = map_network(
-            network, design, metric=options.metric, fuse=not options.no_fusion, seed=options.seed,
-            time_limit=options.time_limit, model=options.model, longest=options.longest, threads=options.jobs,
-            energy=options.energy, checkpoint_file=root / CHECKPOINT, on_progress=on_progress, stopped=stopped)
+            network, design, search, energy=options.energy, checkpoint_file=root / CHECKPOINT,
+            on_progress=on_progress, stopped=stopped)
         for name, files in network_files(result).items():
             atomic_files.write_files(root / name, files)
     if not options.quiet:
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else int(disagreed)
 
 
-def _verified(result: NetworkResult, program: Path) -> bool:
+def _verified(result: MappedNetwork, program: Path) -> bool:
     """Whether real Timeloop disagrees with a layer or a tile; every one of them is run."""
     from fadiff_mapper.output.terminal.verdict import print_verdict
     from fadiff_mapper.timeloop.verify import verify

@@ -22,13 +22,13 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write or remove the launchers and say so."""
     from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
-    from fadiff_mapper.search.map_layers import check_options
+    from fadiff_mapper.search.options import SearchOptions, check_options
     target = Path(options.folder)
     if options.remove:
         for path in remove_launchers(target):
             print(f"removed {path}")
         return
-    check_options(options.time_limit, {"seed": options.seed or 0})
+    check_options(SearchOptions(seed=options.seed or 0, time_limit=options.time_limit))
     passed_on = {"--seed": options.seed, "--time-limit": options.time_limit}
     for path in write_launchers(target, [f"{name}={value}" for name, value in passed_on.items() if value is not None]):
         print(f"wrote {path}")

@@ -17,6 +17,7 @@ from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.spec.spec import Spec
 
@@ -104,7 +105,7 @@ Write = Callable[[Mapping[str, str]], None]
 
 def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> ProgramOutcome:
     with interruptible() as stopped:
-        result = map_layers([spec], seed=settings.seed, time_limit=settings.time_limit, stopped=stopped,
+        result = map_layers([spec], SearchOptions(seed=settings.seed, time_limit=settings.time_limit), stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")

@@ -20,9 +20,10 @@ from fadiff_mapper.network.plan.outcome import network_result
 from fadiff_mapper.network.plan.planning import planned_groups
 from fadiff_mapper.network.plan.run_state import OnProgress, PlanningClock, PlanningRun, by_node, repeats_of
 from fadiff_mapper.network.tilings.tile_nests import homes
-from fadiff_mapper.results.mapped_layer import Result
-from fadiff_mapper.results.mapped_network import NetworkResult
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -30,59 +31,67 @@ LAYERS_SHARE = 0.6
 """The part of a time limit after which the search of the layers ends."""
 
 
-def map_network(workload: Workload, arch_spec: Design, *, metric: str = "edp", fuse: bool = True, seed: int = 0,
-                time_limit: float | None = None, model: str = "refined", longest: int = 16, kept: int = 4,
-                gradient: bool = True, enumeration: bool = True, threads: int | None = None,
-                energy: str = "bundled",
-                checkpoint_file: str | os.PathLike[str] | None = None, on_progress: OnProgress = lambda *_: None,
-                stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
-    """Decide which layers of a network to fuse, how to tile the groups, and how to map every layer.
+def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
+                metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
+                energy: str = "bundled", checkpoint_file: str | os.PathLike[str] | None = None,
+                on_progress: OnProgress = lambda *_: None,
+                stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
+    """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
-    arch_spec       the design: a `Spec` (its problem is left out), a dict, a file or several
-    metric          "edp" (sum of energies times sum of cycles), "energy" or "delay" of the whole network
-    fuse            False maps every layer by itself: energy and cycles are then the sums over the layers
-    seed            the same seed gives the same plan unless time runs out
-    time_limit      seconds; what is there by then is returned
-    model           the relaxed model: "refined", or "paper" for the paper's equations as printed
-    longest, kept   layers of a group at most; candidates of each group of the plan that are evaluated exactly
-    gradient, enumeration   switch off the groups that the descent proposes, and those that are enumerated (of up to
-                            three layers)
-    energy          as in `load.load`
-    checkpoint_file  where mappings of layers and groups are written as they are found, and read from if it is there
-    on_progress, stopped   are told of every improvement; asked whether to come to an end
+    Args:
+        workload: The network.
+        arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
+        options: Effort and parts of the search; None is `NetworkOptions()`.
+        metric: Takes the place of `options.metric`.
+        seed: Takes the place of `options.seed`.
+        time_limit: Seconds; takes the place of `options.time_limit`.
+        energy: Source of energies, as in `inputs.load.load`.
+        checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
+            they are read if it exists.
+        on_progress: Called with a stage and the network's value at every improvement.
+        stopped: Asked again and again; once true, the search ends with the best plan so far.
 
-    The plan is never worse than the layers one by one. Raises SpecError or FadiffError for bad input, for a layer
-    without a legal mapping, and for a checkpoint of another network, design or version.
+    Returns:
+        A plan that is never worse than the layers one by one.
+
+    Raises:
+        SpecError: Bad input.
+        FadiffError: An option out of range, a layer without a legal mapping, or a checkpoint of another network,
+            design or version.
     """
-    options = NetworkOptions(metric, fuse, seed, time_limit, model, longest, kept, gradient, enumeration,
-                             threads or os.cpu_count() or 1)
+    options = options or NetworkOptions()
+    options = replace(options, metric=options.metric if metric is None else metric,
+                      seed=options.seed if seed is None else seed,
+                      time_limit=options.time_limit if time_limit is None else time_limit)
     check(options)
     specs = specs_of(workload, arch_spec, energy)
-    clock = PlanningClock(time_limit, stopped)
+    clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     ways = _layers(workload, specs, options, clock, saved)
-    results = tuple(best_together(ways, _times(workload), metric))
-    relaxed = _relaxed(workload, results, options, clock) if fuse and gradient and not clock.over() else None
+    results = tuple(best_together(ways, _times(workload), options.metric))
+    descends = options.fuse and options.gradient and not clock.over()
+    relaxed = _relaxed(workload, results, options, clock) if descends else None
     if relaxed:
-        results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), metric))
+        results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
     run = PlanningRun(workload, options, results, ways, relaxed, clock, saved, on_progress)
     run.note("layers")
-    groups = planned_groups(run) if fuse and not clock.over() else ()
+    groups = planned_groups(run) if options.fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
-        f"out of time after {time_limit:g} s: the best plan so far" if clock.over() else "search ended")
+        f"out of time after {options.time_limit:g} s: the best plan so far" if clock.over() else "search ended")
     return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
                           status, clock.spent())
 
 
 def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-            saved: checkpoint.Checkpoint) -> list[list[Result]]:
+            saved: checkpoint.Checkpoint) -> list[list[MappedLayer]]:
     """Of every distinct layer by itself the mappings that could be best for the network."""
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
-        found = map_layers([specs[index] for index in missing], metric=options.metric, seed=options.seed,
-                           time_limit=limit, threads=options.threads, stopped=clock.stopped,
+        found = map_layers([specs[index] for index in missing],
+                           SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
+                           stopped=clock.stopped,
                            on_better=lambda at, result: saved.keep(missing[at], result))
     finally:
         saved.write()
@@ -91,7 +100,7 @@ def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
         return [[result] for result in results]
-    return variants(results, replace(VARIANTS, seed=options.seed, threads=options.threads), clock.over)
+    return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
 
 
 def _times(workload: Workload) -> list[int]:
@@ -99,7 +108,7 @@ def _times(workload: Workload) -> list[int]:
     return [entry.times for entry in workload.distinct()]
 
 
-def _relaxed(workload: Workload, results: Sequence[Result], options: NetworkOptions,
+def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: NetworkOptions,
              clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
     """The relaxed network and where its descent ended, or None where nothing can be fused."""
     spec = results[0].spec

@@ -1,15 +1,13 @@
-"""What comes out of mapping a network."""
+"""The result of mapping a network: its layers one by one, its fused groups, and their sums."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -17,7 +15,7 @@ from fadiff_mapper.workload import Totals, Workload
 
 
 @dataclass(frozen=True)
-class LayerOutcome:
+class LayerInNetwork:
     """One distinct problem, mapped by itself.
 
     `nodes` are the layers of the network that it is, `count` all their runs, repeats included; those that a group
@@ -26,7 +24,7 @@ class LayerOutcome:
 
     nodes: tuple[str, ...]
     count: int
-    result: Result
+    result: MappedLayer
 
     @property
     def spec(self) -> Spec:
@@ -57,7 +55,7 @@ class TileMapping:
 
 
 @dataclass(frozen=True)
-class GroupOutcome:
+class GroupInNetwork:
     """Layers that are fused.
 
     nodes     in the order in which they run; `group.layers[i]` is `nodes[i]`
@@ -76,7 +74,7 @@ class GroupOutcome:
 
 
 @dataclass(frozen=True)
-class NetworkResult:
+class MappedNetwork:
     """A plan for a network, every number of it computed exactly.
 
     Layers that are in no group run by themselves as `layers` says. `stats` and `unfused_stats` are energy, cycles and
@@ -86,8 +84,8 @@ class NetworkResult:
 
     workload: Workload
     hardware: Hardware
-    layers: tuple[LayerOutcome, ...]
-    groups: tuple[GroupOutcome, ...]
+    layers: tuple[LayerInNetwork, ...]
+    groups: tuple[GroupInNetwork, ...]
     stats: Totals
     unfused_stats: Totals
     history: tuple[dict[str, Any], ...]
@@ -100,29 +98,9 @@ class NetworkResult:
         """The part of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
 
-    def layer_of(self, node: str) -> LayerOutcome:
+    def layer_of(self, node: str) -> LayerInNetwork:
         """How a node of the network runs by itself. Raises KeyError for a name that is no layer."""
         for outcome in self.layers:
             if node in outcome.nodes:
                 return outcome
         raise KeyError(node)
-
-    def to_looptree(self, group: GroupOutcome | int) -> dict[str, Any]:
-        """A group, itself or its number in the plan from 1, as an input of LoopTree; see `to_looptree`.
-
-        Raises FadiffError where there is no such group or LoopTree cannot express it.
-        """
-        if isinstance(group, int):
-            if not 1 <= group <= len(self.groups):
-                raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
-            group = self.groups[group - 1]
-        from fadiff_mapper.output.looptree_files.group_text import to_looptree
-        return to_looptree(group.group, self.hardware, alike=False)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the plan and the files of every layer into a folder; see `network_files`. Raises FadiffError."""
-        from fadiff_mapper.base import atomic_files
-        from fadiff_mapper.output.network_report.network_files import network_files
-        with atomic_files.lock(Path(folder)):
-            for name, files in network_files(self).items():
-                atomic_files.write_files(Path(folder) / name, files)

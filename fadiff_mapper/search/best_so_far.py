@@ -61,8 +61,8 @@ class SearchState:
         """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
         room = self.terms.room and self.terms.room.take(member)
         weights = None if self.terms.weights is None else self.terms.weights[:, member]
-        scores = score(self.family.layer, nest, threads=self.options.threads, room=room)
-        found = exact_value(scores, self.options.metrics, weights)
+        scores = score(self.family.layer, nest, threads=self.options.workers, room=room)
+        found = exact_value(scores, self.options.priorities, weights)
         if self.family.spaces[0].constraints.min_parallelism > 0:
             found = np.maximum(found, self._short(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))

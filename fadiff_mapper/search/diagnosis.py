@@ -28,7 +28,7 @@ SECONDS = 8.0
 ENUMERATED = 50_000
 """Mappings up to which a space is searched to the last one, so that its emptiness is proven."""
 
-QUICK = SearchOptions(gradient=False, chains=32, rounds=60, tries=4, agreeing=33, threads=1)
+QUICK = SearchOptions(gradient=False, chains=32, rounds=60, neighbours_tried=4, chains_agreeing=33, threads=1)
 """A search for any legal mapping, which ends with the first: chains that agree on an illegal one go on."""
 
 

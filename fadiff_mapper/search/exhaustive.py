@@ -18,9 +18,6 @@ from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
 
-LIMIT = 20_000_000
-"""Mappings above which an exhaustive search is refused, unless told otherwise: some minutes."""
-
 BATCH = 1 << 14
 """Mappings between two looks at the clock."""
 
@@ -58,7 +55,7 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")
     if given:
         state.value(joined(given), np.zeros(1, dtype=np.int64), "given")
-    for nest in nests(whole_space(space), BATCH * options.threads):
+    for nest in nests(whole_space(space), BATCH * options.workers):
         state.value(nest, family.member_of(nest.batch), "exhaustive")
         done += nest.batch
         if done < total and state.out_of_time():

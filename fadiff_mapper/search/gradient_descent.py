@@ -9,6 +9,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
+from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import (
     FactorSlots,
@@ -40,7 +41,7 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     batch = restarts * slots.problems
     member, choices = family.member_of(batch), random_choices(family, batch, rng)
     theta = first_theta(slots, restarts, generator).requires_grad_(True)
-    best = decode(draw(slots, theta, None, options.cold), choices)
+    best = decode(draw(slots, theta, None, options.draw_temperature_end), choices)
     values = state.value(best, member, "start")
     with one_torch_thread():
         step_by_adam = adam_step(theta, options.learning_rate)
@@ -48,8 +49,8 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
             if state.out_of_time():
                 break
             ratio = step / max(options.steps - 1, 1)
-            temperature = options.hot * (options.cold / options.hot) ** ratio
-            weight = options.light * (options.heavy / options.light) ** ratio
+            temperature = geometric(options.draw_temperature_start, options.draw_temperature_end, ratio)
+            weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
             factors = draw(slots, theta, gumbel(slots, batch, generator), temperature)
             drawn = decode(factors, choices)
             found = state.value(drawn, member, "descent")
@@ -57,7 +58,7 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
             best, values = _either(better, drawn, best), np.where(better, found, values)
             nest = torch_nest(factors, choices)
             smooth = model(family.layer, nest, drawable_parts(slots, choices))
-            loss = smooth_value(smooth, options.metrics) + weight * penalty(
+            loss = smooth_value(smooth, options.priorities) + weight * penalty(
                 family.layer, slots, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
             loss.sum().backward()
             step_by_adam()

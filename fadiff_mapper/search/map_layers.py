@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,23 +17,16 @@ from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.relaxation.objective import check_metrics
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_nest
+from fadiff_mapper.search.options import Progress, SearchOptions, check_options
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search.options import Progress
     from fadiff_mapper.search.search_family import SearchOutcome
     from fadiff_mapper.search.search_many import MappingTask
-
-MOST = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000, "threads": 1024,
-        "exhaustive_limit": 10 ** 12}
-"""The largest value of each option of a search."""
-
-MODELS = ("refined", "paper")
-"""What the gradient can be taken of."""
 
 WRITE_EVERY = 1.0
 """Seconds between two mappings of one problem that are handed on while the search runs."""
@@ -42,90 +34,59 @@ WRITE_EVERY = 1.0
 SEARCHING = "searching: the best mapping so far"
 
 
-def check_options(time_limit: float | None, numbers: dict[str, int | None]) -> None:
-    """FadiffError for an option of the wrong kind or out of range; None stands for the default."""
-    if time_limit is not None and (not isinstance(time_limit, int | float) or not time_limit > 0):
-        raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
-    for name, value in numbers.items():
-        least = 0 if name == "seed" else 1
-        if value is not None and (not isinstance(value, int) or not least <= value <= MOST[name]):
-            raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {MOST[name]}")
-
-
-def map_layer(spec: Spec, *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
-              time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
-              chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-              orders: bool = True, model: str = "refined", exhaustive: bool = False,
-              exhaustive_limit: int | None = None, threads: int | None = None,
-              warm_start: Mapping | None = None,
-              on_progress: Callable[[Progress], None] | None = None) -> Result:
-    """Find a mapping by gradient descent on the relaxed model and refinement on the exact one.
-
-    The options are those of `map_layers`; `warm_start` is a mapping to start from: the result is at least as good.
-    """
-    return map_layers([spec], metric=metric, seed=seed, time_limit=time_limit, restarts=restarts, steps=steps,
-                      chains=chains, rounds=rounds, gradient=gradient, refinement=refinement, orders=orders,
-                      model=model, exhaustive=exhaustive, exhaustive_limit=exhaustive_limit, threads=threads,
-                      warm_starts=[warm_start],
-                      on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
-
-
-def map_layers(specs: Sequence[Spec], *, metric: str | tuple[str, ...] | list[str] | None = None, seed: int = 0,
-               time_limit: float | None = None, restarts: int | None = None, steps: int | None = None,
-               chains: int | None = None, rounds: int | None = None, gradient: bool = True, refinement: bool = True,
-               orders: bool = True, model: str = "refined", exhaustive: bool = False,
-               exhaustive_limit: int | None = None, threads: int | None = None,
+def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
+               metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
-               on_better: Callable[[int, Result], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False) -> list[Result]:
-    """Find a mapping for each of many problems, all at once; equal problems are mapped once.
+               on_better: Callable[[int, MappedLayer], None] | None = None,
+               stopped: Callable[[], bool] = lambda: False) -> list[MappedLayer]:
+    """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
-    metric                        "edp", "energy", "delay" or "last_level_accesses", or several in order of priority;
-                                  None takes what the input's mapper section says, else EDP
-    seed                          the same seed gives the same mappings unless time runs out
-    time_limit                    seconds for all of them
-    restarts, steps, chains, rounds   see `SearchOptions`; where `rounds` is given, nothing is heated up again
-    gradient, refinement, orders  switch these parts off
-    model                         what the gradient is taken of: "refined", or "paper" for FADiff's equations as printed
-    exhaustive                    evaluate every mapping instead: the true optimum of a small problem
-    exhaustive_limit              how many mappings that may be; None is 20 million
-    threads                       how many work at a time; it does not change the answer
-    warm_starts                   for each problem a mapping to start from, or None
-    on_progress, on_better        are called with the number of a problem: whenever its best mapping improves, and with
-                                  its first legal mapping and then the best so far, at most once in `WRITE_EVERY` s
-    stopped                       is asked again and again; once true, the search ends with what it has
+    Args:
+        specs: The problems, each on its design.
+        options: Effort and parts of the search; None is `SearchOptions()`.
+        metric: One metric, or several in order of priority; takes the place of `options.metrics`.
+        seed: Takes the place of `options.seed`.
+        time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
+        warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
+        on_progress: Called with the number of a problem whenever its best mapping improves.
+        on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
+            in `WRITE_EVERY` seconds, then the result.
+        stopped: Asked again and again; once true, the search ends with the best so far.
 
-    Raises FadiffError where constraints contradict each other, there are more mappings than an exhaustive search may
-    take, a warm start is not a legal mapping of its problem, or no legal mapping is found; what was found for the other
-    problems has then been handed to `on_better`.
+    Returns:
+        One result per problem, in order.
+
+    Raises:
+        FadiffError: An option is out of range, constraints contradict each other, a space is too large for an
+            exhaustive search, a warm start is not a legal mapping of its problem, or no legal mapping is found; the
+            results of the other problems have then been passed to `on_better`.
     """
-    check_options(time_limit, {"seed": seed, "restarts": restarts, "steps": steps, "chains": chains, "rounds": rounds,
-                                "threads": threads, "exhaustive_limit": exhaustive_limit})
-    if model not in MODELS:
-        raise FadiffError(f"model: found {model!r}; accepted: {listed(MODELS)}")
     if not specs:
         return []
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or specs[0].mapper.metrics)
-    handed = _Handed(specs, metrics, on_progress, on_better)
+    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
+    handed = _Handed(specs, options.priorities, on_progress, on_better)
     prepared = [_prepared(spec) for spec in specs]
-    if exhaustive:
-        _refuse_large([space for _, space in prepared], exhaustive_limit)
+    if options.exhaustive:
+        _refuse_large([space for _, space in prepared], options.exhaustive_limit)
     given = [_nest_of(spec, space, mapping) for spec, (_, space), mapping in zip_longest(specs, prepared, warm_starts)]
     handed.firsts(prepared)
 
-    from fadiff_mapper.search.options import SearchOptions
-    from fadiff_mapper.search.search_many import MappingTask, search_all
+    from fadiff_mapper.search.search_many import MappingTask, search_all  # loads torch
 
-    default = SearchOptions()
-    options = SearchOptions(
-        metrics=metrics, seed=seed, time_limit=time_limit, restarts=restarts or default.restarts,
-        steps=steps or default.steps, chains=chains or default.chains, rounds=rounds or default.rounds,
-        further=0 if rounds else default.further, exhaustive=exhaustive,
-        gradient=gradient, refinement=refinement, orders=orders, model=model,
-        threads=threads or specs[0].mapper.num_threads or os.cpu_count() or 1)
     tasks = [MappingTask(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
     return handed.finals(tasks, search_all(tasks, options, watcher=handed.watch, stopped=stopped), options.as_dict())
+
+
+def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
+              time_limit: float | None) -> SearchOptions:
+    """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
+    resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
+                       time_limit=options.time_limit if time_limit is None else time_limit,
+                       threads=first.mapper.num_threads if options.threads is None else options.threads)
+    check_options(resolved)
+    return resolved
 
 
 @dataclass
@@ -135,16 +96,16 @@ class _Handed:
     specs: Sequence[Spec]
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
-    on_better: Callable[[int, Result], None] | None
+    on_better: Callable[[int, MappedLayer], None] | None
     start: float = field(default_factory=time.monotonic)
     shown: dict[int, float] = field(default_factory=dict)
 
-    def result(self, index: int, nest: Nest, status: str) -> Result:
+    def result(self, index: int, nest: Nest, status: str) -> MappedLayer:
         """What is known of a mapping while the search runs."""
         spec = self.specs[index]
         mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-        return Result(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
-                      time.monotonic() - self.start)
+        return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
+                           time.monotonic() - self.start)
 
     def hand(self, index: int, nest: Nest) -> None:
         """A mapping that may not be the last."""
@@ -167,7 +128,7 @@ class _Handed:
             self.hand(index, nest)
 
     def finals(self, tasks: Sequence[MappingTask], found: Sequence[SearchOutcome],
-               options: dict[str, Any]) -> list[Result]:
+               options: dict[str, Any]) -> list[MappedLayer]:
         """The results; FadiffError for the problems without a legal mapping, once the others are handed on."""
         results, failures = [], []
         for index, (task, best) in enumerate(zip(tasks, found, strict=True)):
@@ -184,10 +145,10 @@ class _Handed:
         return results
 
 
-def _refuse_large(spaces: Sequence[MapSpace], limit: int | None) -> None:
-    from fadiff_mapper.search.exhaustive import LIMIT, refuse_large
+def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
+    from fadiff_mapper.search.exhaustive import refuse_large
     for space in spaces:
-        refuse_large(space, limit or LIMIT)
+        refuse_large(space, limit)
 
 
 def _prepared(spec: Spec) -> tuple[PreparedLayer, MapSpace]:

@@ -3,87 +3,153 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.relaxation.objective import ILLEGAL, check_metrics
 
 
 @dataclass(frozen=True)
 class Annealing:
-    """One cooling of the chains, as in `SearchOptions`. `greedy`: they take the best of the neighbours tried."""
+    """One cooling schedule of the chains of the refinement.
+
+    Attributes:
+        rounds: Rounds of moves.
+        temperature_start: Temperature of the first round, in logarithms of the metric.
+        temperature_end: Temperature of the last round; geometric in between.
+        rounds_least: Rounds before an early end.
+        chains_agreeing: Chains with the same best mapping that end the annealing early.
+        greedy: A chain takes the best of the neighbours tried, instead of any good one.
+    """
 
     rounds: int
-    lively: float
-    calm: float
-    least: int
-    agreeing: int
+    temperature_start: float
+    temperature_end: float
+    rounds_least: int
+    chains_agreeing: int
     greedy: bool
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How much is tried; every number is per problem.
+    """Effort and parts of a layer search; every number is per problem.
 
-    The descent: `restarts` side by side for `steps` of Adam; every `reorder_every` steps the decisions without a
-    gradient (loop order, keep or bypass) are tried anew. The temperature of the draw falls from `hot` to `cold`, the
-    weight of the penalties rises from `light` to `heavy`.
-
-    The refinement: `chains` start from the results of the descent and move `rounds` times, each time to the best of
-    `tries` random neighbours, or, with a temperature that falls from `lively` to `calm` (in logarithms of the
-    metric), to one that is worse. After `least` rounds it ends early once `agreeing` chains have met the same best
-    mapping. Where chains have not agreed by the end, the best `chains_further` go on for `further` rounds from
-    `lively_further` to `calm_further`. They take a good neighbour instead of the best: many are equally good, and would
-    hold a chain where it is.
-
-    `gradient`, `refinement` and `orders` switch the descent, the refinement and the choice of loop orders off. `model`
-    is what the descent descends on: "refined" (`smooth`) or "paper" (`paper_model`).
-
-    `exhaustive` replaces the search by the evaluation of every mapping.
+    Attributes:
+        metrics: "edp", "energy", "delay", "last_level_accesses", in order of priority; empty: the metrics that the
+            input's mapper section asks for, else EDP.
+        seed: Seed of every random number; the same seed gives the same mappings unless time runs out.
+        time_limit: Seconds for all problems together; None is no limit.
+        restarts: Descents side by side.
+        steps: Steps of Adam of each descent.
+        reorder_every: Steps between two trials of the decisions without a gradient (loop order, keep or bypass).
+        learning_rate: Step size of Adam.
+        draw_temperature_start: Gumbel-Softmax temperature of the first step (FADiff, eq. 2).
+        draw_temperature_end: Gumbel-Softmax temperature of the last step; geometric in between.
+        penalty_weight_start: Weight of the penalties in the first step (FADiff, eq. 20).
+        penalty_weight_end: Weight of the penalties in the last step; geometric in between.
+        chains: Chains of the refinement, started from the results of the descent.
+        rounds: Rounds of the refinement; every chain makes one move a round.
+        rounds_further: Rounds for the best chains of problems whose chains have not agreed; 0 leaves this part out.
+        chains_further: Chains that go on for `rounds_further`.
+        neighbours_tried: Random neighbours of a chain's mapping evaluated in each round.
+        temperature_start: Temperature of the refinement's first round, in logarithms of the metric.
+        temperature_end: Temperature of the refinement's last round.
+        rounds_least: Rounds before the refinement may end early.
+        chains_agreeing: Chains with the same best mapping that end the refinement early.
+        temperature_start_further: `temperature_start` of the further rounds.
+        temperature_end_further: `temperature_end` of the further rounds.
+        gradient: False starts the refinement from random mappings.
+        refinement: False returns the best mapping of the descent.
+        orders: False leaves loop orders as they were drawn.
+        model: Differentiable model of the descent: "refined" (`model.smooth.evaluate`), or "paper" for FADiff's
+            equations as printed (`model.smooth.fadiff_as_printed`).
+        exhaustive: Evaluate every mapping instead: the true optimum of a small problem.
+        exhaustive_limit: Mappings above which an exhaustive search is refused; the default takes some minutes.
+        threads: Threads at work; None: the number in the input's mapper section, else all cores. The answer does not
+            depend on it.
     """
 
-    metrics: tuple[str, ...] = ("edp",)
+    metrics: tuple[str, ...] = ()
     seed: int = 0
     time_limit: float | None = None
     restarts: int = 48
     steps: int = 12
     reorder_every: int = 4
     learning_rate: float = 0.3
-    hot: float = 4.0
-    cold: float = 0.05
-    light: float = 1.0
-    heavy: float = 8.0
+    draw_temperature_start: float = 4.0
+    draw_temperature_end: float = 0.05
+    penalty_weight_start: float = 1.0
+    penalty_weight_end: float = 8.0
     chains: int = 64
     rounds: int = 60
-    further: int = 180
+    rounds_further: int = 180
     chains_further: int = 32
-    tries: int = 12
-    lively: float = 0.3
-    calm: float = 0.01
-    least: int = 30
-    agreeing: int = 12
-    lively_further: float = 0.03
-    calm_further: float = 0.003
+    neighbours_tried: int = 12
+    temperature_start: float = 0.3
+    temperature_end: float = 0.01
+    rounds_least: int = 30
+    chains_agreeing: int = 12
+    temperature_start_further: float = 0.03
+    temperature_end_further: float = 0.003
     gradient: bool = True
     refinement: bool = True
     orders: bool = True
     model: str = "refined"
     exhaustive: bool = False
-    threads: int = 2
+    exhaustive_limit: int = 20_000_000
+    threads: int | None = None
+
+    @property
+    def priorities(self) -> tuple[str, ...]:
+        """The metrics to minimise, in order of priority."""
+        return self.metrics or ("edp",)
+
+    @property
+    def workers(self) -> int:
+        """Threads at work."""
+        return self.threads or os.cpu_count() or 1
 
     @property
     def annealing(self) -> Annealing:
         """The refinement of all problems."""
-        return Annealing(self.rounds, self.lively, self.calm, self.least, self.agreeing, greedy=True)
+        return Annealing(self.rounds, self.temperature_start, self.temperature_end, self.rounds_least,
+                         self.chains_agreeing, greedy=True)
 
     @property
     def further_annealing(self) -> Annealing:
-        """That of problems whose chains have not agreed."""
-        return Annealing(self.further, self.lively_further, self.calm_further, self.least, self.agreeing, greedy=False)
+        """The further refinement of problems whose chains have not agreed."""
+        return Annealing(self.rounds_further, self.temperature_start_further, self.temperature_end_further,
+                         self.rounds_least, self.chains_agreeing, greedy=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "threads"}
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "threads"}
+        return record | {"metrics": self.priorities}
+
+
+MODELS = ("refined", "paper")
+"""Differentiable models that a descent can follow."""
+
+LARGEST_OPTION = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000,
+                  "threads": 1024, "exhaustive_limit": 10 ** 12}
+"""The largest value of each whole-numbered option that is checked."""
+
+
+def check_options(options: SearchOptions) -> None:
+    """Raises FadiffError for an option of the wrong kind or out of range."""
+    limit = options.time_limit
+    if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
+        raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
+    for name, most in LARGEST_OPTION.items():
+        value, least = getattr(options, name), 0 if name == "seed" else 1
+        if (not isinstance(value, int) and not (name == "threads" and value is None)) or (
+                isinstance(value, int) and not least <= value <= most):
+            raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
+    if options.model not in MODELS:
+        raise FadiffError(f"model: found {options.model!r}; accepted: {listed(MODELS)}")
+    check_metrics(options.priorities)
 
 
 @dataclass(frozen=True)

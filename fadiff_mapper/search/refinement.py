@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.search.best_so_far import SearchState, best_rows
 from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.options import Annealing
@@ -28,13 +29,13 @@ def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan
     agree on the best mapping leave early; what is returned are the chains of the others as they stand.
     """
     options, family = state.options, state.family
-    open_, tries = open_in(family, options.orders), options.tries
+    open_, tries = open_in(family, options.orders), options.neighbours_tried
     here = start.take(np.arange(len(start.member)))  # a copy
     values = state.value(here.nest, here.member, "refine")
     lowest = values.copy()
     for step in range(plan.rounds):
         ratio = step / max(plan.rounds - 1, 1)
-        temperature = plan.lively * (plan.calm / plan.lively) ** ratio
+        temperature = geometric(plan.temperature_start, plan.temperature_end, ratio)
         near, row = proposed(open_, here, tries, rng)
         found = np.full((len(values), tries), np.inf)
         if len(row):  # else there is nothing to decide
@@ -50,9 +51,9 @@ def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan
         if state.out_of_time():
             break
         done = step + 1
-        if (done % LOOK_EVERY == 0 and done >= plan.least) or done == plan.rounds:
+        if (done % LOOK_EVERY == 0 and done >= plan.rounds_least) or done == plan.rounds:
             met = lowest <= state.best[here.member] + SAME
-            busy = np.bincount(here.member[met], minlength=len(state.best)) < plan.agreeing
+            busy = np.bincount(here.member[met], minlength=len(state.best)) < plan.chains_agreeing
             rows = np.flatnonzero(busy[here.member])
             if len(rows) < len(values):
                 here, values, lowest = here.take(rows), values[rows], lowest[rows]

@@ -49,7 +49,7 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
     status = "descent ended"
     if options.refinement and not state.out_of_time():
         undecided = anneal(state, population_of(family, *_starts(state, nest)), rng, options.annealing)
-        if len(undecided.member) and options.further and not state.out_of_time():
+        if len(undecided.member) and options.rounds_further and not state.out_of_time():
             anneal(state, strongest(state, undecided, options.chains_further), rng, options.further_annealing)
         best = population_of(family, joined(state.nests), np.arange(len(state.nests)))
         if polish(state, best, rng):

@@ -45,7 +45,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     """The best mapping found for every task, in order.
 
     `watcher` is called with the number of a task; at most one call at a time. The answer does not depend on
-    `options.threads`, which is shared among the units at work.
+    `options.workers`, which is shared among the units at work.
     """
     copies: dict[Hashable, list[int]] = {}
     for index, task in enumerate(tasks):
@@ -56,7 +56,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     largest = 1 if options.exhaustive else LARGEST
     units = [members[start:start + largest] for members in families.values()
              for start in range(0, len(members), largest)]
-    clock = _Clock(options.time_limit, sum(map(len, units)), min(options.threads, len(units)))
+    clock = _Clock(options.time_limit, sum(map(len, units)), min(options.workers, len(units)))
     watching = threading.Lock()
 
     def run(unit: list[list[int]]) -> list[tuple[int, SearchOutcome]]:
@@ -67,7 +67,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
         first = [tasks[same[0]] for same in unit]
         given = [task.given for task in first if task.given is not None]
-        mine = replace(options, time_limit=clock.share(len(unit)), threads=max(1, options.threads // clock.workers))
+        mine = replace(options, time_limit=clock.share(len(unit)), threads=max(1, options.workers // clock.workers))
         family = family_of(first[0].layer, [task.space for task in first])
         found = (exhaust(family, mine, watcher=tell, stopped=stopped, given=given) if options.exhaustive
                  else search(family, mine, watcher=tell, stopped=stopped, given=given, terms=_terms(first)))

@@ -17,8 +17,10 @@ import torch
 
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
 from fadiff_mapper.analysis.sensitivity.shadow_price import ShadowPrices, shadow_prices
-from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
 
 UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
     BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
@@ -52,6 +54,12 @@ def sensitivities(layer: PreparedLayer, found: Evaluation, row: int = 0,
     shadow = shadow_prices(layer, nest, metric)
     every += _of_limits(layer, shadow, value)
     return tuple(sorted(every, key=lambda one: -abs(one.elasticity)))
+
+
+def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Sensitivity, ...]:
+    """All sensitivities of a legal mapping of a spec's problem; the largest elasticity first."""
+    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, found, metric=metric)
 
 
 def _metric(metric: str, cycles: Any, energy: Any) -> Any:

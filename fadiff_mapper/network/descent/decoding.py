@@ -23,7 +23,7 @@ from fadiff_mapper.network.tilings.candidates import ways_along
 from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 
 FUSED = 0.5
 """Sigma above which a link is fused."""
@@ -78,7 +78,8 @@ def _ways(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Co
     return ways_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price) if cut else []
 
 
-def decoded_layers(results: Sequence[Result], network: RelaxedNetwork, ended: DescentEnd) -> list[list[Result]]:
+def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
+                   ended: DescentEnd) -> list[list[MappedLayer]]:
     """For every result itself and the legal mappings of its sites that are better in energy or in cycles."""
     ways = [[result] for result in results]
     at = {id(result): place for place, result in enumerate(results)}

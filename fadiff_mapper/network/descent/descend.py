@@ -20,17 +20,26 @@ from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.descent.starts import RestartPoint, ease, starts
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
+from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 
 
 @dataclass(frozen=True)
 class DescentOptions:
-    """How far to go: `restarts` side by side for `steps` of Adam.
+    """Effort of the descent.
 
-    `rate` is that of log2 of the factors and falls to the part `last` of itself, `sigma_rate` that of the logits of
-    sigma. The temperature of the draw falls from `hot` to `cold`; after the part `quiet` of the steps there is no noise
-    any more, so that sigma can settle. The weight of the penalties rises from `light` to `heavy`. A network of many
-    layers has fewer restarts, so that no batch exceeds `columns`.
+    Attributes:
+        steps: Steps of Adam.
+        restarts: Descents side by side; fewer for networks of many layers, see `columns`.
+        rate: Learning rate of log2 of the tiling factors in the first step.
+        sigma_rate: Learning rate of the logits of sigma.
+        last: `rate` of the last step, as a part of `rate`.
+        draw_temperature_start: Gumbel-Softmax temperature of the first step.
+        draw_temperature_end: Gumbel-Softmax temperature of the last step.
+        quiet: Part of the steps with Gumbel noise; without noise afterwards, sigma settles.
+        penalty_weight_start: Weight of the penalties in the first step.
+        penalty_weight_end: Weight of the penalties in the last step.
+        columns: Restarts times layers at most.
     """
 
     steps: int = 20
@@ -38,11 +47,11 @@ class DescentOptions:
     rate: float = 0.12
     sigma_rate: float = 0.2
     last: float = 0.05
-    hot: float = 0.1
-    cold: float = 0.05
+    draw_temperature_start: float = 0.1
+    draw_temperature_end: float = 0.05
     quiet: float = 0.6
-    light: float = 0.5
-    heavy: float = 4.0
+    penalty_weight_start: float = 0.5
+    penalty_weight_end: float = 4.0
     columns: int = 2048
 
 
@@ -85,14 +94,15 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
             if stopped():
                 break
             ratio = step / max(options.steps - 1, 1)
-            value, _ = loss(ratio < options.quiet, options.hot * (options.cold / options.hot) ** ratio,
-                            options.light * (options.heavy / options.light) ** ratio)
+            temperature = geometric(options.draw_temperature_start, options.draw_temperature_end, ratio)
+            weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
+            value, _ = loss(ratio < options.quiet, temperature, weight)
             value.sum().backward()  # type: ignore[no-untyped-call]
             for move in move_factors:
                 move((1 - ratio) * (1 - options.last) + options.last)
             move_sigma()
         with torch.no_grad():
-            value, factors = loss(False, options.cold, options.heavy)
+            value, factors = loss(False, options.draw_temperature_end, options.penalty_weight_end)
     order = value.argsort(stable=True)
     return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
                       _nests(network, start, factors, order.numpy()))

@@ -22,7 +22,7 @@ from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
 from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots, slots_of
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.problem import Problem
 
 
@@ -30,7 +30,7 @@ from fadiff_mapper.spec.problem import Problem
 class LayerSite:
     """A layer of the relaxed network: its best mapping by itself, and how often it runs."""
 
-    result: Result
+    result: MappedLayer
     times: int
 
     @property
@@ -107,7 +107,7 @@ class RelaxedNetwork:
 
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
-                    results: Mapping[str, Result], repeats: Mapping[str, int], home: int) -> RelaxedNetwork:
+                    results: Mapping[str, MappedLayer], repeats: Mapping[str, int], home: int) -> RelaxedNetwork:
     """The network of some chains of layers; `pairs` are the links that can be fused, `repeats` how often layers run."""
     sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []

@@ -1,7 +1,8 @@
-"""What the search of a network is told."""
+"""Options of the search of a network."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,19 @@ METRICS = ("edp", "energy", "delay")
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """metric      of the whole network: "edp", "energy" or "delay"
-    model       the relaxed model: "refined", or "paper" for the paper's equations as printed
-    longest     layers of a group at most
-    kept        candidates of a segment that are evaluated exactly
-    gradient, enumeration   whether groups are proposed by the descent, and whether short ones are enumerated
+    """Effort and parts of the search of a network.
+
+    Attributes:
+        metric: Of the whole network: "edp" (sum of energies times sum of cycles), "energy" or "delay".
+        fuse: False maps every layer by itself.
+        seed: The same seed gives the same plan unless time runs out.
+        time_limit: Seconds after which the search returns its best plan; None is no limit.
+        model: The relaxed model: "refined", or "paper" for FADiff's equations as printed.
+        longest: Layers of a group at most.
+        kept: Candidates of each group of the plan that are evaluated exactly.
+        gradient: False leaves out the groups that the descent proposes.
+        enumeration: False leaves out the groups of up to three layers that are enumerated.
+        threads: Threads at work; None: all cores. The answer does not depend on it.
     """
 
     metric: str = "edp"
@@ -29,7 +38,12 @@ class NetworkOptions:
     kept: int = 4
     gradient: bool = True
     enumeration: bool = True
-    threads: int = 2
+    threads: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """Threads at work."""
+        return self.threads or os.cpu_count() or 1
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""

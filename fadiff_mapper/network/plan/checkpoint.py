@@ -23,7 +23,7 @@ from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan.map_tiles import resized
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
@@ -53,12 +53,12 @@ class Checkpoint:
     groups: dict[str, Any] = field(default_factory=dict)
     written_at: float = -inf
 
-    def results(self, specs: tuple[Spec, ...]) -> list[Result | None]:
+    def results(self, specs: tuple[Spec, ...]) -> list[MappedLayer | None]:
         """The layers whose search had ended, in order; None for the others. Raises SpecError for a broken entry."""
         return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
                 for index, spec in enumerate(specs)]
 
-    def keep(self, index: int, result: Result) -> None:
+    def keep(self, index: int, result: MappedLayer) -> None:
         """Notes the mapping of a layer whose search has ended, and writes once in a while."""
         if self.file is None or result.status.startswith(UNFINISHED):
             return
@@ -108,12 +108,12 @@ class Checkpoint:
     def _broken(self, error: Exception) -> FadiffError:
         return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
 
-    def _result(self, spec: Spec, entry: dict[str, Any]) -> Result:
+    def _result(self, spec: Spec, entry: dict[str, Any]) -> MappedLayer:
         where = Where(str(self.file))
         try:
             mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
-            return Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
-                          int(entry["evaluations"]), float(entry["time_s"]))
+            return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
+                               int(entry["evaluations"]), float(entry["time_s"]))
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None
 

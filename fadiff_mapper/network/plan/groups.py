@@ -15,10 +15,11 @@ from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
-LIGHT = SearchOptions(gradient=False, least=1, chains=16, rounds=24, tries=3, agreeing=8, further=0)
+LIGHT = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=24, neighbours_tried=3, chains_agreeing=8,
+                      rounds_further=0)
 """For the tiles of candidates."""
 
 
@@ -63,7 +64,8 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
     return OperatingPoint(segment.repeat * total.energy_pj, segment.repeat * total.cycles)
 
 
-def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result], total: OperatingPoint,
+def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
+              total: OperatingPoint,
               options: SearchOptions, stopped: Callable[[], bool], saved: Checkpoint) -> list[EvaluatedGroup | None]:
     """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run.
 

@@ -13,16 +13,16 @@ from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
-from fadiff_mapper.results.mapped_layer import Result
-from fadiff_mapper.results.mapped_network import GroupOutcome, LayerOutcome, NetworkResult, TileMapping
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Totals, Workload
 
 
-def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
+def network_result(workload: Workload, hardware: Hardware, results: Sequence[MappedLayer],
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
-                   time_s: float) -> NetworkResult:
+                   time_s: float) -> MappedNetwork:
     """The plan with all its numbers."""
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
@@ -33,25 +33,25 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     stats = unfused if not outcomes else Totals(
         left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes),
         left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)))
-    layers = tuple(LayerOutcome(entry.nodes, entry.times, result)
+    layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
-    return NetworkResult(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
+    return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
 
 
-def _layers_alone(names: Sequence[str], alone: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
+def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int]) -> Totals:
     return Totals(sum(repeats[name] * alone[name].stats.energy_pj for name in names),
                   sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(way: CoverPart[EvaluatedGroup], alone: Mapping[str, Result], repeats: Mapping[str, int],
-           sigma: Mapping[tuple[str, str], float]) -> GroupOutcome:
+def _group(way: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int],
+           sigma: Mapping[tuple[str, str], float]) -> GroupInNetwork:
     group = way.plan.group
-    return GroupOutcome(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),
-                        tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
-                        _tiles(way.nodes, group, alone))
+    return GroupInNetwork(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),
+                          tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
+                          _tiles(way.nodes, group, alone))
 
 
-def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result]) -> tuple[TileMapping, ...]:
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer]) -> tuple[TileMapping, ...]:
     found = []
     for name, layer in zip(nodes, group.layers, strict=True):
         for shape, mapping in layer.mappings.items():

@@ -193,7 +193,7 @@ def _add(board: PlanningBoard, todo: list[Candidate], effort: SearchOptions, sta
     run, known = board.run, board.known
     if run.clock.over() or not todo:
         return
-    options = replace(effort, seed=run.options.seed, threads=run.options.threads)
+    options = replace(effort, seed=run.options.seed, threads=run.options.workers)
     outcome = evaluated(run.hardware, todo, run.by_node, run.total, options, run.clock.over, run.saved)
     for candidate, one in zip(todo, outcome, strict=True):
         here = known[candidate.segment.key]

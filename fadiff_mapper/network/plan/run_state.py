@@ -17,7 +17,7 @@ from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.tilings.estimate import layer_base
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
 
 T = TypeVar("T")
@@ -51,8 +51,8 @@ class PlanningRun:
 
     workload: Workload
     options: NetworkOptions
-    results: tuple[Result, ...]
-    variants: Sequence[Sequence[Result]]
+    results: tuple[MappedLayer, ...]
+    variants: Sequence[Sequence[MappedLayer]]
     relaxed: tuple[RelaxedNetwork, DescentEnd] | None
     clock: PlanningClock
     saved: checkpoint.Checkpoint

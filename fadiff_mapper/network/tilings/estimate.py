@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.results.mapped_layer import Result
+from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
@@ -58,7 +58,7 @@ class OutermostPrices:
     level_read: dict[str, float]
 
 
-def layer_base(result: Result, others: Sequence[Result] = ()) -> LayerBase:
+def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> LayerBase:
     """What the estimate needs of a layer's best mapping by itself; `others` trade energy against cycles."""
     outer, spaces = result.stats.levels[-1], result.stats.levels[-1]["dataspaces"]
     moved = {kind: {name: float(space["utilized_instances"] * sum(space[what] for what in kinds))
@@ -81,7 +81,7 @@ def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
     return base if cycles >= base.compute * (1 - LESS) else replace(base, compute=cycles, lanes=_lanes(mapping))
 
 
-def _cycles_inside(result: Result) -> float:
+def _cycles_inside(result: MappedLayer) -> float:
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
@@ -102,7 +102,7 @@ def _lanes(mapping: Mapping) -> dict[str, int]:
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 
 
-def _prices(result: Result) -> OutermostPrices:
+def _prices(result: MappedLayer) -> OutermostPrices:
     spec = result.spec
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     width = [min(float(limit[-1, 0]) for limit in (machine.shared_bandwidth, bandwidth))

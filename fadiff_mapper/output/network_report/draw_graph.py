@@ -16,7 +16,7 @@ from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, Dis
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import NetworkResult
+    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 WIDTH, ROW, LANE, MARGIN, TOP = 1080.0, 22.0, 22.0, 16.0, 26.0
 NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0
@@ -34,7 +34,7 @@ class _Columns:
     group: float
 
 
-def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
+def draw_graph(result: MappedNetwork, views: Sequence[LayerView]) -> Drawing:
     """Layers as filled dots, other operators as rings, the layers of a group in its colour."""
     nodes, shown = result.workload.nodes, {view.name: view for view in views}
     rows = {node.name: row for row, node in enumerate(nodes)}

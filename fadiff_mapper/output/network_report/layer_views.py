@@ -13,7 +13,7 @@ from fadiff_mapper.model.exact.stats import Stats, network_energy
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import NetworkResult
+    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 MOVES = ("reads", "fills", "updates")
 
@@ -50,18 +50,18 @@ class LayerView:
     alone: LayerShare
 
 
-def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
+def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
     """Every layer of the network, in its order."""
     return tuple(_layer_view(result, node) for node in result.workload.layers)
 
 
-def component_names(result: NetworkResult) -> tuple[str, ...]:
+def component_names(result: MappedNetwork) -> tuple[str, ...]:
     """Arithmetic, storage levels from the innermost, and wires where they cost anything."""
     wired = any(NETWORKS in share.components for view in layer_views(result) for share in (view.planned, view.alone))
     return (*_built(result), NETWORKS) if wired else _built(result)
 
 
-def _built(result: NetworkResult) -> tuple[str, ...]:
+def _built(result: MappedNetwork) -> tuple[str, ...]:
     """Names of the arithmetic and of the levels that stand for more than a fan-out."""
     arch = result.hardware.arch
     return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
@@ -77,7 +77,7 @@ def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
 
 
-def _layer_view(result: NetworkResult, node: Node) -> LayerView:
+def _layer_view(result: MappedNetwork, node: Node) -> LayerView:
     layer = node.layer
     assert layer is not None
     number = next((number for number, outcome in enumerate(result.groups, 1) if node.name in outcome.nodes), None)
@@ -95,7 +95,7 @@ def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
     return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 
 
-def _in_group(result: NetworkResult, number: int, name: str) -> tuple[LayerShare, int]:
+def _in_group(result: MappedNetwork, number: int, name: str) -> tuple[LayerShare, int]:
     """A layer's share in its group, and what it computes again."""
     outcome = result.groups[number - 1]
     cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat

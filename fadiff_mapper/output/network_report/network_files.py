@@ -16,12 +16,12 @@ from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupOutcome, NetworkResult, TileMapping
+    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
 
 MODEL = "timeloop-model"
 
 
-def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
+def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
     """Folder -> file name -> text. The plan comes last, so that it names only folders that are there."""
     folders = {layer_folder(outcome.nodes[0]): run_files(outcome.result) for outcome in result.layers}
     for number, group in enumerate(result.groups, 1):
@@ -32,7 +32,7 @@ def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
                            "report.html": network_html(result)}}
 
 
-def looptree_files(outcome: GroupOutcome, hardware: Hardware) -> dict[str, str]:
+def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
     """The group for LoopTree with the loops of the largest tiles, or the reasons why there is none."""
     reasons = beyond_looptree(outcome.group, hardware, alike=False)
     if reasons:
@@ -47,7 +47,7 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
         "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
 
 
-def network_json(result: NetworkResult) -> str:
+def network_json(result: MappedNetwork) -> str:
     """How the run went: status, options, history without times, versions; all seconds under `timing`."""
     content = {
         "network": result.workload.name, "status": result.status, "options": result.options,

@@ -26,7 +26,7 @@ from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY
 from fadiff_mapper.output.timeloop_files.versions import versions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupOutcome, NetworkResult
+    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
 
 TEMPLATE = "network.html.jinja"
 
@@ -66,7 +66,7 @@ class GroupSection:
     schedule: Drawing
 
 
-def network_html(result: NetworkResult) -> str:
+def network_html(result: MappedNetwork) -> str:
     """The page as text. Every number on it carries its exact value in a `data` element's `value`."""
     views = layer_views(result)
     components, outermost = component_names(result), result.hardware.arch.levels[-1].name
@@ -85,7 +85,7 @@ def network_html(result: NetworkResult) -> str:
 def _template() -> Template:
     environment = ImmutableSandboxedEnvironment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
                                                 lstrip_blocks=True)
-    text = resources.files("fadiff_mapper.output").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    text = resources.files("fadiff_mapper.output.network_report").joinpath(TEMPLATE).read_text(encoding="utf-8")
     return environment.from_string(text)
 
 
@@ -102,7 +102,7 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
     return HeadlineFigure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
-def _group(result: NetworkResult, outcome: GroupOutcome, number: int) -> GroupSection:
+def _group(result: MappedNetwork, outcome: GroupInNetwork, number: int) -> GroupSection:
     group, last = outcome.group, outcome.group.layers[-1].problem
     loops = tuple(f"{loop.dim}: {last.bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops)
     levels = result.hardware.arch.levels

@@ -8,10 +8,10 @@ from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupOutcome, NetworkResult
+    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
 
 
-def plan_yaml(result: NetworkResult) -> str:
+def plan_yaml(result: MappedNetwork) -> str:
     """network, status, cost with and without fusion, and the steps in order: a group, or a layer by itself."""
     layers = []
     for outcome in result.layers:
@@ -51,7 +51,7 @@ def _totals(total: Any) -> dict[str, Any]:
     return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles), "edp": float(total.edp)}
 
 
-def _group(number: int, outcome: GroupOutcome) -> dict[str, Any]:
+def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
     group = outcome.group
     return {
         "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,

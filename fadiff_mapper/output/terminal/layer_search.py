@@ -16,11 +16,11 @@ from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.terminal.spec_summary import print_notes
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import Result
+    from fadiff_mapper.results.mapped_layer import MappedLayer
     from fadiff_mapper.search.options import Progress
 
 
-def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
+def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: str) -> None:
     """One result with its loop nest and all numbers; several as a table."""
     if len(results) == 1:
         _print_one(results[0], folder)
@@ -40,7 +40,7 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
         out.print(status, markup=False)
 
 
-def _print_one(result: Result, folder: str) -> None:
+def _print_one(result: MappedLayer, folder: str) -> None:
     from fadiff_mapper.output.timeloop_files.map_txt import map_txt
     out = console()
     out.print(map_txt(result.spec, result.mapping, result.stats), markup=False)

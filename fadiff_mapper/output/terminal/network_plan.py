@@ -11,7 +11,7 @@ from rich.console import Console
 from fadiff_mapper.output.terminal.console import console, table
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import NetworkResult
+    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
         yield lambda stage, value: status.update(f"{stage}: best {value:.6g}")
 
 
-def print_plan(result: NetworkResult, written_to: str) -> None:
+def print_plan(result: MappedNetwork, written_to: str) -> None:
     """The groups with what they save, and the network with and without fusion."""
     out = console()
     rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)

@@ -11,10 +11,10 @@ from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import Result
+    from fadiff_mapper.results.mapped_layer import MappedLayer
 
 
-def result_json(result: Result) -> str:
+def result_json(result: MappedLayer) -> str:
     """The result of one layer as JSON text.
 
     status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities (where asked for),

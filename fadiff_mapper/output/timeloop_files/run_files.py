@@ -15,10 +15,10 @@ from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import Result
+    from fadiff_mapper.results.mapped_layer import MappedLayer
 
 
-def run_files(result: Result) -> dict[str, str]:
+def run_files(result: MappedLayer) -> dict[str, str]:
     """File name -> text of a search. `fadiff.input.yaml` repeats the evaluation, here and in `timeloop-model`."""
     spec, mapping = result.spec, result.mapping
     return program_files("timeloop-mapper", spec, mapping, result.stats) | {

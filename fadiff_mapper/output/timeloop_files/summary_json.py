@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import Result
+    from fadiff_mapper.results.mapped_layer import MappedLayer
 
 
-def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
+def summary_json(names: Sequence[str], results: Sequence[MappedLayer]) -> str:
     """One entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles, status.
 
     `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and `edp` is their product: that

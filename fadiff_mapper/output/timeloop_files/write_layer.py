@@ -1,0 +1,15 @@
+"""Writes the files of a mapped layer into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.output.timeloop_files.run_files import run_files
+from fadiff_mapper.results.mapped_layer import MappedLayer
+
+
+def write_layer(result: MappedLayer, folder: str | Path) -> None:
+    """Write all files of a run into a folder, all or none; see `run_files`. Raises FadiffError."""
+    with lock(Path(folder)):
+        write_files(Path(folder), run_files(result))
