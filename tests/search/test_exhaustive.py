@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_mapspace import matmul, space
-from test_search import product, whole_space
+from small_specs import matmul, product, space, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, load, map_layer
 from fadiff_mapper.base.bundled_files import designs, find

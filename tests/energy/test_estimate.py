@@ -69,7 +69,7 @@ def test_the_held_out_figures_are_none_of_those_that_were_fitted() -> None:
 
 
 def test_a_short_training_comes_near_the_shipped_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))  # the scripts are not installed
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the scripts are not installed
     from fadiff_validation import train_sram_network as train
     table = figures("sram")
     one_step, short = (train.trained(table, 0, steps) for steps in (1, 25))

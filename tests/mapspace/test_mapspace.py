@@ -8,45 +8,18 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_specs import GRID, chip, matmul, space, storage
 
-from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping, conflicts, divisors, factorizations, size
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, divisors, factorizations, size
+from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.spec.problem import Problem
 
-
-def storage(name: str, mesh: tuple[int, int] = (1, 1), size: int | None = 1 << 20, kind: str = "SRAM") -> StorageLevel:
-    return StorageLevel(name, kind, instances=mesh[0] * mesh[1], mesh_x=mesh[0], mesh_y=mesh[1], word_bits=8,
-                        block_size=1, cluster_size=1, size=size)
-
-
-def chip(*levels: StorageLevel, macs: tuple[int, int]) -> Architecture:
-    return Architecture("chip", levels, Arithmetic("MAC", "mac", macs[0] * macs[1], *macs, word_bits=8))
-
-
-def matmul(m: int, k: int, n: int) -> Problem:
-    return Problem("matmul", {"M": m, "K": k, "N": n}, (
-        DataSpace("A", ((Term("M"),), (Term("K"),))), DataSpace("B", ((Term("K"),), (Term("N"),))),
-        DataSpace("Z", ((Term("M"),), (Term("N"),)), read_write=True)))
-
-
-# 64 MACs: an 8 x 4 grid of L1s, two MACs below each in Y.
-GRID = chip(storage("L1", (8, 4), 256), storage("L2", size=65536), storage("DRAM", size=None, kind="DRAM"), macs=(8, 8))
 # As the front end writes a fan-out: a dummy level of one word above the row.
 ROW = chip(storage("Reg", (4, 1), 2), storage("inter_PE_spatial", size=1, kind="dummy_storage"),
            storage("DRAM", size=None, kind="DRAM"), macs=(4, 1))
-
-
-def space(constraints: str = "[]", problem: Problem | None = None, arch: Architecture = GRID) -> MapSpace:
-    problem = problem or matmul(128, 256, 64)
-    document = with_places({"mapspace": yaml.safe_load(constraints)}, Where("c.yaml"))
-    fanouts = [arch.fanout(i) for i in range(len(arch.levels))]
-    return build_mapspace(arch, problem, read_constraints(document, arch.levels, fanouts, problem))
 
 
 # Divisors and factorizations.

@@ -32,8 +32,8 @@ from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import Tables, energy_sources
 
-RECORDED = Path(__file__).parent / "recorded" / "emit"
-CORPUS = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
+RECORDED = Path(__file__).parents[1] / "recorded" / "emit"
+CORPUS = Path(__file__).parents[3] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
 LOOP = re.compile(r"^\| ( *)for (\w+) in \[0:(\d+)\)( \(Spatial-[XY]\))?$", re.MULTILINE)
 
 

@@ -20,7 +20,7 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 
-SPECS = Path(__file__).parent.parent / "timeloop_specs"
+SPECS = Path(__file__).parents[2] / "timeloop_specs"
 DESIGNS = sorted(path.stem for path in (SPECS / "arch").glob("*.yaml"))
 NETWORKS = sorted(path.stem for path in (SPECS / "networks").glob("*.yaml"))
 COEFFICIENTS = ("Wstride", "Hstride", "Wdilation", "Hdilation")

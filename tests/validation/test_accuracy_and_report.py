@@ -200,7 +200,7 @@ def test_without_the_real_tool_nothing_is_certified(tmp_path: Path, monkeypatch:
 
 def test_what_is_recorded_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is a script that always gives the same answer, so the exact model must disagree with it."""
-    answer = Path(__file__).parent / "recorded" / "designs" / "gemmini_small"
+    answer = Path(__file__).parents[1] / "recorded" / "designs" / "gemmini_small"
     program = tmp_path / "timeloop-model"
     program.write_text("#!/bin/sh\n" + "".join(f"gzip -dc {answer}.{kind}.gz > timeloop-model.{kind}\n"
                                               for kind in ("stats.txt", "map+stats.xml")))

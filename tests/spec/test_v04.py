@@ -22,7 +22,7 @@ from fadiff_mapper.spec.v04.macros import fill_greedily
 from fadiff_mapper.yaml.load import load_files, load_text
 from fadiff_mapper.yaml.located import plain
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "timeloop_specs"
 CORPUS = ROOT.parent / "shared" / "timeloop_reference" / "cases.jsonl.gz"
 

@@ -24,7 +24,7 @@ from fadiff_mapper.dropin.arguments import PROGRAMS, read_arguments
 from fadiff_mapper.dropin.calls import CallFailed
 from fadiff_mapper.dropin.command import command
 
-MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
+MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
 EMPTY_PATH = "/usr/bin:/bin"
 
 

@@ -21,7 +21,7 @@ from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
 from fadiff_mapper.workload.readers.write_network import network_text
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "workloads"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "workloads"
 MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), "vgg19": (19_632_062_464, 12, 19),
         "mobilenet_v1": (568_740_352, 20, 28), "gpt3_6b7_block": (446_676_598_784, 5, 8)}
 """Multiply-accumulates, distinct layers, layers."""

@@ -22,7 +22,7 @@ from fadiff_mapper.fusion.looptree.traffic import movements, volume
 
 Json = dict[str, Any]
 
-RECORDED = Path(__file__).parent / "data" / "looptree_cases.jsonl.gz"
+RECORDED = Path(__file__).parents[1] / "data" / "looptree_cases.jsonl.gz"
 WHOLE_NUMBERS = ("accesses", "actions", "ops", "compute_steps", "occupancy_max", "capacity_peak_words")
 
 

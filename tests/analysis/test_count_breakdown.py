@@ -9,9 +9,9 @@ from itertools import islice
 
 import pytest
 from hypothesis import assume, given, settings
+from recorded_cases import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
+from recorded_cases import cases as recorded_cases
 from strategies import UNSHARED, Case, cases, forgetful_cases
-from test_recorded_timeloop import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
-from test_recorded_timeloop import cases as recorded_cases
 
 from fadiff_mapper.analysis.count_breakdown import CountExplanation, explain_counts
 from fadiff_mapper.base import bundled_files

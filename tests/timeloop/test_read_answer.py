@@ -16,7 +16,7 @@ from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 from fadiff_mapper.timeloop.read_answer import STATS, XML, read_answer
 
-RECORDED = Path(__file__).parent / "recorded" / "designs"
+RECORDED = Path(__file__).parents[1] / "recorded" / "designs"
 ROWS = {"reads": "Scalar reads (per-instance)", "fills": "Scalar fills (per-instance)",
         "updates": "Scalar updates (per-instance)", "partition_size": "Partition size",
         "utilized_capacity": "Utilized capacity", "address_generations": "Address generations (per-cluster)"}

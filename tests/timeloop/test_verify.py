@@ -22,8 +22,8 @@ from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.read_answer import read_answer
 from fadiff_mapper.timeloop.verify import MODEL, Verdict, real_model, verify
 
-MESH = Path(__file__).parent / "recorded" / "emit" / "mesh.yaml"
-ANSWER = Path(__file__).parent / "recorded" / "timeloop-model"
+MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
+ANSWER = Path(__file__).parents[1] / "recorded" / "timeloop-model"
 """The two files that timeloop-model (commit 4cf6d4c) left for MESH, its switch set to show everything."""
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from test_search import QUICK, product
+from small_specs import QUICK, product
 
 from fadiff_mapper import FadiffError, load, map_layer
 from fadiff_mapper.base.bundled_files import find

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_search import product
+from small_specs import product
 
 from fadiff_mapper import SearchOptions, map_layer
 from fadiff_mapper.analysis.explain_run import explain_run

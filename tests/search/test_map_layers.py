@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_specs import QUICK, product, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.model.loop_nest import joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
@@ -26,38 +26,8 @@ from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.random_moves import fitting, open_in, proposed
 from fadiff_mapper.search.refinement import anneal, polish
-from fadiff_mapper.spec.spec import Spec
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
-QUICK = SearchOptions(restarts=12, steps=6, chains=24, rounds=40, rounds_further=0)
-
-
-def product(**constraints: object) -> Spec:
-    """A matrix product on DRAM, a small buffer and four units."""
-    return load({
-        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": [
-            {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 16, "shared_bandwidth": 2}},
-            {"name": "Buffer", "class": "SRAM", "attributes": {"entries": 12, "word_bits": 16, "read_bandwidth": 4}},
-            {"name": "MAC[0..3]", "class": "mac", "attributes": {"word_bits": 16}}]}]},
-        "problem": {"shape": {"name": "product", "dimensions": ["M", "K", "N"], "data_spaces": [
-            {"name": "A", "projection": [[["M"]], [["K"]]]}, {"name": "B", "projection": [[["K"]], [["N"]]]},
-            {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True}]},
-            "instance": {"M": 4, "K": 4, "N": 4}}, **constraints})
-
-
-def whole_space(spec: Spec) -> Nest:
-    """Every mapping of `product`: factorizations, orders, and what the buffer keeps."""
-    splits = [(a, b, 4 // (a * b)) for a in (1, 2, 4) for b in (1, 2, 4) if 4 % (a * b) == 0]
-    orders = list(itertools.permutations(range(3)))
-    rows = list(itertools.product(itertools.product(splits, repeat=3), orders, orders,
-                                  itertools.product((False, True), repeat=3)))
-    factors = np.array([row[0] for row in rows], dtype=np.float64)                # [B, dim, (spatial, buffer, DRAM)]
-    temporal = np.stack([factors[:, :, 1].T, factors[:, :, 2].T])
-    spatial = np.stack([factors[:, :, 0].T, np.ones_like(factors[:, :, 0].T)])
-    order = np.stack([np.array([row[1] for row in rows]).T, np.array([row[2] for row in rows]).T])
-    keep = np.stack([np.array([row[3] for row in rows]).T, np.ones((3, len(rows)), dtype=bool)])
-    still = np.broadcast_to(np.arange(3)[None, :, None], order.shape)
-    return Nest(temporal, spatial, order, keep, np.zeros(order.shape, dtype=bool), still)
 
 
 @pytest.mark.parametrize("metric", ["edp", "energy", "delay"])

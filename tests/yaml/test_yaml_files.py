@@ -18,7 +18,7 @@ from fadiff_mapper.yaml.expressions import Literal
 from fadiff_mapper.yaml.load import dump, load_files, load_text
 from fadiff_mapper.yaml.located import Map, Seq, Where, plain
 
-SHARED = Path(__file__).parents[1].parent / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 
 
 def refusal(text: str) -> str:

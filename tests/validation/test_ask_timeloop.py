@@ -22,7 +22,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.timeloop.read_answer import STATS, XML
 from fadiff_mapper.timeloop.run_model import ModelAnswer, cleared, run_text
 
-RECORDED = Path(__file__).parent / "recorded" / "designs"
+RECORDED = Path(__file__).parents[1] / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \
        f"gzip -dc {RECORDED}/gemmini_small.map+stats.xml.gz > {XML}"
 

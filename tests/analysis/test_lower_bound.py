@@ -11,8 +11,8 @@ import pytest
 from fadiff_validation.random_mappings import constrained_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from small_specs import product, whole_space
 from strategies import SHAPES, Case, cases, forgetful_cases
-from test_search import product, whole_space
 
 from fadiff_mapper import load
 from fadiff_mapper.analysis.lower_bound import LowerBound, lower_bound
@@ -28,7 +28,7 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import EnergyTable, Tables
 
-ANCHORS = Path(__file__).parents[2] / "shared" / "anchors" / "layers.json"
+ANCHORS = Path(__file__).parents[3] / "shared" / "anchors" / "layers.json"
 METRICS = ("edp", "energy", "delay", "last_level_accesses")
 
 
