@@ -26,17 +26,8 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     kept_words,
     tensor_index,
 )
-from fadiff_mapper.fusion.groups.tile_steps import (
-    LayerSteps,
-    StepClass,
-    intermediates,
-    layer_steps,
-    live_intermediates,
-    operand_words,
-    reading,
-    space_of,
-    step_classes,
-)
+from fadiff_mapper.fusion.groups.stored_words import intermediates, live_intermediates, operand_words
+from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, reading, space_of, step_classes
 from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.spec.problem import Problem
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedLink
-from fadiff_mapper.fusion.groups.tile_steps import lying, moved_rank, reading
+from fadiff_mapper.fusion.groups.stored_words import lying
+from fadiff_mapper.fusion.groups.tile_steps import moved_rank, reading
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
