@@ -26,7 +26,7 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     kept_levels,
     tensor_index,
 )
-from fadiff_mapper.fusion.groups.tile_steps import StepClass, layer_steps, reading, space_of, step_classes
+from fadiff_mapper.fusion.groups.tile_steps import StepClass, layer_steps, read_slide, space_of, step_classes
 from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.spec.problem import Problem
 
@@ -103,7 +103,7 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
 
 def _extent_violations(problem: Problem, after: Problem, link: FusedLink, own: str, theirs: str) -> Iterator[Violation]:
     """The next layer reads what there is, with at most as much padding after it as before it, and one stride."""
-    slide, extent = reading(after, link, theirs), problem.bounds[own]
+    slide, extent = read_slide(after, link, theirs), problem.bounds[own]
     reach = slide.reach(after.bounds[theirs])
     beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0    # a pool's last window may be incomplete
     if not extent - slide.stride < reach - slide.pad <= extent + slide.pad + beyond:

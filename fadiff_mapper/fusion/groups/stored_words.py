@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Stay
-from fadiff_mapper.fusion.groups.tile_steps import DimSpan, LayerSteps, axis_window, moved_rank, space_of
+from fadiff_mapper.fusion.groups.tile_steps import DimSpan, LayerSteps, moved_rank, space_of, touched_points
 from fadiff_mapper.spec.problem import Problem
 
 Words = TypeVar("Words", int, np.ndarray)
@@ -25,7 +25,7 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
         whole, axes = space.tile_extents(layer.problem.bounds), []
         for cut, spans in zip(steps.cut, steps.spans, strict=True):
             index, rank = moved_rank(space, cut) if cut is not None and cut in space.dimensions else (None, ())
-            axes.append(_axis([axis_window(rank, layer.problem, cut or "", span.done) for span in spans],
+            axes.append(_axis([touched_points(rank, layer.problem, cut or "", span.done) for span in spans],
                               1 if index is None else whole[index]))
         return _lines(axes, stay, group) * math.prod(whole) // math.prod(axis.whole for axis in axes)
     largest = [max(len(span.done) for span in spans) for spans in steps.spans]

@@ -74,27 +74,27 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
             wanted = range(1 if len(span.done) else 0)
             done = range(0) if retained and step else wanted
         else:
-            wanted = window(after, link, dim, span.done, problem.bounds[own])
+            wanted = read_points(after, link, dim, span.done, problem.bounds[own])
             done = range(max(wanted.start, end), max(wanted.stop, end)) if retained else wanted
             end = max(end, wanted.stop)
         result.append(DimSpan(done, wanted))
     return own, tuple(result)
 
 
-def window(after: Problem, link: FusedLink, dim: str, points: range, extent: int) -> range:
+def read_points(after: Problem, link: FusedLink, dim: str, points: range, extent: int) -> range:
     """The points of an intermediate's axis that `points` of the next layer's dimension read, padding left out."""
     if not len(points):
         return range(0)
-    slide = reading(after, link, dim)
+    slide = read_slide(after, link, dim)
     start = points.start * slide.stride - slide.pad
     return range(min(max(start, 0), extent), min(max(start + slide.reach(len(points)), 0), extent))
 
 
-def reading(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
+def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
     """The window through which points of the next layer's dimension read an intermediate: its own, over those of
     pools."""
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
-    one, two = (len(axis_window(rank, after, dim, range(points))) for points in (1, 2))
+    one, two = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
     own = WindowSlide(one, two - one, pad=link.padding.get(dim, 0))
     return composed((link.pooled[dim], own)) if dim in link.pooled else own
 
@@ -104,7 +104,7 @@ def moved_rank(space: DataSpace, dim: str) -> tuple[int, tuple[Term, ...]]:
     return next((k, rank) for k, rank in enumerate(space.ranks) if any(term.dimension == dim for term in rank))
 
 
-def axis_window(rank: tuple[Term, ...], problem: Problem, dim: str, points: range) -> range:
+def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: range) -> range:
     """What the points of one dimension touch along a rank, while its other dimensions run over their bounds."""
     if not len(points):
         return range(0)
@@ -200,7 +200,7 @@ def _fetched(space: DataSpace, stay: Stay, problem: Problem, loop: TileLoop, cut
     result: list[tuple[int | None, int]] = []
     end = 0
     for span in spans:
-        touched = axis_window(rank, problem, cut, span.done)
+        touched = touched_points(rank, problem, cut, span.done)
         result.append((index, max(0, touched.stop - max(touched.start, end)) if retained else len(touched)))
         end = max(end, touched.stop)
     return result

@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.fusion import FusedLink
 from fadiff_mapper.fusion.groups.stored_words import lying
-from fadiff_mapper.fusion.groups.tile_steps import moved_rank, reading
+from fadiff_mapper.fusion.groups.tile_steps import moved_rank, read_slide
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -87,7 +87,7 @@ def _cut_before(segment: Segment, index: int, after: LoopCut, retained: bool) ->
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
         return LoopCut(after.loop, None, one if retained else after.steps, one, one, one, one, one)
-    extent, slide = problem.bounds[own], reading(reader, link, after.dim)
+    extent, slide = problem.bounds[own], read_slide(reader, link, after.dim)
     first = np.minimum(slide.reach(after.first) - slide.pad, extent)
     later = np.minimum(slide.reach(after.usual), extent)
     whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
