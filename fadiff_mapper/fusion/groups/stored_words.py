@@ -37,13 +37,13 @@ def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, st
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
         axes = [_lying_axis(link, cut, spans, bounds) for cut, spans in zip(steps.cut, steps.spans, strict=True)]
-        return _lines(axes, link.stay, group) * math.prod(output.tile_extents(lying(link, bounds))) // math.prod(
+        return _lines(axes, link.stay, group) * math.prod(output.tile_extents(stored_extents(link, bounds))) // math.prod(
             axis.whole for axis in axes)
     largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
-    return math.prod(output.tile_extents(lying(link, _lasting(layer.problem, link.stay, group, steps, largest))))
+    return math.prod(output.tile_extents(stored_extents(link, _lasting(layer.problem, link.stay, group, steps, largest))))
 
 
-def lying(link: FusedLink, extents: AnyMapping[str, Words]) -> dict[str, Words]:
+def stored_extents(link: FusedLink, extents: AnyMapping[str, Words]) -> dict[str, Words]:
     """What lies there of so many points of each dimension of a layer's output: fewer where they are pooled before."""
     strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
                if link.lies_pooled and theirs in link.pooled}
@@ -54,7 +54,7 @@ def _lying_axis(link: FusedLink, cut: str | None, spans: Sequence[DimSpan], boun
     if cut is None:
         return _Axis(1, 1, 1)
     axis = _axis([span.needed for span in spans], bounds[cut])
-    return _Axis(*(lying(link, {cut: points})[cut] for points in (axis.tile, axis.shared, axis.whole)))
+    return _Axis(*(stored_extents(link, {cut: points})[cut] for points in (axis.tile, axis.shared, axis.whole)))
 
 
 def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
@@ -71,7 +71,7 @@ def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, step
     tile = layer.problem.bounds | {dim: max(map(len, wanted))
                                    for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
     axis = _lying_axis(link, cut, steps.spans[kept[0]], layer.problem.bounds)
-    return math.prod(layer.problem.output.tile_extents(lying(link, tile))) * axis.shared // axis.tile
+    return math.prod(layer.problem.output.tile_extents(stored_extents(link, tile))) * axis.shared // axis.tile
 
 
 def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:
