@@ -24,7 +24,7 @@ from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT
 
-NETWORKS = "networks"
+NOC = "networks"
 """Among the components of a layer: the wires between all levels."""
 
 
@@ -45,7 +45,7 @@ class LayerCost:
     """One layer within its group: over all steps, before the group is repeated.
 
     recomputed: multiply-accumulates beyond those of the layer. traffic: (level, data space) -> words. components:
-    level or arithmetic -> pJ, and `NETWORKS` -> pJ of all wires.
+    level or arithmetic -> pJ, and `NOC` -> pJ of all wires.
     """
 
     cycles: float
@@ -117,7 +117,7 @@ def _components(step: EvaluatedStep, one: Cost, network: float, count: int) -> d
     levels = {level.name: count * float(one.level_energy[k, 0]) for k, level in enumerate(step.layer.arch.levels)
               if not level.is_dummy}
     arithmetic = {step.layer.arch.arithmetic.name: count * float(one.compute_energy[0])}
-    return arithmetic | levels | ({NETWORKS: count * network} if network else {})
+    return arithmetic | levels | ({NOC: count * network} if network else {})
 
 
 def _traffic(step: EvaluatedStep, counts: Counts, count: int) -> dict[tuple[str, str], GroupTraffic]:
