@@ -12,7 +12,7 @@ Importing this package needs neither torch nor onnx; what reads networks is in `
 from fadiff_mapper.workload.axis_algebra import AxisPiece, Obstacle
 from fadiff_mapper.workload.graph import Distinct, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
-from fadiff_mapper.workload.operator import Operator, make_layer
+from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
 
 __all__ = [
@@ -28,5 +28,5 @@ __all__ = [
            "Window",
            "Workload",
            "build_workload",
-           "make_layer",
+           "make_operator",
 ]

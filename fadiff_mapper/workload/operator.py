@@ -89,8 +89,8 @@ class Operator:
         return instance.get(names[0], 1), instance.get(names[1], 1)
 
 
-def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
-               dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
+def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
+                  dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
     """A layer of a known kind (`TEMPLATES`) with these bounds. Raises SpecError naming `where` and the dimension."""
     where = where or Where(op)
     if op not in TEMPLATES:
@@ -109,7 +109,7 @@ def _shape(template: str) -> Map:
     return shape
 
 
-def problem_layer(node: Any, where: Where, repeat: int = 1) -> Operator:
+def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
     """A layer from any Timeloop problem section. Raises SpecError as `read_problem` does."""
     problem, literal = read_problem(node, where)
     return Operator("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)

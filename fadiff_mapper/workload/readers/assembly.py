@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fadiff_mapper.workload import Node, make_layer
+from fadiff_mapper.workload import Node, make_operator
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.yaml.located import Where
@@ -115,7 +115,7 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     dims = {"N": out[0], **({"G": g} if g > 1 else {}), "M": m, "C": c, "P": p, "Q": q, "R": r, "S": s}
     op = "conv" if g == 1 else "depthwise" if m == c == 1 else "grouped_conv"
     stride, dilation = (_both(values) for values in (slide.stride, slide.dilation))
-    layer = make_layer(op, dims, stride, dilation, where=where)
+    layer = make_operator(op, dims, stride, dilation, where=where)
     assert image.node is not None
     return to.put(Node(name, op, (image.node,), shape, layer, ("Inputs",), (*slide.pad, (0, 0))[:2], where=where))
 
@@ -144,7 +144,7 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: 
         repeat = math.prod(lead)
         a = to.expand(f"{name}.left", a, a.shape if math.prod(a.shape[:-2]) == repeat else (*lead, n, k), where)
         b = to.expand(f"{name}.right", b, b.shape if math.prod(b.shape[:-2]) == repeat else (*lead, k, m), where)
-    layer = make_layer("gemm", {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat, where=where)
+    layer = make_operator("gemm", {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat, where=where)
     read = [(t.node, space) for t, space in ((a, "Inputs"), (b, "Weights")) if t.node]
     return to.put(Node(name, "gemm", tuple(node for node, _ in read), shape, layer,
                        tuple(space for _, space in read), where=where))

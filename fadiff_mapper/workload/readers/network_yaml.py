@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
-from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_layer
+from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import INPUT, KIND, NOT_UNDERSTOOD
-from fadiff_mapper.workload.operator import TEMPLATES, problem_layer
+from fadiff_mapper.workload.operator import TEMPLATES, problem_operator
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, one_of, sequence, text
 
@@ -48,11 +48,11 @@ def _layers(items: Seq) -> dict[str, Operator]:
         reader.take("count", integer(1), 1)
         repeat = reader.take("repeat", integer(1), 1)
         if op == "problem":
-            found[identity] = problem_layer(reader.take("problem", mapping), reader.at("problem"), repeat)
+            found[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
         else:
             dims = reader.take("dims", mapping)
-            found[identity] = make_layer(op, dims, reader.take("stride", _pair, (1, 1)),
-                                         reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
+            found[identity] = make_operator(op, dims, reader.take("stride", _pair, (1, 1)),
+                                            reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
         reader.finish(" of a shape")
     return found
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
-from fadiff_mapper.workload.operator import REPEAT, problem_layer
+from fadiff_mapper.workload.operator import REPEAT, problem_operator
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, sequence, text
 
@@ -60,7 +60,7 @@ def _read(path: Path, repeat: int) -> Operator:
     document = load_files([path])
     if "problem" not in document:
         raise document.where.error("the file has no problem section", "problem: with shape and instance")
-    return problem_layer(document["problem"], document.at("problem"), repeat)
+    return problem_operator(document["problem"], document.at("problem"), repeat)
 
 
 def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
