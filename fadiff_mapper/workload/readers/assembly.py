@@ -144,7 +144,8 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: 
         repeat = math.prod(lead)
         a = to.expand(f"{name}.left", a, a.shape if math.prod(a.shape[:-2]) == repeat else (*lead, n, k), where)
         b = to.expand(f"{name}.right", b, b.shape if math.prod(b.shape[:-2]) == repeat else (*lead, k, m), where)
-    layer = make_operator("gemm", {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat, where=where)
+    dims = {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}
+    layer = make_operator("gemm", dims, repeat=repeat, where=where)
     read = [(t.node, space) for t, space in ((a, "Inputs"), (b, "Weights")) if t.node]
     return to.put(Node(name, "gemm", tuple(node for node, _ in read), shape, layer,
                        tuple(space for _, space in read), where=where))
