@@ -1,6 +1,6 @@
 """Sets of whole-number vectors as NumPy rows, compared by one code per row.
 
-A `Boxes` is a box of points; a row inside it has a code, and codes sort as their rows do. Relations between steps
+A `Box` is a box of points; a row inside it has a code, and codes sort as their rows do. Relations between steps
 and points are pairs of codes in one number, so that set operations are those of sorted integers.
 """
 
@@ -20,7 +20,7 @@ MOST_CODES = 1 << 62
 
 
 @dataclass(frozen=True)
-class Boxes:
+class Box:
     """The box of points low[k] <= x[k] < low[k] + size[k]."""
 
     low: tuple[int, ...]
@@ -45,12 +45,12 @@ class Boxes:
             rows[:, k] = rest + self.low[k]
         return rows
 
-    def take(self, columns: Sequence[int]) -> Boxes:
+    def take(self, columns: Sequence[int]) -> Box:
         """The grid of some columns."""
-        return Boxes(tuple(self.low[k] for k in columns), tuple(self.size[k] for k in columns))
+        return Box(tuple(self.low[k] for k in columns), tuple(self.size[k] for k in columns))
 
 
-def paired(grid: Boxes, rows: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
+def paired(grid: Box, rows: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
     """One code for each row of the grid together with a number below `count`, [N]; sorts by the row first.
 
     Raises FadiffError where the codes would not fit into 62 bits.
@@ -62,20 +62,20 @@ def paired(grid: Boxes, rows: np.ndarray, second: np.ndarray, count: int) -> np.
     return codes
 
 
-def grid_of(ranges: Sequence[range]) -> Boxes:
+def box_of(ranges: Sequence[range]) -> Box:
     """The box of all vectors over these ranges."""
-    return Boxes(tuple(values.start for values in ranges), tuple(len(values) for values in ranges))
+    return Box(tuple(values.start for values in ranges), tuple(len(values) for values in ranges))
 
 
-def grid_around(rows: np.ndarray) -> Boxes:
+def box_around(rows: np.ndarray) -> Box:
     """The smallest box around rows [N, K]; one point where there is no row."""
     if not len(rows):
-        return Boxes((0,) * rows.shape[1], (1,) * rows.shape[1])
+        return Box((0,) * rows.shape[1], (1,) * rows.shape[1])
     low = rows.min(axis=0)
-    return Boxes(tuple(int(v) for v in low), tuple(int(v) for v in rows.max(axis=0) - low + 1))
+    return Box(tuple(int(v) for v in low), tuple(int(v) for v in rows.max(axis=0) - low + 1))
 
 
-def all_rows(grid: Boxes, what: str) -> np.ndarray:
+def all_rows(grid: Box, what: str) -> np.ndarray:
     """Every point of a grid, [N, K], in the order of the codes. Raises FadiffError where there are too many."""
     if grid.points > MOST_ROWS:
         raise FadiffError(f"{what} has {grid.points} operations; accepted: at most {MOST_ROWS} per layer")

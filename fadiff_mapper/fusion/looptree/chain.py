@@ -92,15 +92,15 @@ class Split:
     """One branch per layer or group of layers, run one after the other or as stages of a pipeline."""
 
     pipelined: bool
-    branches: tuple[tuple[Node, ...], ...]
+    branches: tuple[tuple[TreeNode, ...], ...]
 
 
-Node: TypeAlias = Storage | Loop | Compute | Split
-Path: TypeAlias = tuple[Node, ...]
+TreeNode: TypeAlias = Storage | Loop | Compute | Split
+Path: TypeAlias = tuple[TreeNode, ...]
 """The nodes from the root to one `Compute`; a `Split` on it stands for its own step."""
 
 
-def paths(nodes: tuple[Node, ...]) -> Iterator[Path]:
+def paths(nodes: tuple[TreeNode, ...]) -> Iterator[Path]:
     """Every way from the root to a leaf, in the order of the branches."""
     *trunk, last = nodes
     if isinstance(last, Split):
@@ -118,6 +118,6 @@ def leaf(path: Path) -> Compute:
     return last
 
 
-def layers_below(nodes: tuple[Node, ...]) -> tuple[str, ...]:
+def layers_below(nodes: tuple[TreeNode, ...]) -> tuple[str, ...]:
     """Names of the layers that run below these nodes."""
     return tuple(leaf(path).einsum for path in paths(nodes))

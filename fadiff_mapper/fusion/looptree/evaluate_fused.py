@@ -10,7 +10,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion.looptree.chain import leaf, paths
-from fadiff_mapper.fusion.looptree.occupancy import Kind, Movement, axes_of
+from fadiff_mapper.fusion.looptree.occupancy import Movement, StepOrder, axes_of
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
 from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, accesses, movements, peak_words
@@ -91,7 +91,7 @@ def _compute_steps(given: FusedInput, tiles: Mapping[str, Tiling]) -> dict[str, 
     """Steps of every layer; what runs side by side is one step."""
     result = {}
     for path in paths(given.nodes):
-        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not Kind.SPATIAL]
+        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not StepOrder.SPATIAL]
         steps = tiles[leaf(path).einsum].steps[:, in_order]
         result[leaf(path).einsum] = len(np.unique(steps, axis=0))
     return result

@@ -16,11 +16,11 @@ from itertools import product
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.fusion.looptree.boxes import grid_around, paired
+from fadiff_mapper.fusion.looptree.boxes import box_around, paired
 from fadiff_mapper.fusion.looptree.chain import Compute, Loop, Path, Split, Storage
 
 
-class Kind(Enum):
+class StepOrder(Enum):
     """How the steps of one loop or split follow one another."""
 
     TEMPORAL = "temporal"
@@ -30,14 +30,14 @@ class Kind(Enum):
 
     @property
     def in_time(self) -> bool:
-        return self in (Kind.TEMPORAL, Kind.SEQUENTIAL)
+        return self in (StepOrder.TEMPORAL, StepOrder.SEQUENTIAL)
 
 
 @dataclass(frozen=True)
 class PathAxis:
     """One loop or split on a path. `feeds` is the level whose units a spatial loop lays out, else None."""
 
-    kind: Kind
+    kind: StepOrder
     feeds: int | None = None
 
 
@@ -70,12 +70,12 @@ def axes_of(path: Path) -> tuple[PathAxis, ...]:
     result = []
     for place, node in enumerate(path):
         if isinstance(node, Split):
-            result.append(PathAxis(Kind.PIPELINE if node.pipelined else Kind.SEQUENTIAL))
+            result.append(PathAxis(StepOrder.PIPELINE if node.pipelined else StepOrder.SEQUENTIAL))
         elif isinstance(node, Loop) and node.spatial:
             feeds = next(below.level for below in path[place:] if isinstance(below, Storage | Compute))
-            result.append(PathAxis(Kind.SPATIAL, feeds))
+            result.append(PathAxis(StepOrder.SPATIAL, feeds))
         elif isinstance(node, Loop):
-            result.append(PathAxis(Kind.TEMPORAL))
+            result.append(PathAxis(StepOrder.TEMPORAL))
     return tuple(result)
 
 
@@ -109,7 +109,7 @@ def movement(occupancy: HeldWords, level: int, *, reuse: bool = True) -> Movemen
     fill = _arriving(lasting) if reuse else lasting
     from_peers = _at_a_neighbour(fill, lasting, level)
     from_parent = HeldWords(fill.axes, fill.steps[~from_peers], fill.word[~from_peers], fill.words)
-    shared = [k for k, axis in enumerate(fill.axes) if not (axis.kind is Kind.SPATIAL and axis.feeds == level)]
+    shared = [k for k, axis in enumerate(fill.axes) if not (axis.kind is StepOrder.SPATIAL and axis.feeds == level)]
     peer_reads = int(from_peers.sum())
     return Movement(peak=_largest(lasting), fills=len(fill.word), peer_reads=peer_reads,
                     parent_reads=len(held(fill.axes, shared, from_parent.steps, from_parent.word, fill.words).word))
@@ -117,7 +117,7 @@ def movement(occupancy: HeldWords, level: int, *, reuse: bool = True) -> Movemen
 
 def _codes(pairs: HeldWords) -> np.ndarray:
     """The code of each (step, word) pair."""
-    return paired(grid_around(pairs.steps), pairs.steps, pairs.word, pairs.words)
+    return paired(box_around(pairs.steps), pairs.steps, pairs.word, pairs.words)
 
 
 def _distinct(pairs: HeldWords) -> HeldWords:
@@ -142,7 +142,7 @@ def _without_idle_axes(pairs: HeldWords) -> HeldWords:
 
 def _steps_times_words(pairs: HeldWords, others: Sequence[int], merged: HeldWords) -> int:
     """Pairs there would be if every step held all that any step with the same other axes holds."""
-    around = grid_around(pairs.steps)
+    around = box_around(pairs.steps)
     steps = around.decode(np.unique(around.encode(pairs.steps)))[:, others]
     grid = around.take(others)
     step, count = np.unique(grid.encode(merged.steps), return_counts=True)
@@ -155,7 +155,7 @@ def _arriving(pairs: HeldWords) -> HeldWords:
     if not in_time:
         return pairs
     beside = [k for k in range(len(pairs.axes)) if k not in in_time]
-    around = grid_around(pairs.steps)
+    around = box_around(pairs.steps)
     _, moment = np.unique(around.take(in_time).encode(pairs.steps[:, in_time]), return_inverse=True)
     unit = around.take(beside)
     code = moment * unit.points * pairs.words + paired(unit, pairs.steps[:, beside], pairs.word, pairs.words)
@@ -166,13 +166,13 @@ def _arriving(pairs: HeldWords) -> HeldWords:
 def _at_a_neighbour(fill: HeldWords, occupancy: HeldWords, level: int) -> np.ndarray:
     """Whether a unit next to the receiver held the word one step of the innermost other axis earlier, [N]."""
     found = np.zeros(len(fill.word), dtype=bool)
-    spatial = [k for k, axis in enumerate(fill.axes) if axis.kind is Kind.SPATIAL and axis.feeds == level]
+    spatial = [k for k, axis in enumerate(fill.axes) if axis.kind is StepOrder.SPATIAL and axis.feeds == level]
     others = [k for k in range(len(fill.axes)) if k not in spatial]
-    if not spatial or not any(axis.kind is Kind.TEMPORAL for axis in fill.axes) or not len(fill.word):
+    if not spatial or not any(axis.kind is StepOrder.TEMPORAL for axis in fill.axes) or not len(fill.word):
         return found
     if len(spatial) > 2:
         raise FadiffError(f"{len(spatial)} spatial loops lay out the units of level {level}; accepted: at most 2")
-    around = grid_around(occupancy.steps)
+    around = box_around(occupancy.steps)
     there = _codes(occupancy)
     for axis, way in product(spatial, (-1, 1)):
         sender = fill.steps.copy()
@@ -187,5 +187,5 @@ def _largest(pairs: HeldWords) -> int:
     """Most words in one step."""
     if not len(pairs.word):
         return 0
-    _, count = np.unique(grid_around(pairs.steps).encode(pairs.steps), return_counts=True)
+    _, count = np.unique(box_around(pairs.steps).encode(pairs.steps), return_counts=True)
     return int(count.max())

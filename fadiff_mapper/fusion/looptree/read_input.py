@@ -14,10 +14,10 @@ from fadiff_mapper.fusion.looptree.chain import (
     Compute,
     Einsum,
     Loop,
-    Node,
     Path,
     Split,
     Storage,
+    TreeNode,
     layers_below,
     leaf,
     paths,
@@ -53,7 +53,7 @@ class FusedInput:
     """Layers, mapping, the components (outermost first; the last one computes), and energies in pJ per action."""
 
     chain: Chain
-    nodes: tuple[Node, ...]
+    nodes: tuple[TreeNode, ...]
     components: tuple[str, ...]
     energies: Mapping[str, Mapping[str, float]]
 
@@ -153,7 +153,7 @@ def _components(architecture: Map) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _mapping(node: Map, chain: Chain, levels: int) -> tuple[Node, ...]:
+def _mapping(node: Map, chain: Chain, levels: int) -> tuple[TreeNode, ...]:
     reader = Reader(node)
     reader.take("type", one_of("fused"))
     rows = reader.take("nodes", sequence)
@@ -181,7 +181,7 @@ class _MappingScope:
         return _MappingScope(self.chain, self.levels, self.depth + 1)
 
 
-def _nodes(rows: Seq, scope: _MappingScope) -> tuple[Node, ...]:
+def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
     """One branch. It ends in a compute node or a split, and has them nowhere else."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
@@ -195,7 +195,7 @@ def _nodes(rows: Seq, scope: _MappingScope) -> tuple[Node, ...]:
     return nodes
 
 
-def _node(reader: Reader, scope: _MappingScope) -> Node:
+def _node(reader: Reader, scope: _MappingScope) -> TreeNode:
     kind = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
     node = _READ[kind](reader, scope)
     reader.finish(f" of a {kind} node")
@@ -234,7 +234,7 @@ def _compute(reader: Reader, scope: _MappingScope) -> Compute:
     return Compute(name, level)
 
 
-_READ: Mapping[str, Callable[[Reader, _MappingScope], Node]] = {
+_READ: Mapping[str, Callable[[Reader, _MappingScope], TreeNode]] = {
     "storage": _storage, "temporal": _loop, "spatial": _loop, "sequential": _split, "pipeline": _split,
     "compute": _compute}
 

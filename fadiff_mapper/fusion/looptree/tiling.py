@@ -15,8 +15,18 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion.looptree.affine import Affine
-from fadiff_mapper.fusion.looptree.boxes import MOST_ROWS, Boxes, all_rows, grid_around, grid_of, paired
-from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage, layers_below
+from fadiff_mapper.fusion.looptree.boxes import MOST_ROWS, Box, all_rows, box_around, box_of, paired
+from fadiff_mapper.fusion.looptree.chain import (
+    Access,
+    Chain,
+    Compute,
+    Einsum,
+    Loop,
+    Split,
+    Storage,
+    TreeNode,
+    layers_below,
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,11 @@ class Tiling:
     operations: np.ndarray
 
 
-def tilings(chain: Chain, nodes: tuple[Node, ...]) -> dict[str, Tiling]:
+def tilings(chain: Chain, nodes: tuple[TreeNode, ...]) -> dict[str, Tiling]:
     """The tiling of every layer of the mapping. Raises FadiffError for what cannot be tiled."""
     start = {}
     for name in layers_below(nodes):
-        operations = all_rows(grid_of(list(chain.einsum(name).ranks.values())), f"the layer {name}")
+        operations = all_rows(box_of(list(chain.einsum(name).ranks.values())), f"the layer {name}")
         start[name] = Tiling(np.zeros((len(operations), 0), dtype=np.int64), operations)
     return _descend(chain, nodes, start, {})
 
@@ -50,12 +60,12 @@ def words(access: Access, einsum: Einsum, operations: np.ndarray) -> np.ndarray:
     return result
 
 
-def tensor_grid(chain: Chain, tensor: str) -> Boxes:
+def tensor_box(chain: Chain, tensor: str) -> Box:
     """The smallest box around all words that any layer touches."""
     boxes = [[_reach(axis, einsum) for axis in access.axes]
              for einsum in chain.einsums if (access := einsum.access(tensor))]
-    return grid_of([range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
-                    for axes in zip(*boxes, strict=True)])
+    return box_of([range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
+                   for axes in zip(*boxes, strict=True)])
 
 
 def _reach(axis: Affine, einsum: Einsum) -> range:
@@ -65,7 +75,7 @@ def _reach(axis: Affine, einsum: Einsum) -> range:
     return range(axis.constant + sum(low for low, _ in ends), axis.constant + sum(high for _, high in ends) + 1)
 
 
-def _descend(chain: Chain, nodes: tuple[Node, ...], group: dict[str, Tiling],
+def _descend(chain: Chain, nodes: tuple[TreeNode, ...], group: dict[str, Tiling],
              stored_at: Mapping[str, int]) -> dict[str, Tiling]:
     """`group` holds the layers below these nodes, `stored_at` how many loops and splits surround each tensor's
     outermost place."""
@@ -117,7 +127,7 @@ def _with_column(tiling: Tiling, index: int) -> Tiling:
 def _cut(tiling: Tiling, rank: int, tile: int) -> Tiling:
     """One more loop: tiles are counted from the smallest value of the rank at each step."""
     values = tiling.operations[:, rank]
-    code = grid_around(tiling.steps).encode(tiling.steps)
+    code = box_around(tiling.steps).encode(tiling.steps)
     _, group = np.unique(code, return_inverse=True)
     first = np.full(len(values), np.iinfo(np.int64).max)
     np.minimum.at(first, group, values)
@@ -127,7 +137,7 @@ def _cut(tiling: Tiling, rank: int, tile: int) -> Tiling:
 def _infer(chain: Chain, group: dict[str, Tiling], last: str, stored_at: Mapping[str, int]) -> None:
     """Replaces the tilings of all layers before `last` by what their readers need of them."""
     _refuse_shared_input(chain, group)
-    steps = grid_around(group[last].steps)
+    steps = box_around(group[last].steps)
     waiting = deque([chain.einsum(last)])
     while waiting:
         reader = waiting.popleft()
@@ -135,10 +145,10 @@ def _infer(chain: Chain, group: dict[str, Tiling], last: str, stored_at: Mapping
             writer = chain.writer(access.tensor)
             if writer is None or writer.name not in group:
                 continue
-            needed = _needed(group[reader.name], access, reader, steps, tensor_grid(chain, access.tensor),
+            needed = _needed(group[reader.name], access, reader, steps, tensor_box(chain, access.tensor),
                              stored_at.get(access.tensor))
             group[writer.name] = _producing(group[writer.name], writer, access.tensor, needed,
-                                            tensor_grid(chain, access.tensor), steps)
+                                            tensor_box(chain, access.tensor), steps)
             waiting.append(writer)
 
 
@@ -151,7 +161,7 @@ def _refuse_shared_input(chain: Chain, group: Mapping[str, Tiling]) -> None:
                               "follow from a shared input are not supported; accepted: layers that hand tensors on")
 
 
-def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Boxes, tensor: Boxes,
+def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Box, tensor: Box,
             stored_at: int | None) -> np.ndarray:
     """(step, word) pairs that must be made: touched by the reader and not there from earlier, [N] codes.
 
@@ -178,11 +188,11 @@ def _needed(tiling: Tiling, access: Access, reader: Einsum, steps: Boxes, tensor
     return pair[~there]
 
 
-def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, grid: Boxes, steps: Boxes) -> Tiling:
+def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, grid: Box, steps: Box) -> Tiling:
     """The operations that make the needed (step, word) pairs, among those that `tiling` leaves to the writer."""
     access = writer.access(tensor)
     assert access is not None
-    ranks = grid_of(list(writer.ranks.values()))
+    ranks = box_of(list(writer.ranks.values()))
     operations = all_rows(ranks, f"the layer {writer.name}")
     made = grid.encode(words(access, writer, operations))
     order = np.argsort(made, kind="stable")
@@ -197,7 +207,7 @@ def _producing(tiling: Tiling, writer: Einsum, tensor: str, needed: np.ndarray, 
     return _within(found, tiling, steps, ranks)
 
 
-def _within(found: Tiling, allowed: Tiling, steps: Boxes, ranks: Boxes) -> Tiling:
+def _within(found: Tiling, allowed: Tiling, steps: Box, ranks: Box) -> Tiling:
     """The rows of `found` that `allowed`, which may know fewer loops, has too."""
     axes = range(allowed.steps.shape[1])
     outer = steps.take(axes)

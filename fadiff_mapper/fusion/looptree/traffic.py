@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.fusion.looptree.boxes import all_rows, grid_of
-from fadiff_mapper.fusion.looptree.chain import Chain, Node, Path, Split, Storage, layers_below, leaf, paths
+from fadiff_mapper.fusion.looptree.boxes import all_rows, box_of
+from fadiff_mapper.fusion.looptree.chain import Chain, Path, Split, Storage, TreeNode, layers_below, leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Movement, axes_of, held, movement, outer_axes
-from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_grid, words
+from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_box, words
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ def stored_places(path: Path, chain: Chain) -> list[StoredPlace]:
             for tensor in node.tensors if einsum.access(tensor)]
 
 
-def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
+def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
     """What every storage node, and the arithmetic, moves for each layer."""
     result = {}
     for path in paths(nodes):
         einsum, compute = chain.einsum(leaf(path).einsum), leaf(path).level
         tile, axes = tiles[einsum.name], axes_of(path)
         for access in einsum.accesses:
-            grid = tensor_grid(chain, access.tensor)
+            grid = tensor_box(chain, access.tensor)
             word = grid.encode(words(access, einsum, tile.operations))
             for place in stored_places(path, chain):
                 if place.tensor == access.tensor:
@@ -55,8 +55,8 @@ def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]
     return result
 
 
-def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
-                                                                                                   LevelAccesses]:
+def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
+                                                                                                       LevelAccesses]:
     """Reads and writes at every storage node.
 
     A fill is a read of the parent and a write here. What a layer writes is also read and written back where it
@@ -88,13 +88,13 @@ def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[StoredPlace, 
 
 def volume(chain: Chain, tensor: str) -> int:
     """Words of a tensor that are in use: written by its writer and, where somebody reads it, read by one."""
-    grid = tensor_grid(chain, tensor)
+    grid = tensor_box(chain, tensor)
 
     def touched(name: str) -> np.ndarray:
         einsum = chain.einsum(name)
         access = einsum.access(tensor)
         assert access is not None
-        every = all_rows(grid_of(list(einsum.ranks.values())), f"the layer {name}")
+        every = all_rows(box_of(list(einsum.ranks.values())), f"the layer {name}")
         return np.unique(grid.encode(words(access, einsum, every)))
 
     writer, readers = chain.writer(tensor), chain.readers(tensor)
@@ -105,7 +105,7 @@ def volume(chain: Chain, tensor: str) -> int:
     return len(made) if read is None else len(np.intersect1d(made, read, assume_unique=True))
 
 
-def peak_words(nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
+def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
     """Words that every level must hold, with each tensor at its largest.
 
     A tensor that several layers use counts once, with the largest of them. Branches that run one after the other
