@@ -117,7 +117,8 @@ def run(chain: Chain, nodes: tuple[TreeNode, ...]) -> dict[str, list[Event]]:
     return events
 
 
-def shared(last: Einsum, trunk: list[TreeNode], points: set[Point], at: Any, place: int = 0) -> Iterator[tuple[Any, Any]]:
+def shared(last: Einsum, trunk: list[TreeNode], points: set[Point], at: Any,
+           place: int = 0) -> Iterator[tuple[Any, Any]]:
     """(loop indices, operations of the last layer) for every step of the trunk."""
     if place == len(trunk):
         yield at, points

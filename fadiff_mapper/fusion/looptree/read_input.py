@@ -1,4 +1,12 @@
-"""Reads a LoopTree (`v4fused`) input: problem, mapping, architecture and ERT to frozen values."""
+"""Reads a LoopTree (`v4fused`) input: problem, mapping, architecture and ERT to frozen values.
+
+    problem        a list of layers: shape (name, dimensions, data_spaces with isl projections), instance (isl bounds)
+    mapping        {type: fused, nodes: [...]}: storage, temporal, spatial, sequential, pipeline and compute nodes
+    architecture   a flat list of components, the outermost level first, the arithmetic last
+    ERT            energies in pJ per action, as Accelergy writes them
+
+Unknown keys and values are errors that name the place; `with_places` gives values of a dict places, too.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +52,22 @@ from fadiff_mapper.yaml.located import (
 T = TypeVar("T")
 
 MOST_LAYERS = 64
+"""Layers of a chain: a plain safety limit."""
+
 MOST_DEEP = 20
-"""Splits inside one another."""
+"""Splits inside one another: a plain safety limit for the recursion over branches."""
 
 
 @dataclass(frozen=True)
 class FusedInput:
-    """Layers, mapping, the components (outermost first; the last one computes), and energies in pJ per action."""
+    """A LoopTree input.
+
+    Attributes:
+        chain: the layers.
+        nodes: the mapping tree.
+        components: names of the levels, outermost first; the last one computes.
+        energies: component -> action -> pJ.
+    """
 
     chain: Chain
     nodes: tuple[TreeNode, ...]
@@ -59,7 +76,14 @@ class FusedInput:
 
 
 def read_fused(document: Mapping[str, Any] | str) -> FusedInput:
-    """A dict or YAML text with `problem`, `mapping`, `architecture` and `ERT`. Raises SpecError."""
+    """Reads a LoopTree input.
+
+    Args:
+        document: a dict or YAML text with `problem`, `mapping`, `architecture` and `ERT`.
+
+    Raises:
+        SpecError: a mistake, with its place and the accepted values.
+    """
     tree = load_text(document, "input") if isinstance(document, str) else with_places(dict(document), Where("input"))
     assert isinstance(tree, Map)
     reader = Reader(tree)
@@ -171,18 +195,25 @@ def _mapping(node: Map, chain: Chain, levels: int) -> tuple[TreeNode, ...]:
 
 @dataclass(frozen=True)
 class _MappingScope:
-    """What the nodes of a mapping may name, and how many splits surround them."""
+    """Names that the nodes of a mapping may use, and the number of splits around them.
+
+    Attributes:
+        chain: the layers.
+        levels: number of components.
+        depth: splits around the nodes.
+    """
 
     chain: Chain
     levels: int
     depth: int = 0
 
     def inner(self) -> _MappingScope:
+        """The scope inside one more split."""
         return _MappingScope(self.chain, self.levels, self.depth + 1)
 
 
 def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
-    """One branch. It ends in a compute node or a split, and has them nowhere else."""
+    """One branch, which ends in a compute node or a split and has neither elsewhere."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
     nodes = tuple(_node(Reader(mapping(row, rows.at(i))), scope) for i, row in enumerate(rows))
