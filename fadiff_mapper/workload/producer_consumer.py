@@ -25,8 +25,8 @@ OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""
 
 MOST_READERS = 100
-"""Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not give each
-of its links a list of thousands."""
+"""Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not
+give each of its links a list of thousands."""
 
 
 @dataclass(frozen=True)
