@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from collections.abc import Mapping as AnyMapping
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.spec.mapper import MapperOptions
@@ -45,8 +47,14 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
     for bad input, FadiffError where Accelergy is asked and fails.
     """
     check_choice(energy)
-    files = tuple(str(source) for source in sources if not isinstance(source, AnyMapping))
-    return read_spec(read_document(*sources, jinja_data=jinja_data), files, energy)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy)
+
+
+def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
+    """The files among the sources by their paths, those of `bundled:` names included. Raises FadiffError."""
+    given = [str(source) for source in sources if not isinstance(source, AnyMapping)]
+    return tuple(path for source in given for path in (
+        map(str, bundled_files.all_paths(source)) if source.startswith(bundled_files.PREFIX) else [source]))
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
@@ -60,7 +68,7 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
         return document
     if not sources or "" in sources:
         raise SpecError("load: no input; accepted: YAML files or one dict")
-    return load_files([str(source) for source in sources], jinja_data=jinja_data)
+    return load_files(source_files(sources), jinja_data=jinja_data)
 
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled") -> Spec:
@@ -98,7 +106,7 @@ def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
 
     Raises SpecError where it does not fit them.
     """
-    document = load_file(os.fspath(file))
+    document = load_file(bundled_files.one_path(file))
     if not document.get("mapping"):
         raise document.where.error("has no mapping section", "mapping: with a list of directives")
     return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)

@@ -15,9 +15,6 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import combined, load_file
 from fadiff_mapper.yaml.located import Map
 
-BUNDLED = "bundled:"
-"""What names of files that come with the program begin with."""
-
 YAML = (".yaml", ".yml")
 
 
@@ -32,10 +29,8 @@ def files_of(names: Sequence[str]) -> list[Path]:
 
 def _expanded(name: str) -> Iterator[Path]:
     path = Path(name)
-    if name.startswith(BUNDLED):
-        folder = name[len(BUNDLED):].strip("/") + "/"
-        inside = [found for found in bundled_files.listing() if found.startswith(folder) and folder != "/"]
-        yield from map(bundled_files.find, inside or [name[len(BUNDLED):]])
+    if name.startswith(bundled_files.PREFIX):
+        yield from bundled_files.all_paths(name)
     elif path.is_dir():
         found = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
         if not found:
