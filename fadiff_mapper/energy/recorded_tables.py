@@ -9,7 +9,7 @@ from fadiff_mapper.base.bundled_files import designs, root
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import Tables, component_name
-from fadiff_mapper.spec.v04 import to_native
+from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map, plain
 
@@ -25,8 +25,8 @@ def tables_for(arch: Architecture) -> Tables | None:
         if arch.arithmetic.name not in names or not names <= {arch.arithmetic.name, *arch.level_names()}:
             continue
         template = _document(root() / "problems" / "conv.yaml")
-        design = to_native(Map(_document(path) | template, where=template.where))
-        if components(design["architecture"]) == components(next(iter(arch.native.values()))):
+        design = translated_architecture(Map(_document(path) | template, where=template.where))
+        if components(design) == components(next(iter(arch.native.values()))):
             art = _document(root() / "tables" / f"{name}.ART.yaml")
             return read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
     return None

@@ -4,6 +4,6 @@
 same is done here, so that everything behind this door knows one dialect.
 """
 
-from fadiff_mapper.spec.v04.document import is_v04, to_native
+from fadiff_mapper.spec.v04.document import Translation, is_v04, translate, translated_architecture
 
-__all__ = ["is_v04", "to_native"]
+__all__ = ["Translation", "is_v04", "translate", "translated_architecture"]

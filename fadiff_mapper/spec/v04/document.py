@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.spec.native.problem import read_problem
@@ -27,18 +28,38 @@ def is_v04(document: Map) -> bool:
     return isinstance(architecture, dict) and "nodes" in architecture
 
 
-def to_native(document: Map) -> Map:
-    """The document as Timeloop's Python front end would hand it to the binaries, as plain data.
+@dataclass(frozen=True)
+class Translation:
+    """A v0.4 document in the native dialect, and its problem, which the translation had to read.
+
+    Attributes:
+        document: The native document; every entry keeps its place in the user's files.
+        problem: The value of `document["problem"]`, see `read_problem`.
+        literal_problem: The same as plain data for writing it out.
+    """
+
+    document: Map
+    problem: Problem
+    literal_problem: dict[str, Any]
+
+
+def translate(document: Map) -> Translation:
+    """Translates a document as Timeloop's Python front end would hand it to the binaries.
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
-    constraints and mapping become flat lists of directives with strings. Places are those of the source, so that
-    later messages name the user's file and line.
+    constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
+    constraints speak of its dimensions and data spaces; the caller need not read it again.
 
-    Raises SpecError for whatever the front end would refuse or ignore, and for what is valid but not modelled.
+    Args:
+        document: The merged input, in the v0.4 dialect (see `is_v04`).
+
+    Raises:
+        SpecError: Something that the front end would refuse or ignore, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
     variables = _variables(reader)
-    problem_node, problem = _problem(reader, variables)
+    problem_node = _problem_node(reader, variables)
+    problem, literal_problem = read_problem(problem_node, problem_node.where)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     levels = place_levels(tree)
@@ -57,7 +78,20 @@ def to_native(document: Map) -> Map:
     items |= _other_sections(reader, document)
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
-    return Map(items, where=document.where, places=document.places)
+    return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
+
+
+def translated_architecture(document: Map) -> Map:
+    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read.
+
+    Raises:
+        SpecError: The variables, the problem's instance or the architecture cannot be understood.
+    """
+    reader = Reader(without_ignored(document))
+    variables = _variables(reader)
+    names = _names(variables, _problem_node(reader, variables))
+    tree = read_tree(reader.take("architecture", mapping), names)
+    return native_architecture(tree, place_levels(tree), variables)
 
 
 def _variables(reader: Reader) -> Map:
@@ -76,14 +110,14 @@ def _names(variables: Map, problem: Map) -> Names:
     return {**variables, "variables": variables, "spec": document}
 
 
-def _problem(reader: Reader, names: Names) -> tuple[Map, Problem]:
-    """The problem with its instance worked out, and the same as values."""
+def _problem_node(reader: Reader, names: Names) -> Map:
+    """The problem section with the expressions of its instance worked out."""
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if isinstance(instance, Map):
         resolved = without_empty(resolve_map(instance, names))
         node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
-    return node, read_problem(node, node.where)[0]
+    return node
 
 
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
