@@ -7,7 +7,7 @@ from typing import Any
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
 from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.native.written_attributes import Attributes, written_attributes, written_number
+from fadiff_mapper.spec.native.written_components import Attributes, written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
 
 READ_FILL_UPDATE_DRAIN = 3

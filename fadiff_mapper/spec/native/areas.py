@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.native.written_attributes import written_attributes, written_number
+from fadiff_mapper.spec.native.written_components import written_attributes, written_number
 from fadiff_mapper.spec.tables import Tables, component_name
 
 

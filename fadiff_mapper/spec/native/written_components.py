@@ -9,6 +9,7 @@ from typing import Any
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import bare
 from fadiff_mapper.spec.native.attributes import REWRITTEN_HYPHENS
+from fadiff_mapper.yaml.located import Where, number
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,17 @@ def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[Writte
 
 def _spelt(attributes: dict[str, Any]) -> dict[str, Any]:
     return {key.replace("-", "_") if key in REWRITTEN_HYPHENS else key: value for key, value in attributes.items()}
+
+
+Attributes = dict[str, Any]
+
+
+def written_attributes(arch: Architecture) -> dict[str, Attributes]:
+    """The own attributes of every component by its name, old hyphenated spellings rewritten."""
+    return {name: found.own for name, found in written_components(arch).items()}
+
+
+def written_number(attributes: Attributes, key: str) -> float | None:
+    """The attribute as a number, None where it is not written."""
+    value = attributes.get(key)
+    return None if value is None else number()(value, Where("architecture", path=key))
