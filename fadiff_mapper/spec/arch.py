@@ -46,7 +46,7 @@ class StorageLevel:
     addr_gen_energy: float = 0.0
     power_gated_at: str | None = None
     """The level whose instances are the units of power gating; None gates every instance by itself."""
-    network: Interconnect = Interconnect(word_bits=16)
+    interconnect: Interconnect = Interconnect(word_bits=16)
 
     @property
     def usable(self) -> int | None:

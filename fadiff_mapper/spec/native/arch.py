@@ -195,7 +195,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
-        network=_network(reader, kind, word_bits))
+        interconnect=_interconnect(reader, kind, word_bits))
 
 
 def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
@@ -241,7 +241,7 @@ def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> i
     return value if found[0] == "entries" else value * block
 
 
-def _network(reader: Reader, kind: str, word_bits: int) -> Interconnect:
+def _interconnect(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     """The wires inwards. A hop costs energy_per_hop, or word bits * tile_width / 1000 * wire_energy."""
     network_type = reader.take("network_type", text, "1:1")
     if network_type == "M:N":
