@@ -149,7 +149,7 @@ def _shape(value: Any, where: Where) -> Map:
 
 
 def _names(node: Seq, what: str) -> list[str]:
-    """Names in a list, at least one and each once. Raises SpecError; `what` they name is a word for its message."""
+    """Names in a list, at least one and each once. Raises SpecError, with `what` as the word for a name."""
     names = [text(value, node.at(i)) for i, value in enumerate(node)]
     for i, name in enumerate(names):
         if name in names[:i]:

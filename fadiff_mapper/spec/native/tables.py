@@ -8,7 +8,7 @@ from fadiff_mapper.spec.tables import EnergyTable, Tables
 from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
 
 MOST_ENERGY = 1e15
-"""pJ per action, a plain safety limit: a kilojoule is no energy of a chip, and larger ones would overflow in sums."""
+"""pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:

@@ -18,6 +18,7 @@ from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of,
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
 PASSED_ON = ("ERT", "ART")
+"""Sections that both dialects write in the same way."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change what is printed, but no result."""
 
@@ -95,16 +96,20 @@ def translated_architecture(document: Map) -> Map:
 
 
 def _variables(reader: Reader) -> Map:
+    """The variables section, worked out."""
     node = reader.take("variables", mapping, Map(where=reader.node.where))
-    found = Map({"version": VERSION}, where=node.where, places=node.places)
-    found.update(resolve_map(node, {}))
-    found["version"] = version(found["version"], found.at("version"))
-    return found
+    variables = Map({"version": VERSION}, where=node.where, places=node.places)
+    variables.update(resolve_map(node, {}))
+    variables["version"] = version(variables["version"], variables.at("version"))
+    return variables
 
 
 def _names(variables: Map, problem: Map) -> Names:
-    """What expressions in the architecture can read: variables, and parts of the document such as
-    `len(spec.problem.instance)`, in which the front end counts the (empty) densities."""
+    """Values that expressions in the architecture can read.
+
+    These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
+    the (empty) densities.
+    """
     instance = {**problem.get("instance", {}), "densities": {}}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}
     return {**variables, "variables": variables, "spec": document}
@@ -121,19 +126,20 @@ def _problem_node(reader: Reader, names: Names) -> Map:
 
 
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
-    """What is handed on as it is, after refusing what is not modelled."""
+    """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
     _refuse_sparse(reader)
     _check_mapspace(reader)
-    found: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
-    found["globals"] = _globals(reader)
+    sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
+    sections["globals"] = _globals(reader)
     mapper = reader.take("mapper", mapping, None)
-    found["mapper"] = None if mapper is None else without_ignored(mapper)
-    found["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
-    return {key: value for key, value in found.items() if value is not None}
+    sections["mapper"] = None if mapper is None else without_ignored(mapper)
+    sections["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
+    return {key: value for key, value in sections.items() if value is not None}
 
 
 def _refuse_sparse(reader: Reader) -> None:
+    """Raises SpecError for a section on sparse data, unless it is empty as the front end writes it."""
     node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
     if set(without_empty(without_ignored(node))) - {"version"}:
         place = reader.at("sparse_optimizations")
@@ -141,6 +147,7 @@ def _refuse_sparse(reader: Reader) -> None:
 
 
 def _check_mapspace(reader: Reader) -> None:
+    """Raises SpecError for a map space of imperfect factors."""
     node = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
     node.take("version", version, None)
     if node.take("template", one_of("uber", "ruby"), "uber") == "ruby":
@@ -169,8 +176,8 @@ def _components(reader: Reader, keys: Sequence[str]) -> Map | None:
     """The compound components of all sections in one, for Accelergy."""
     classes = [item for key in keys for item in reader.take(key, _classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    found = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
-    return Map({"version": VERSION, "classes": found}, where=where) if keys else None
+    merged = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
+    return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
 
 
 def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
@@ -183,7 +190,8 @@ def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
 
 
 def _flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    """The entries of nested lists with their places."""
     if not isinstance(value, list):
         return [(value, where)]
     entries = sequence(value, where)
-    return [found for i, entry in enumerate(entries) for found in _flat(entry, entries.at(i))]
+    return [item for i, entry in enumerate(entries) for item in _flat(entry, entries.at(i))]
