@@ -15,15 +15,19 @@ from fadiff_mapper.yaml.located import Map, plain
 
 
 def tables_for(arch: Architecture) -> Tables | None:
-    """The recorded energy and area tables of the bundled design that this architecture is, or None.
+    """The recorded tables of the bundled design that an architecture is.
 
-    It is the same design where all components agree in name, class and every attribute.
+    Args:
+        arch: The architecture; it is a bundled design where all components agree in name, class and every attribute.
+
+    Returns:
+        Energies and areas, None for any other architecture.
     """
     for name, path in designs().items():
         ert = _document(root() / "tables" / f"{name}.ERT.yaml")
         names = {component_name(table["name"]) for table in ert["ERT"]["tables"]}
         if arch.arithmetic.name not in names or not names <= {arch.arithmetic.name, *arch.level_names()}:
-            continue
+            continue  # another design by its names alone; most need not be translated
         template = _document(root() / "problems" / "conv.yaml")
         design = translated_architecture(Map(_document(path) | template, where=template.where))
         if components(design) == components(next(iter(arch.native.values()))):
@@ -34,11 +38,11 @@ def tables_for(arch: Architecture) -> Tables | None:
 
 def components(native: dict[str, Any]) -> list[dict[str, Any]]:
     """The components of a native tree from the outside in, as plain data."""
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     while "subtree" in native:
         native = native["subtree"][0]
-        found += [plain(component) for component in native.get("local", [])]
-    return found
+        listed += [plain(component) for component in native.get("local", [])]
+    return listed
 
 
 def _document(path: Path) -> Map:
