@@ -1,4 +1,4 @@
-"""What Accelergy is asked besides the architecture: compound components, whose definitions it will run."""
+"""The compound components of an input, which Accelergy evaluates as Python: nothing but arithmetic is handed over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError
 
 SECTIONS = ("compound_components", "variables")
+"""Sections of the input that define something for Accelergy."""
 
 HARMLESS = re.compile(r"([\w .,:/+*<>=()-]|\[[\w .,/+*()-]+\])*", re.ASCII)
 """Names, arithmetic, and ranges such as "PE[0..13]"; no quotes and no braces."""
@@ -22,7 +23,11 @@ ALLOWED = frozenset(("abs", "ceil", "float", "floor", "int", "log", "log10", "lo
 def definitions(literal: Mapping[str, Any]) -> dict[str, Any]:
     """The sections of an input that define something for Accelergy.
 
-    Raises SpecError for text in them that could do anything else than calculate.
+    Args:
+        literal: All sections by name.
+
+    Raises:
+        SpecError: A text in them could do anything else than calculate.
     """
     sections = {key: literal[key] for key in SECTIONS if literal.get(key)}
     for path, text in _texts(sections, ""):
@@ -32,7 +37,13 @@ def definitions(literal: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusal(place: str, value: Any, accepted: str) -> SpecError:
-    """The error for what is not handed over."""
+    """The error for a value that is not handed over.
+
+    Args:
+        place: Path of the value in the input.
+        value: The value.
+        accepted: What could stand there.
+    """
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
                      f"accepted: {accepted}")
 

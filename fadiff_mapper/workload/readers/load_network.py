@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload
 
-BUNDLED = "bundled:"
-"""Before the name of a file that comes with the package."""
-
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
 """Suffixes of files that run code when they are opened, or whose format is not known here."""
 
 ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yaml, an ONNX model (.onnx), "
-            f"or {BUNDLED}networks/NAME")
+            f"or {bundled_files.PREFIX}networks/NAME")
 
 
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
@@ -59,7 +55,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
 
 def _from_path(text: str, dims: Mapping[str, int] | None, name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
-    path = bundled_files.find(text[len(BUNDLED):]) if text.startswith(BUNDLED) else Path(text)
+    path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
