@@ -1,4 +1,4 @@
-"""What the documents name in the code is there: `file.py` and `file.py:name`, seen from the package or the repository."""
+"""Files and names cited by the documents, as `file.py` or `file.py:name`, exist in the package or the repository."""
 
 from __future__ import annotations
 

@@ -1,0 +1,57 @@
+"""Worked numbers of the pages on theory, computed again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper import evaluate, load
+from fadiff_mapper.model.exact.stats import Stats
+
+
+def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:
+    """Z[M,N] += A[M,K] B[K,N] with all bounds 4; `loops`: level and type -> factors and permutation."""
+    storage = [("DRAM", "DRAM", {}), ("Buf", "SRAM", {"entries": 1024, **buffer}),
+               *([("Reg[0..3]", "regfile", {"entries": 64})] if regs else [])]
+    local = [{"name": name, "class": kind, "attributes": {"word_bits": 16, **more}} for name, kind, more in storage]
+    local.append({"name": "MAC[0..3]" if regs else "MAC", "class": "mac", "attributes": {"word_bits": 16}})
+    directives: list[dict[str, Any]] = [
+        {"target": at.split()[0], "type": at.split()[1], "factors": factors, "permutation": order}
+        for at, (factors, order) in loops.items()]
+    if bypass:
+        directives.append({"target": "Reg", "type": "bypass", "bypass": [bypass]})
+    return evaluate(load({
+        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": local}]},
+        "problem": {"shape": {"name": "product", "dimensions": ["M", "N", "K"], "data_spaces": [
+            {"name": "A", "projection": [[["M"]], [["K"]]]}, {"name": "B", "projection": [[["K"]], [["N"]]]},
+            {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True}]},
+            "instance": {"M": 4, "N": 4, "K": 4}},
+        "mapping": directives}))
+
+
+def counts(stats: Stats, level: str, space: str) -> tuple[int, int, int]:
+    """(reads, fills, updates)."""
+    found = next(one for one in stats.levels if one["name"] == level)["dataspaces"][space]
+    return found["reads"], found["fills"], found["updates"]
+
+
+def test_demand_accesses_and_energy_of_a_product() -> None:
+    stats = product({"Buf temporal": ("M2 N2", "MNK"), "DRAM temporal": ("M2 N2 K4", "MNK")})
+    assert counts(stats, "Buf", "A")[1] == 32
+    assert counts(stats, "Buf", "B")[1] == 16
+    assert counts(stats, "Buf", "Z") == (48, 48, 64)
+    assert counts(stats, "DRAM", "Z") == (48, 0, 64)
+    dram = stats.levels[-1]
+    assert dram["energy_pj_total"] == 32_000
+
+
+def test_bandwidth_slows_a_product_down() -> None:
+    stats = product({"Buf temporal": ("M4 N4 K4", "MNK")}, read_bandwidth=2, write_bandwidth=1.5)
+    assert stats.cycles == 88
+
+
+def test_a_bypassed_level_hands_its_traffic_outwards() -> None:
+    loops = {"Reg temporal": ("M2", "MNK"), "Buf temporal": ("M2 N4", "MNK"), "Buf spatial": ("K4", "MNK")}
+    kept, bypassed = product(loops, regs=True), product(loops, regs=True, bypass="B")
+    assert counts(kept, "Reg", "B")[:2] == (16, 4)
+    assert counts(kept, "Buf", "B")[0] == 16
+    assert counts(bypassed, "Buf", "B")[0] == 64
