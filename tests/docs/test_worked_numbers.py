@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper import evaluate, load
+import numpy as np
+import small_specs
+
+from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
+from fadiff_mapper.relaxation.straight_through import ALPHA, NO_NOISE, draw_columns
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:
@@ -55,3 +60,35 @@ def test_a_bypassed_level_hands_its_traffic_outwards() -> None:
     assert counts(kept, "Reg", "B")[:2] == (16, 4)
     assert counts(kept, "Buf", "B")[0] == 16
     assert counts(bypassed, "Buf", "B")[0] == 64
+
+
+def test_a_draw_among_the_divisors_of_twelve() -> None:
+    divisor = np.array([[[1.0, 2, 3, 4, 6, 12]]])                                               # [W, D, N]
+    free = np.ones((1, 1, 1, 6, 6), dtype=bool)
+    left, start = np.zeros((1, 1, 6, 6), dtype=np.int64), np.full((1, 1), 5)
+    hard, slope = np.empty((1, 1, 1)), np.empty((1, 1, 1))
+    theta = np.log2(3)
+    draw_columns(np.full((1, 1, 1), theta), NO_NOISE, 1.0, np.zeros(1, dtype=np.int64), divisor, free, left, start,
+                 hard, slope)
+    logit = -ALPHA * (theta - np.log2(divisor[0, 0])) ** 2
+    share = np.exp(logit) / np.exp(logit).sum()
+    assert logit.round(2).tolist() == [-5.02, -0.68, 0, -0.34, -2, -8]
+    assert share.round(3).tolist() == [0.003, 0.214, 0.425, 0.301, 0.057, 0.0]
+    assert hard[0, 0, 0] == 3
+    assert round(float(share @ divisor[0, 0]), 3) == 3.255
+    assert round(float(slope[0, 0, 0]), 3) == 1.682
+
+
+def test_windows_that_coincide_side_by_side() -> None:
+    spatial, below = np.array([[4.0], [3.0]]), np.ones((2, 1))
+    assert distinct_windows(spatial, below, ((0, 1), (1, 1)))[0] == 0.5
+
+
+def test_the_bound_of_a_product_and_its_optimum() -> None:
+    kept = {"target": "Buffer", "type": "datatype", "keep": ["A", "B", "Z"]}
+    spec = small_specs.product(mapspace_constraints=[kept])
+    accesses = map_layer(spec, SearchOptions(metrics=("last_level_accesses",), exhaustive=True))
+    edp = map_layer(spec, SearchOptions(metrics=("edp",), exhaustive=True))
+    assert accesses.bound and edp.bound
+    assert accesses.value == round(accesses.bound.last_level_accesses) == 80
+    assert (int(edp.value), int(edp.bound.edp)) == (650_680, 646_932)
