@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import small_specs
+from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
+from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
 from fadiff_mapper.relaxation.straight_through import ALPHA, NO_NOISE, draw_columns
@@ -92,3 +95,14 @@ def test_the_bound_of_a_product_and_its_optimum() -> None:
     assert accesses.bound and edp.bound
     assert accesses.value == round(accesses.bound.last_level_accesses) == 80
     assert (int(edp.value), int(edp.bound.edp)) == (650_680, 646_932)
+
+
+@pytest.mark.parametrize(("across", "rows", "between"), [("", 70, 0), ("P", 56, 7_168)])
+def test_rows_and_words_of_a_fused_pair(across: str, rows: int, between: int) -> None:
+    first = conv("first", C=3, M=64, P=56, Q=56, R=3, S=3)
+    pair = group([first, conv("second", C=64, M=64, P=56, Q=56, R=3, S=3)], [("P", 7)], across,
+                 padding={"P": 1, "Q": 1})
+    steps = layer_steps(pair)[0]
+    assert sum(len(span.done) for span in steps.spans[0]) == rows
+    assert intermediate_words(pair.layers[0], pair.links[0], pair, steps) == 32_256
+    assert outlasting_words(pair.layers[0], pair.links[0], pair, steps) == between
