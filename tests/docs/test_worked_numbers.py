@@ -13,6 +13,8 @@ from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
+from fadiff_mapper.network.chains.partition import CoverPart, partition
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.relaxation.straight_through import ALPHA, NO_NOISE, draw_columns
 
 
@@ -106,3 +108,16 @@ def test_rows_and_words_of_a_fused_pair(across: str, rows: int, between: int) ->
     assert sum(len(span.done) for span in steps.spans[0]) == rows
     assert intermediate_words(pair.layers[0], pair.links[0], pair, steps) == 32_256
     assert outlasting_words(pair.layers[0], pair.links[0], pair, steps) == between
+
+
+def test_the_cover_of_a_chain() -> None:
+    alone = {name: OperatingPoint(10, 10) for name in "abc"}
+    groups = {"ab": (14, 18), "bc": (12, 19), "abc": (24, 26)}
+    plan = partition([("a", "b", "c")], alone, [CoverPart(tuple(name), OperatingPoint(*point), name)
+                                                for name, point in groups.items()])
+    assert [part.plan for part in plan] == ["abc"]
+    covers = ([10, 10] * 3, [14, 18, 10, 10], [10, 10, 12, 19], [24, 26])
+    for total, prices in ((OperatingPoint(30, 30), [2.0, 1.733, 1.7, 1.667]),
+                          (OperatingPoint(24, 26), [2.404, 2.077, 2.032, 2.0])):
+        points = [OperatingPoint(sum(one[::2]), sum(one[1::2])) for one in covers]
+        assert [round(point.price(total), 3) for point in points] == prices
