@@ -58,7 +58,10 @@ def _mathml(match: re.Match[str]) -> str:
 
     tag, bracket, latex = match.groups()
     display = "inline" if bracket == "(" else "block"
-    return f"<{tag} class=\"formula\">{convert(html.unescape(latex.strip()), display=display)}</{tag}>"
+    formula = convert(html.unescape(latex.strip()), display=display)
+    if "\\" in formula:
+        raise ValueError(f"a command of this formula has no MathML: {latex.strip()}")
+    return f'<{tag} class="formula">{formula}</{tag}>'
 
 
 def room_order() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import small_specs
 from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
+from fadiff_mapper.analysis.count_breakdown import explain_counts
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, outlasting_words
+from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
 from fadiff_mapper.network.chains.partition import CoverPart, partition
@@ -121,3 +125,16 @@ def test_the_cover_of_a_chain() -> None:
                           (OperatingPoint(24, 26), [2.404, 2.077, 2.032, 2.0])):
         points = [OperatingPoint(sum(one[::2]), sum(one[1::2])) for one in covers]
         assert [round(point.price(total), 3) for point in points] == prices
+
+
+def test_the_count_that_a_walk_follows() -> None:
+    spec = load(*map(bundled_files.find, ("arch/gemmini_large", "layers/resnet18/conv3x3_64_64_56_s1",
+                                          "mappings/gemmini_large")))
+    stats = evaluate(spec)
+    assert stats.levels[4]["name"] == "Scratchpad"
+    assert stats.levels[4]["dataspaces"]["Inputs"]["reads"] == 3_612_672
+    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, spec.mapping, details=True)
+    sentences = [count.sentence() for count in explain_counts(layer, found)]
+    page = (Path(__file__).parents[2] / "docs" / "develop" / "walks.md").read_text(encoding="utf-8")
+    assert any(sentence in page for sentence in sentences if "= 3612672" in sentence)
+    assert float(layer.machine.read[4, 0]) * 112_896 == pytest.approx(15_760_281.6)
