@@ -23,6 +23,10 @@ ROOT_ROOM = "fadiff_mapper"
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
+_NO_REFERENCE = re.compile(
+    r'<autoref (?![^>]*\boptional\b)[^>]*\bidentifier="(?!fadiff_mapper)([^"]*)"[^>]*>(.*?)</autoref>', re.DOTALL)
+"""Two pairs of brackets in a docstring, such as levels[...]["dataspaces"], which Markdown takes for a link."""
+
 
 def on_config(config: Any) -> Any:
     """Expands the folders in the navigation."""
@@ -36,8 +40,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turns formulas into MathML, which browsers show without a script."""
-    return _FORMULA.sub(_mathml, content)
+    """Turns formulas into MathML, which browsers show without a script, and gives docstrings their brackets back."""
+    return _NO_REFERENCE.sub(r"[\2][\1]", _FORMULA.sub(_mathml, content))
 
 
 def expanded_nav(nav: list[Any], docs: Path) -> list[Any]:
