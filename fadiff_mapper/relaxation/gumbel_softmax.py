@@ -24,7 +24,7 @@ from fadiff_mapper.relaxation.straight_through import NO_NOISE, StraightThrough
 
 
 @dataclass(frozen=True)
-class FactorSlots:
+class FactorPlaces:
     """The tables of W map spaces: K slots, D dimensions, N divisors at most (see `mapspace.tables`).
 
     level, spatial [K]         which loops the slot is
@@ -57,7 +57,7 @@ class FactorSlots:
         return torch.arange(batch) // (batch // self.problems)
 
 
-def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorSlots:
+def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorPlaces:
     """The slots of map spaces that share levels and dimensions; `tables` are theirs, where the caller has them."""
     tables = tables or factor_tables(spaces)
     looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
@@ -66,15 +66,15 @@ def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> 
     last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
-    return FactorSlots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
-                       len(spaces[0].levels), torch.from_numpy(tables.divisor),
-                       torch.from_numpy(tables.completable[:, used]),
-                       torch.from_numpy(tables.quotient.astype(np.int64)),
-                       torch.from_numpy(bound), torch.from_numpy(tables.bound),
-                       torch.from_numpy(residual.astype(np.float64)), looping[used])
+    return FactorPlaces(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
+                        len(spaces[0].levels), torch.from_numpy(tables.divisor),
+                        torch.from_numpy(tables.completable[:, used]),
+                        torch.from_numpy(tables.quotient.astype(np.int64)),
+                        torch.from_numpy(bound), torch.from_numpy(tables.bound),
+                        torch.from_numpy(residual.astype(np.float64)), looping[used])
 
 
-def gumbel(slots: FactorSlots, batch: int, generator: torch.Generator) -> torch.Tensor:
+def gumbel(slots: FactorPlaces, batch: int, generator: torch.Generator) -> torch.Tensor:
     """Standard Gumbel noise for one draw, [K, D, B, N]."""
     _, dims, width = slots.divisor.shape
     uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator)
@@ -89,7 +89,7 @@ class RelaxedFactors:
     spatial: torch.Tensor
 
 
-def draw(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
+def draw(slots: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
     """One draw of all factors, eqs. (1)-(3) with the straight-through estimator.
 
     theta [K, D, B] is log2 of the continuous factors, noise [K, D, B, N] is Gumbel; without noise every slot takes
@@ -106,7 +106,7 @@ def draw(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor | None, te
     return _by_level(slots, factor)
 
 
-def _by_level(slots: FactorSlots, factor: torch.Tensor) -> RelaxedFactors:
+def _by_level(slots: FactorPlaces, factor: torch.Tensor) -> RelaxedFactors:
     ones = torch.ones_like(factor[0])
     temporal, spatial = [ones] * slots.levels, [ones] * slots.levels
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
@@ -114,7 +114,7 @@ def _by_level(slots: FactorSlots, factor: torch.Tensor) -> RelaxedFactors:
     return RelaxedFactors(torch.stack(temporal), torch.stack(spatial))
 
 
-def drawable_parts(slots: FactorSlots, choices: DiscreteDecisions) -> Active:
+def drawable_parts(slots: FactorPlaces, choices: DiscreteDecisions) -> Active:
     """What any draw can make use of, so that the smooth model may leave out the rest."""
     temporal, spatial = (np.zeros((slots.levels, slots.looping.shape[1]), dtype=bool) for _ in range(2))
     for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):

@@ -67,7 +67,7 @@ def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([found[np.arange(most) % len(found)] for found in candidates])
 
 
-def random_choices(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
+def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
     """One random set of decisions per column; the first keeps everything it may, the second bypasses it inside."""
     order, spatial_order, on_y, member = [], [], [], family.member_of(batch)
     for orders, placed in zip(family.orders, family.layouts, strict=True):

@@ -11,11 +11,11 @@ import torch
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
-from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots
+from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 
-def penalty(layer: PreparedLayer, slots: FactorSlots, theta: torch.Tensor, nest: Nest, found: SmoothEvaluation,
+def penalty(layer: PreparedLayer, slots: FactorPlaces, theta: torch.Tensor, nest: Nest, found: SmoothEvaluation,
             min_parallelism: float = 0.0) -> torch.Tensor:
     """P_map + P_mem of eq. (20), [B]."""
     return (validity(slots, theta) + spatial(layer, found) + capacity(layer, nest, found)
@@ -27,7 +27,7 @@ def excess(asked: torch.Tensor, available: torch.Tensor | float) -> torch.Tensor
     return torch.log2(asked / available).clamp(min=0) ** 2
 
 
-def validity(slots: FactorSlots, theta: torch.Tensor) -> torch.Tensor:
+def validity(slots: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
     """Eq. (21): a continuous tiling factor below 1, also that of the slot which takes what the others leave."""
     problem = slots.problem_of(theta.shape[-1])
     leftover = slots.residual[problem].permute(1, 2, 0) > 0

@@ -20,15 +20,15 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import (
-    FactorSlots,
+    FactorPlaces,
     RelaxedFactors,
     decode,
     draw,
     gumbel,
-    slots_of,
+    places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
 from fadiff_mapper.relaxation.penalty import capacity, parallelism, spatial, validity
 from fadiff_mapper.relaxation.straight_through import ALPHA
 
@@ -40,11 +40,11 @@ BATCH = 3
 class Setting:
     layer: PreparedLayer
     space: MapSpace
-    slots: FactorSlots
+    slots: FactorPlaces
     choices: DiscreteDecisions
 
 
-def theta_of(slots: FactorSlots, nest: Nest) -> torch.Tensor:
+def theta_of(slots: FactorPlaces, nest: Nest) -> torch.Tensor:
     """The parameters that stand exactly on the factors of given nests, [K, D, B]."""
     return torch.log2(torch.stack([torch.as_tensor((nest.spatial if is_spatial else nest.temporal)[level])
                                    for level, is_spatial in zip(slots.level, slots.spatial, strict=True)]))
@@ -56,8 +56,8 @@ def setting(design: str) -> Setting:
     spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     problem = replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10})
     layer, space = prepare_layer(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
-    choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(5))
-    return Setting(layer, space, slots_of([space]), choices)
+    choices = random_decisions(family_of(layer, [space]), BATCH, np.random.default_rng(5))
+    return Setting(layer, space, places_of([space]), choices)
 
 
 def between(seed: int, *shape: int) -> torch.Tensor:
@@ -155,7 +155,7 @@ def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
 
 # Through the draw.
 
-def expected_factors(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
+def expected_factors(slots: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
                      drawn: torch.Tensor) -> torch.Tensor:
     """Eqs. (1) to (3), one slot, dimension and row at a time, along the path of a discrete draw [K, D, B]."""
     expected = torch.ones_like(theta)
@@ -172,7 +172,7 @@ def expected_factors(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tenso
     return expected
 
 
-def by_slot(slots: FactorSlots, found: RelaxedFactors) -> torch.Tensor:
+def by_slot(slots: FactorPlaces, found: RelaxedFactors) -> torch.Tensor:
     """Factors per slot, [K, D, B]."""
     return torch.stack([(found.spatial if is_spatial else found.temporal)[level]
                         for level, is_spatial in zip(slots.level, slots.spatial, strict=True)])

@@ -72,7 +72,7 @@ class Evaluation:
 def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None) -> Evaluation:
     """Evaluate one batch. `details` also counts hops where no network costs energy."""
     from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
-    from fadiff_mapper.model.exact.spatial_transfers import spread
+    from fadiff_mapper.model.exact.spatial_transfers import exact_delivery
 
     networks = details or layer.network_priced
     active = active_parts(nest)
@@ -84,7 +84,8 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         wanted = counting.demand(nest, layer.projection, tile, active, layer.reuse)
         wanted = exact_demand(nest, layer.projection, tile, wanted, active, layer.reuse)
         closed_form = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
-        spread_out = spread(nest, layer.projection, layer.arch, tile, closed_form, active, layer.reuse, networks)
+        spread_out = exact_delivery(nest, layer.projection, layer.arch, tile, closed_form, active, layer.reuse,
+                                    networks)
         raw = spread_out.delivery
         tally = counting.bypassed(raw, nest.keep)
         result = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, EXACT, active)

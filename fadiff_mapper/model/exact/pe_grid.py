@@ -105,7 +105,7 @@ def find_groups(grid: PeGrid, count: int) -> int:
 
 
 @compiled
-def separate(grid: PeGrid, count: int) -> int:
+def separate_groups(grid: PeGrid, count: int) -> int:
     """Makes a group of each of the first `count` receivers; returns how many there are."""
     for e in range(count):
         grid.group[e] = e
@@ -113,7 +113,7 @@ def separate(grid: PeGrid, count: int) -> int:
 
 
 @compiled
-def find_taken(grid: PeGrid, move: Floats, count: int, width: int, height: int) -> int:
+def find_linked(grid: PeGrid, move: Floats, count: int, width: int, height: int) -> int:
     """Fills in which receivers find their words at a neighbour, where they were before a move; returns how many."""
     found = 0
     wanted = np.empty(len(move))

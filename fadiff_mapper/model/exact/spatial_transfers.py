@@ -21,14 +21,14 @@ from fadiff_mapper.model.exact.pe_grid import (
     FanOut,
     PeGrid,
     find_groups,
-    find_taken,
+    find_linked,
     grid_of,
     group_hops,
     group_sizes,
     groups_left,
     most_receivers,
     receivers,
-    separate,
+    separate_groups,
 )
 from fadiff_mapper.model.exact.sliding_window_walk import (
     CompiledBatch,
@@ -56,7 +56,7 @@ FIRST_KINDS = 4
 
 
 @compiled
-def place(tally: Floats, multicast: int, scatter: int) -> int:
+def kind_row(tally: Floats, multicast: int, scatter: int) -> int:
     """The row of a kind in a tally [K, 4]; made where it belongs if it is new."""
     at = 0
     while 0 < tally[at, MULTICAST] < multicast or (tally[at, MULTICAST] == multicast and tally[at, SCATTER] < scatter):
@@ -85,7 +85,7 @@ def add_call(tally: Floats, grid: PeGrid, count: int, groups: int, shape: tuple[
         hop_sum[sizes[g]] += hops[g]
     for multicast in range(1, count + 1):
         if scatter[multicast] > 0:
-            at = place(tally, multicast, scatter[multicast])
+            at = kind_row(tally, multicast, scatter[multicast])
             tally[at, WORDS] += scatter[multicast] * words
             tally[at, HOP_WORDS] += hop_sum[multicast] * words
 
@@ -99,11 +99,11 @@ def count_row(tally: Floats, grid: PeGrid, count: int, shape: tuple[int, int], w
 
     `plain`: words of the calls that repeat none. A call uses links only if that leaves fewer words to send.
     """
-    groups = find_groups(grid, count) if multicast else separate(grid, count)
+    groups = find_groups(grid, count) if multicast else separate_groups(grid, count)
     links, unlinked = 0.0, plain
     for s in range(loops):
         words = walk.repeated[s]
-        taken = find_taken(grid, walk.moves[s], count, shape[0], shape[1]) if words > 0 else 0
+        taken = find_linked(grid, walk.moves[s], count, shape[0], shape[1]) if words > 0 else 0
         if taken > 0 and groups_left(grid, count, groups) < groups:
             add_call(tally, grid, count, groups, shape, words, with_hops)
             links += words * taken
@@ -139,7 +139,7 @@ def count_rows(cell: TransferTally, batch: CompiledBatch, fan: FanOut, coefficie
     grid = grid_of(size, ranks)
     tally = np.zeros(((slots + 1) * (int((2 * size) ** 0.5) + 1) + 1, 4))  # each call adds at most sqrt(2 E) kinds
     for row in range(cell.links.shape[0]):
-        if not differs(fan.spatial, level, row, differing):
+        if not has_spatial_loop(fan.spatial, level, row, differing):
             continue
         x, y = receivers(grid, fan, batch, coefficient, level, row)
         loops = outer_loops(walk, batch, coefficient, level, row)
@@ -167,7 +167,7 @@ def store(cell: TransferTally, row: int, tally: Floats, links: float) -> int:
 
 
 @compiled
-def differs(spatial: Floats, level: int, row: int, differing: Bools) -> bool:
+def has_spatial_loop(spatial: Floats, level: int, row: int, differing: Bools) -> bool:
     """Whether there is a spatial loop of one of these dimensions."""
     found = False
     for d in range(len(differing)):
@@ -183,8 +183,8 @@ class SpatialTransfers:
     hop_words: Floats
 
 
-def spread(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, closed_form: Delivery,
-           active: Active, reuse: Reuse, with_hops: bool) -> SpatialTransfers:
+def exact_delivery(nest: Nest, projection: Projection, arch: Architecture, tile: Tiles, closed_form: Delivery,
+                   active: Active, reuse: Reuse, with_hops: bool) -> SpatialTransfers:
     """`access_counts.delivery` with the count by elements wherever the shared equations may not hold.
 
     That is where nothing is held over, such as below the innermost level (what neighbours were sent before may travel

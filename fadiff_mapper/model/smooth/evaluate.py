@@ -16,8 +16,8 @@ from fadiff_mapper.model.energy_latency import Cost, Usage, cost, usage
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.smooth.sliding_window_closed_form import Slides, slides
-from fadiff_mapper.model.smooth.spatial_overlap_closed_form import shared
+from fadiff_mapper.model.smooth.sliding_window_closed_form import WindowSteps, window_steps
+from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
 
 
 def _same(values: Array) -> Array:
@@ -45,24 +45,24 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     active = active or all_active(nest)
     tile = counting.tiles(nest, layer.projection, active)
     use = usage(nest, active)
-    found = all_slides(layer.projection, nest, tile, active, layer.reuse)
-    wanted = demand(nest, layer.projection, tile, active, layer.reuse, found)
+    found = all_window_steps(layer.projection, nest, tile, active, layer.reuse)
+    wanted = smooth_demand(nest, layer.projection, tile, active, layer.reuse, found)
     raw = counting.delivery(nest, layer.projection, wanted, active, layer.reuse)
-    raw = shared(raw, found, nest, layer.projection, layer.arch, tile, active, layer.reuse)
+    raw = smooth_delivery(raw, found, nest, layer.projection, layer.arch, tile, active, layer.reuse)
     tally = counting.bypassed(raw, nest.keep)
     tallied = counting.accesses(nest, layer.projection, tile, raw, tally, use.instances, SMOOTH, active)
     return SmoothEvaluation(tile, use, tallied, cost(tallied, use, layer.machine, use.computes, SMOOTH))
 
 
-def all_slides(projection: Projection, nest: Nest, tile: Tiles, active: Active, reuse: Reuse) -> dict[int, Slides]:
+def all_window_steps(projection: Projection, nest: Nest, tile: Tiles, active: Active, reuse: Reuse) -> dict[int, WindowSteps]:
     """How windows slide, by data space, where this matters."""
-    found = ((tensor, slides(nest, projection, tensor, tile, active, reuse))
+    found = ((tensor, window_steps(nest, projection, tensor, tile, active, reuse))
              for tensor, windowed in enumerate(projection.windowed) if windowed)
     return {tensor: slid for tensor, slid in found if slid is not None}
 
 
-def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
-           found: dict[int, Slides]) -> Array:
+def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
+                  found: dict[int, WindowSteps]) -> Array:
     """`access_counts.demand`, with what is known better of the windows that slide, [L, T, B]."""
     xp, counted = array_namespace(nest.temporal), active.counted.copy()
     for tensor, slid in found.items():  # asked for here, so not there

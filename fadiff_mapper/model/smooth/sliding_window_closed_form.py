@@ -27,7 +27,7 @@ Rank: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Slides:
+class WindowSteps:
     """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps.
 
     levels [N]          the levels outside the boundaries
@@ -50,8 +50,8 @@ def shared_ranks(ranks: Ranks) -> list[Rank]:
     return [rank for rank in ranks if len(rank) > 1 or everywhere.count(rank[0][0]) > 1]
 
 
-def slides(nest: Nest, projection: Projection, tensor: int, tile: Tiles, active: Active,
-           reuse: Reuse) -> Slides | None:
+def window_steps(nest: Nest, projection: Projection, tensor: int, tile: Tiles, active: Active,
+                 reuse: Reuse) -> WindowSteps | None:
     """How windows of a data space slide over the boundaries where this is more than `access_counts.demand` knows, or
     where they are spread in space; None where there are no such boundaries."""
     levels = tuple(level for level in range(1, len(nest.temporal)) if reuse.held[level, tensor]
@@ -72,7 +72,7 @@ def slides(nest: Nest, projection: Projection, tensor: int, tile: Tiles, active:
     words = xp.where(innermost | goes_on, (size - held)[:, None], size[:, None] * ~stays)
     idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
     again = _repeats(times, innermost, further, goes_on, stays, held == 0) * ~idle[:, None]
-    return Slides(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
+    return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
 
 
 def _is_needed(projection: Projection, tensor: int, active: Active, level: int) -> bool:
@@ -82,7 +82,7 @@ def _is_needed(projection: Projection, tensor: int, active: Active, level: int) 
 
 
 def _moves(loops: TemporalLoops, projection: Projection, tensor: int, tile: Tiles, start: Array) -> tuple[Array, Array]:
-    """`Slides.move` and `Slides.alone`. Moves are only compared, so they are integers, which carry no gradient."""
+    """`WindowSteps.move` and `WindowSteps.alone`. Moves are only compared, so they are integers, which carry no gradient."""
     xp = array_namespace(loops.bound)
     level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
     step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model.access_counts import Delivery, Tiles, product, total
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, array_namespace
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.smooth.sliding_window_closed_form import Rank, Slides, shared_ranks
+from fadiff_mapper.model.smooth.sliding_window_closed_form import Rank, WindowSteps, shared_ranks
 from fadiff_mapper.spec.arch import Architecture
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentWords:
     """What one instance of a level sends of one data space, [B] each: words, to how many receivers each goes, to how
     many groups of receivers, and words that receivers take from a neighbour instead."""
 
@@ -30,8 +30,8 @@ class Sent:
     links: Array
 
 
-def shared(raw: Delivery, slides: Mapping[int, Slides], nest: Nest, projection: Projection, arch: Architecture,
-           tile: Tiles, active: Active, reuse: Reuse) -> Delivery:
+def smooth_delivery(raw: Delivery, slides: Mapping[int, WindowSteps], nest: Nest, projection: Projection, arch: Architecture,
+                    tile: Tiles, active: Active, reuse: Reuse) -> Delivery:
     """The tally with what windows share, from one without; `slides` by data space."""
     xp = array_namespace(nest.temporal)
     found = {}
@@ -53,8 +53,8 @@ def shared(raw: Delivery, slides: Mapping[int, Slides], nest: Nest, projection: 
                    scatter=replaced(raw.scatter[0], "groups")[None], links=replaced(raw.links, "links"))
 
 
-def _sent(raw: Delivery, slid: Slides | None, nest: Nest, projection: Projection, arch: Architecture, tile: Tiles,
-          level: int, tensor: int, multicast: bool) -> Sent:
+def _sent(raw: Delivery, slid: WindowSteps | None, nest: Nest, projection: Projection, arch: Architecture, tile: Tiles,
+          level: int, tensor: int, multicast: bool) -> SentWords:
     xp, spatial, ranks = array_namespace(nest.temporal), nest.spatial[level], shared_ranks(projection.ranks[tensor])
     fan, scatter = raw.fan[level, 0], raw.scatter[0, level, tensor]
     wanted = raw.words[0, level, tensor] / scatter
@@ -67,10 +67,10 @@ def _sent(raw: Delivery, slid: Slides | None, nest: Nest, projection: Projection
                                                   for rank, part in share.items())])
         words = words - found * (groups - last - torn * groups / fan)
         links = links + found * (fan - fan / side_by_side - torn)
-    return Sent(words, (wanted * fan - links) / words, groups, links)
+    return SentWords(words, (wanted * fan - links) / words, groups, links)
 
 
-def _found(slid: Slides, nest: Nest, arch: Architecture, tile: Tiles, level: int,
+def _found(slid: WindowSteps, nest: Nest, arch: Architecture, tile: Tiles, level: int,
            ranks: Sequence[Rank]) -> Iterator[tuple[Array, Array, Array]]:
     """(dimension of a spatial loop, pairs that lie in two rows, words that receivers find at a neighbour), [B] each."""
     xp, n = array_namespace(nest.temporal), slid.levels.index(level)
