@@ -1,20 +1,31 @@
-"""Access counts of loop nests: the equations that the exact evaluation and the relaxed model share.
+"""Access counts of loop nests: the equations that the exact evaluation and the differentiable model share.
 
-Everything here works on whole batches, NumPy or torch alike, in float64, where integers below 2^53 are exact: at
-integer factors the results are Timeloop's, between them they are differentiable in the factors. Axes are named
-L (storage level, innermost first), D (dimension), T (data space) and B (batch, last).
+Everything works on whole batches, NumPy or torch alike, in float64, where integers below 2^53 are exact: at integer
+factors the results are Timeloop's, between them they are differentiable in the factors. Axes: L (storage level,
+innermost first), D (dimension), T (data space), B (batch, last), S (temporal loop, innermost first), K (kind of
+transfer: one pair of multicast and scatter).
 
-A *boundary* b lies between storage level b and what is below it: level b - 1, or the arithmetic for b = 0. The
-equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast and
-bypass, as `timeloop-model` computes them. What has no smooth form is left to `sliding_window_walk.py` and
-`spatial_transfers.py`.
+A *boundary* b lies between storage level b and its receivers: the instances of level b - 1, or the arithmetic for
+b = 0. The steps, in the order of the functions below:
+
+    tiles       boxes of points below each boundary, and their words
+    demand      words that one receiver asks for over the whole run (temporal reuse)
+    delivery    words that one instance of a level sends (spatial reuse: multicast)
+    bypassed    the same after levels that do not keep a data space have handed their traffic outwards
+    accesses    reads, fills and updates of every level
+
+The equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast at every
+level and bypass, as `timeloop-model` computes them. Two of Timeloop's rules have no smooth form: the state that a
+sliding window keeps between calls (`exact/sliding_window_walk.py`, in closed form
+`smooth/sliding_window_closed_form.py`) and links between neighbouring receivers (`exact/spatial_transfers.py`, in
+closed form `smooth/spatial_overlap_closed_form.py`).
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
@@ -23,12 +34,15 @@ from fadiff_mapper.model.reuse import Reuse, full_reuse
 
 @dataclass(frozen=True)
 class Tiles:
-    """Extents and sizes of tiles. The tile of level l is all that its temporal loops and those inside it span.
+    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span.
 
-    below     [L, D, B]   points per dimension below boundary l (one point for l = 0)
-    across    [L, D, B]   the same with the spatial loops of level l: what one temporal iteration there touches
-    size      [L, T, B]   words of the tile of level l
-    below_size, across_size [L, T, B]   words of the boxes `below` and `across`
+    Attributes:
+        below: [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l = 0).
+        across: [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times the
+            spatial factors of level l, the part of the tile that one temporal iteration of level l touches.
+        size: [L, T, B]. Words of the tile of level l.
+        below_size: [L, T, B]. Words of the boxes `below`.
+        across_size: [L, T, B]. Words of the boxes `across`.
     """
 
     below: Array
@@ -40,12 +54,19 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What crosses each boundary, as a tally over K kinds of transfer (K = 1 unless windows are spread in space).
+    """The words that cross each boundary over the whole run, as a tally by kind of transfer.
 
-    words, multicast, scatter [K, L, T, B]   words sent by one instance of level l, to how many receivers each is
-                                             sent, and how many such groups there are
-    fan    [L, 1, B]   receivers of one instance of level l
-    links  [L, T, B]   words that receivers take from a neighbour instead
+    A kind is a pair (multicast, scatter): `scatter` groups of `multicast` receivers each, every group with its own
+    words. K is 1 unless receivers are counted one by one (`exact/spatial_transfers.py`); unused kinds hold 0 words.
+
+    Attributes:
+        words: [K, L, T, B]. Words sent by one instance of level l to all groups together, a word for several
+            receivers counted once.
+        multicast: [K, L, T, B]. Receivers of each of these words.
+        scatter: [K, L, T, B]. Groups of receivers.
+        fan: [L, 1, B]. Receivers of one instance of level l, the product of its spatial factors.
+        links: [L, T, B]. Words that receivers take from a neighbouring receiver instead, all receivers together.
+        hop_words: [K, L, T, B]. Words times the hops they travel on the interconnect; None where nobody counted hops.
     """
 
     words: Array
@@ -53,11 +74,21 @@ class Delivery:
     scatter: Array
     fan: Array
     links: Array
+    hop_words: Array | None = None
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Accesses of one instance over the whole run, in words, [L, T, B]; zero where a data space is not kept."""
+    """Accesses of one instance over the whole run, in words, [L, T, B]; 0 where a data space is not kept.
+
+    Attributes:
+        reads: Words read and sent inwards; outputs are read back to go on accumulating. Draining a finished sum
+            outwards costs no read here: Timeloop does not count it.
+        fills: Words written that arrive from a level further out.
+        updates: Words of outputs written that arrive from below; 0 for operands.
+        partition: Words of the data space that the instance is responsible for (kept or not).
+        address_generations: Addresses generated: fills, and updates of outputs or reads of operands.
+    """
 
     reads: Array
     fills: Array
@@ -68,7 +99,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How counts become whole numbers: Timeloop's rules at integer points, or not at all between them."""
+    """The rounding of counts: Timeloop's rules in the exact evaluation, the identity in the differentiable model.
+
+    Attributes:
+        nearest: Rounds half away from zero, as C++ does.
+        down: Truncates (counts are not negative).
+        up: Rounds up.
+    """
 
     nearest: Callable[[Array], Array]
     down: Callable[[Array], Array]
@@ -76,7 +113,19 @@ class Rounding:
 
 
 def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
-    """The boxes at every boundary; eq. (5) of the paper, with the holes of strides and dilations counted."""
+    """The boxes of points at every boundary and their words.
+
+    FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
+    spans its window (see `rank_extent`).
+
+    Args:
+        nest: The mappings.
+        projection: Ranks of the data spaces.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Tiles of all mappings.
+    """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
     boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
@@ -94,24 +143,46 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
 
 
 def volume(extents: Array, projection: Projection) -> Array:
-    """Words of the boxes `extents` [N, D, B] in every data space, [N, T, B]."""
+    """Words of boxes in every data space: the product of the extents of its ranks.
+
+    Args:
+        extents: [N, D, B]. Points per dimension of N boxes.
+        projection: Ranks of the data spaces.
+
+    Returns:
+        [N, T, B].
+    """
     xp = array_namespace(extents)
     return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
 
 
 def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
-    """Extent of one rank of a data space, [N, B]: 1 + sum of coefficient * (points - 1)."""
+    """Extent of one rank of a data space, the holes of strides and dilations included: 1 + sum of c (p - 1).
+
+    The sum runs over the terms of the rank with coefficient c and p points. This is the window extent of
+    `DataSpace.tile_extents` (the authority, from Timeloop's rule) for arrays of boxes; compiled code has its own copy,
+    `sliding_window_walk.tile_extent`. `tests/model/test_window_extent.py` holds all three together.
+
+    Args:
+        extents: [N, D, B]. Points per dimension of N boxes.
+        rank: Terms (dimension index, coefficient).
+
+    Returns:
+        [N, B]. Words along the rank.
+    """
+    # Written as sum(c p) - (sum(c) - 1): one subtraction instead of one for each term.
     reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
     surplus = sum(coefficient for _, coefficient in rank) - 1
     return reach - surplus if surplus else reach
 
 
 def product(factors: Sequence[Array]) -> Array:
+    """The product in the given order, of at least one factor."""
     return reduce(operator.mul, factors)
 
 
 def total(terms: Sequence[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend."""
+    """The sum in the given order, on which the last bit may depend, of at least one term."""
     return reduce(operator.add, terms)
 
 
@@ -119,10 +190,13 @@ def total(terms: Sequence[Array]) -> Array:
 class TemporalLoops:
     """The temporal loops of a batch, innermost first, without the levels that have none.
 
-    level [S]       the level each slot belongs to
-    dim [S, B]      the dimension of the loop in each slot
-    bound [S, B]    its iterations
-    outside [S + 1, B]   iterations of the loop in a slot times those of all loops outside it; 1 at the end
+    Every level with loops contributes D positions, so that all mappings have the same S; loops of bound 1 stay.
+
+    Attributes:
+        level: [S]. The level that each loop belongs to.
+        dim: [S, B]. The dimension of each loop.
+        bound: [S, B]. Its iterations.
+        outside: [S + 1, B]. Iterations of a loop times those of all loops outside it; 1 at the end.
     """
 
     level: list[int]
@@ -131,12 +205,12 @@ class TemporalLoops:
     outside: Array
 
     def start(self, level: int) -> int:
-        """The first slot outside the boundary below a level."""
+        """Position of the innermost loop outside the boundary below a level."""
         return sum(at < level for at in self.level)
 
 
 def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
-    """The loops in the order in which they run; at least one level is included, loops or not."""
+    """The temporal loops in the order in which they run; at least one level is included, with loops or without."""
     xp = array_namespace(nest.temporal)
     dims, batch = nest.temporal.shape[1:]
     levels = active.looping_levels() or [0]
@@ -144,40 +218,63 @@ def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
     dim = xp.concat([nest.order[level] for level in levels])
     bound = xp.concat([xp.reshape(nest.temporal[level], (-1,))[nest.order[level] * batch + row] for level in levels])
     outside = [xp.ones_like(bound[0])]
-    for slot in reversed(range(bound.shape[0])):
-        outside.append(outside[-1] * bound[slot])
+    for loop in reversed(range(bound.shape[0])):
+        outside.append(outside[-1] * bound[loop])
     return TemporalLoops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
 
 
 def first_moving(loops: TemporalLoops, projection: Projection, levels: int) -> Array:
-    """Slot of the innermost loop outside each boundary that moves the data space, [L, T, B]; S where none does.
+    """The innermost loop outside each boundary that moves the data space.
 
-    A loop of bound 1 moves nothing.
+    A loop moves a data space if its dimension is relevant and its bound is above 1.
+
+    Args:
+        loops: All temporal loops.
+        projection: Relevant dimensions of the data spaces.
+        levels: L.
+
+    Returns:
+        [L, T, B]. Positions in `loops`; S where no loop moves the data space.
     """
     xp = array_namespace(loops.bound)
-    slots = len(loops.level)
+    count = len(loops.level)
     relevant = xp.take(xp.asarray(projection.relevant), xp.reshape(loops.dim, (-1,)), axis=1)
     moves = xp.reshape(relevant, (-1, *loops.dim.shape)) & (loops.bound > 1)                     # [T, S, B]
-    depth = moves * xp.reshape(xp.arange(slots, 0, -1, dtype=xp.int16), (slots, 1))    # 1 for the outermost slot
+    # depth counts from the outermost loop (1) inwards, so that the innermost loop is a running maximum over levels
+    depth = moves * xp.reshape(xp.arange(count, 0, -1, dtype=xp.int16), (count, 1))
     deepest, result = xp.zeros_like(depth[:, 0]), []
     for level in reversed(range(levels)):
-        here = [slot for slot in range(slots) if loops.level[slot] == level]
+        here = [loop for loop in range(count) if loops.level[loop] == level]
         if here:
             deepest = xp.maximum(deepest, xp.max(depth[:, here[0]:here[-1] + 1], axis=1))
         result.append(deepest)
-    return slots - xp.astype(xp.stack(result[::-1]), xp.int64)
+    return count - xp.astype(xp.stack(result[::-1]), xp.int64)
 
 
 def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None,
            reuse: Reuse | None = None) -> Array:
-    """Words that one receiver below each boundary asks for over the whole run, [L, T, B].
+    """Words that one receiver below each boundary asks for over the whole run (temporal reuse).
 
     Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
     tile is sent again for every outer temporal loop, except for the run of irrelevant loops that directly
-    surrounds it: once one relevant loop is met, every loop outside it counts (eq. 6 of the paper counts the
-    relevant ones only). The steps of that innermost relevant loop send only what the previous tile did not hold;
-    this is left out where no row keeps the data space below, since `bypassed` does not look at the demand there.
-    Where `reuse` says that nothing is held, every outer loop sends the whole tile again.
+    surrounds it: once a relevant loop is met, every loop outside counts, relevant or not (FADiff eq. (6) counts the
+    relevant ones only). The steps of that innermost relevant loop send the new words of a sliding window only.
+    Without reuse in time every outer loop sends the whole tile again.
+
+    This closed form is exact where at most one loop moves each window (property test in
+    `tests/model/test_sliding_window_walk.py`). Where several do, `sliding_window_walk.exact_demand`, the authority, and
+    `smooth_demand` take its place.
+
+    Args:
+        nest: The mappings.
+        projection: Ranks of the data spaces.
+        tile: Their tiles.
+        active: Loops that may differ from 1; None takes all. Overlaps of windows are not subtracted where
+            `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
+        reuse: Reuse over the boundaries; None reuses everything.
+
+    Returns:
+        [L, T, B]. Words.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
@@ -199,9 +296,21 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
 
 
 def held_words(loops: TemporalLoops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
-    """Words that need not be sent because the tile of the step before held them, [B].
+    """Words that need not be sent because the tile of the step before held them.
 
-    `first` [B] is the slot of the loop that moves the tile, `visits` [B] how often the tile is sent.
+    Of n steps of the loop that moves the tile, n - 1 find the overlap in place, in each of the visits / n runs of
+    the loop.
+
+    Args:
+        loops: All temporal loops.
+        ranks: Ranks of the data space.
+        tile: The tiles.
+        level: The level outside the boundary.
+        first: [B]. Position of the loop that moves the tile.
+        visits: [B]. How often the tile is sent.
+
+    Returns:
+        [B]. Words over the whole run.
     """
     xp = array_namespace(visits)
     bound = loops.bound[xp.where(first < len(loops.level), first, xp.zeros_like(first)), xp.arange(first.shape[0])]
@@ -209,18 +318,31 @@ def held_words(loops: TemporalLoops, ranks: Ranks, tile: Tiles, level: int, firs
 
 
 def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
-    """Words of the tiles below some boundaries that a step of the loops in the slots `first` [N, B] leaves in place;
-    0 where no loop moves the tile, [N, B]."""
+    """Words that a tile and its predecessor have in common when a loop takes one step.
+
+    A step moves each rank by coefficient times the points `across` of the loop's level; a rank of extent e that
+    moves by m keeps max(e - m, 0) words, and the overlap is the product over the ranks.
+
+    Args:
+        loops: All temporal loops.
+        ranks: Ranks of the data space.
+        tile: The tiles.
+        levels: The levels outside N boundaries.
+        first: [N, B]. Position of the loop that moves the tile below each boundary; S where there is none.
+
+    Returns:
+        [N, B]. Words of the overlap; 0 where no loop moves the tile.
+    """
     xp = array_namespace(loops.bound)
-    row, slots = xp.arange(first.shape[1]), len(loops.level)
-    some = first < slots
-    slot = xp.where(some, first, xp.zeros_like(first))
-    dim = loops.dim[slot, row]
-    points = tile.across[xp.asarray(loops.level)[slot], dim, row]
+    row = xp.arange(first.shape[1])
+    some = first < len(loops.level)
+    loop = xp.where(some, first, xp.zeros_like(first))
+    dim = loops.dim[loop, row]
+    points = tile.across[xp.asarray(loops.level)[loop], dim, row]
     below, lengths = tile.below[list(levels)], []
     for rank in ranks:
         left = rank_extent(below, rank) - points * total([c * (dim == d) for d, c in rank])
-        lengths.append(left * (left > 0))
+        lengths.append(left * (left > 0))  # not maximum(left, 0): the gradient at 0 is 0
     return product(lengths) * some
 
 
@@ -228,8 +350,19 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
              reuse: Reuse | None = None) -> Delivery:
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
-    `wanted` [L, T, B] is the demand of one receiver. Multicast covers the irrelevant spatial dimensions (eq. 9 of
-    the paper; for outputs the same number is the spatial reduction of eq. 12), unless `reuse` says otherwise.
+    Multicast covers the irrelevant spatial dimensions (FADiff eq. (9); for outputs the same number is the spatial
+    reduction of eq. (12)). Receivers that share windows without being equal are left to `exact_delivery` and
+    `smooth_delivery`.
+
+    Args:
+        nest: The mappings.
+        projection: Relevant dimensions of the data spaces.
+        wanted: [L, T, B]. Demand of one receiver, in words.
+        active: Loops that may differ from 1; None takes all.
+        reuse: Without reuse in space every receiver is sent its own words; None reuses everything.
+
+    Returns:
+        A tally of one kind of transfer per level and data space, without links and hops.
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
@@ -244,16 +377,32 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
 
 
 def sum_kinds(values: Array) -> Array:
-    """The sum over the kinds of a tally, in their order."""
+    """The sum over the kinds of a tally, [...] from [K, ...]; their order decides the last bit, as in Timeloop."""
     return total([values[kind] for kind in range(values.shape[0])])
 
 
 def bypassed(tally: Delivery, keep: Array) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 
-    The traffic of a bypassed level is charged to the next level outwards in proportion to that one's own tally,
-    so the multicast in between is kept; its neighbour links are lost. Nothing comes over the links outside the
-    outermost level that keeps a data space either.
+    Derivation. An instance of the bypassed level l - 1 would send `content` words to its own receivers. Bypassed, it
+    asks level l for all of them, and level l has `fan` such receivers: content * fan words must arrive. The tally of
+    level l, counted as if level l - 1 held its tile, lets reach = sum over kinds of words * multicast words arrive.
+    Scaling every kind by f = content * fan / reach makes the right number arrive and keeps the multicast of each
+    kind. From the innermost level outwards, runs of bypassed levels are covered. Links are lost: a level without the
+    data space has nothing to pass to its neighbour. Nor does anything come over links outside the outermost level
+    that keeps a data space.
+
+    Worked example (Timeloop's own numbers): GEMM, M = K = N = 4, K = 4 spatial under Buf, four Reg each above its own
+    MAC, 16 cycles. B[K, N] at Reg: 16 words sent to the MAC. Buf sends 16 words of B, each to one Reg. B bypassing
+    Reg: f = 16 * 4 / 16 = 4, so that Buf reads 16 * 4 = 64 words of B, four MACs times 16 cycles.
+
+    Args:
+        tally: The tally as if every level kept every data space.
+        keep: [L, T, B]. Whether the level keeps the data space.
+
+    Returns:
+        The tally with the words and links of every boundary; multicast, scatter, fan and hop_words are unchanged
+        (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
     further = kept_further_out(keep)
@@ -263,11 +412,23 @@ def bypassed(tally: Delivery, keep: Array) -> Delivery:
         content, reach = sum_kinds(words[-1]), sum_kinds(own * tally.multicast[:, level])
         words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
         links.append(tally.links[level] * (kept & further[level - 1]))
-    return Delivery(xp.stack(words, axis=1), tally.multicast, tally.scatter, tally.fan, xp.stack(links))
+    return replace(tally, words=xp.stack(words, axis=1), links=xp.stack(links))
 
 
 def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
-    """Words of each data space that one instance is responsible for, [L, T, B]."""
+    """Words of each data space that one instance is responsible for, whether it keeps the data space or not.
+
+    The outermost level is responsible for its whole tile. Below a fan-out one receiver has the share of its tile in
+    the tile of all receivers: part(l) = floor(part(l + 1) * size(l) / across_size(l + 1)), in this order of operations.
+
+    Args:
+        tile: The tiles.
+        rounding: Rounds each division down, or not.
+        active: Levels without spatial loops divide nothing.
+
+    Returns:
+        [L, T, B]. Words per instance.
+    """
     xp = array_namespace(tile.size)
     result = [tile.size[-1]]
     for level in reversed(range(tile.size.shape[0] - 1)):
@@ -280,10 +441,29 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
 
 def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, instances: Array,
              rounding: Rounding, active: Active | None = None) -> Counts:
-    """Reads, fills and updates from the tally before (`raw`) and after bypassing (`tally`).
+    """Reads, fills and updates of every level from the tally before and after bypassing.
 
-    An output level is updated with all that comes up from below, reads back all but the first touch of each word
-    of its partition, and is filled from above with all but the first visit. `instances` [L, B]: used instances.
+    Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
+    those that arrive from a neighbour (one neighbour's read for each):
+
+        operand   reads = round(content + peer)            fills = floor(share + peer)
+        output    reads = round(content + peer - part)     fills = round(share + peer - part), updates = round(content)
+
+    An output is updated with all that comes up from below, read back for all but the first touch of each word of the
+    partition, and filled for all but the first visit; the outermost level that keeps it is never filled.
+
+    Args:
+        nest: The mappings.
+        projection: Which data spaces are outputs.
+        tile: The tiles.
+        raw: Tally as if every level kept every data space; `share` comes from here.
+        tally: Tally after bypassing; content and links come from here.
+        instances: [L, B]. Used instances of each level.
+        rounding: How the counts are rounded.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Counts of one instance of each level.
     """
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active or all_active(nest))
@@ -306,19 +486,22 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     return Counts(reads, fills, updates, part, fills + from_below)
 
 
-def received(tally: Delivery, tensor: int) -> Array:
-    """Words of one data space that arrive at one receiver below each boundary, [L, B]."""
-    return sum_kinds(tally.words[:, :, tensor] * tally.multicast[:, :, tensor] / tally.fan[:, 0])
+def received(tally: Delivery, dataspace: int) -> Array:
+    """Words of one data space that arrive at one receiver below each boundary, [L, B].
+
+    Each kind is (words * multicast) / fan in Timeloop's order: truncating the sum makes its last bit count.
+    """
+    return sum_kinds(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
 
 
 def from_outside(values: Array) -> Array:
-    """What each level gets over the boundary above it, from values [L, B] per boundary below a level."""
+    """Values by the level inside a boundary, 0 for the outermost level, from values [L, B] by the level outside."""
     xp = array_namespace(values)
     return xp.concat([values[1:], xp.zeros_like(values[:1])])
 
 
 def kept_further_out(keep: Array) -> Array:
-    """Whether some level further out keeps the data space, [L, T, B]."""
+    """Whether some level further out keeps the data space, [L, T, B] from `keep` [L, T, B]."""
     xp = array_namespace(keep)
     result = [keep[-1] & ~keep[-1]]
     for level in reversed(range(1, keep.shape[0])):
