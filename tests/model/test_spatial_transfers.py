@@ -99,7 +99,7 @@ def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: C
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
     formula = delivery(nest, projection, demand(nest, projection, tile, reuse=reuse), reuse=reuse)
     counted = exact_delivery(nest, projection, case.arch, tile, formula, active_parts(nest), reuse,
-                             with_hops=True).delivery
+                             with_hops=True)
     # what is not held, such as the arithmetic's operands, may come over links even if it is equal
     for name in ("words", "multicast", "scatter"):
         np.testing.assert_array_equal(getattr(counted, name)[0, reuse.held], getattr(formula, name)[0, reuse.held])
@@ -154,6 +154,6 @@ def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: 
 ])
 def test_hops_of_a_multicast_in_a_3_by_4_grid(members: list[int], hops: float) -> None:
     receivers = grid(3, 4)
-    receivers.taken[:] = True
-    receivers.taken[members] = False
+    receivers.linked[:] = True
+    receivers.linked[members] = False
     assert group_hops(receivers, 12, 1, 3, 4)[0] == hops
