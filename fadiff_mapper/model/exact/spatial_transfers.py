@@ -263,6 +263,7 @@ def _differing(projection: Projection, dataspace: int, everywhere: bool) -> Bool
 
 def _cell(tally: Delivery, level: int, dataspace: int) -> TransferTally:
     """A view of the counts of one level and data space."""
+    assert tally.hop_words is not None
     words, multicast, scatter, hop_words = (
         array[:, level, dataspace] for array in (tally.words, tally.multicast, tally.scatter, tally.hop_words))
     return TransferTally(words, multicast, scatter, hop_words, tally.links[level, dataspace])
