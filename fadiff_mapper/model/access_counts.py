@@ -2,15 +2,15 @@
 
 Everything works on whole batches, NumPy or torch alike, in float64, where integers below 2^53 are exact: at integer
 factors the results are Timeloop's, between them they are differentiable in the factors. Axes: L (storage level,
-innermost first), D (dimension), T (data space), B (batch, last), S (temporal loop, innermost first), K (kind of
-transfer: one pair of multicast and scatter).
+innermost first), D (dimension), T (data space), B (batch, last), K (kind of transfer: one pair of multicast and
+scatter).
 
 A *boundary* b lies between storage level b and its receivers: the instances of level b - 1, or the arithmetic for
-b = 0. The steps, in the order of the functions below:
+b = 0. The steps, of which the last three stand below:
 
-    tiles       boxes of points below each boundary, and their words
-    demand      words that one receiver asks for over the whole run (temporal reuse)
-    delivery    words that one instance of a level sends (spatial reuse: multicast)
+    tiles       boxes of points below each boundary, and their words (`tile_boxes.py`)
+    demand      words that one receiver asks for over the whole run: reuse in time (`temporal_reuse.py`)
+    delivery    words that one instance of a level sends: reuse in space (multicast)
     bypassed    the same after levels that do not keep a data space have handed their traffic outwards
     accesses    reads, fills and updates of every level
 
@@ -23,33 +23,12 @@ closed form `smooth/spatial_overlap_closed_form.py`).
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 
-from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
-from fadiff_mapper.model.reuse import Reuse, full_reuse
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span.
-
-    Attributes:
-        below: [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l = 0).
-        across: [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times the
-            spatial factors of level l, the part of the tile that one temporal iteration of level l touches.
-        size: [L, T, B]. Words of the tile of level l.
-        below_size: [L, T, B]. Words of the boxes `below`.
-        across_size: [L, T, B]. Words of the boxes `across`.
-    """
-
-    below: Array
-    across: Array
-    size: Array
-    below_size: Array
-    across_size: Array
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.tile_boxes import Tiles, product, total
 
 
 @dataclass(frozen=True)
@@ -110,240 +89,6 @@ class Rounding:
     nearest: Callable[[Array], Array]
     down: Callable[[Array], Array]
     up: Callable[[Array], Array]
-
-
-def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
-    """The boxes of points at every boundary and their words.
-
-    FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`).
-
-    Args:
-        nest: The mappings.
-        projection: Ranks of the data spaces.
-        active: Loops that may differ from 1; None takes all.
-
-    Returns:
-        Tiles of all mappings.
-    """
-    xp = array_namespace(nest.temporal)
-    active = active or all_active(nest)
-    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
-    for level in range(nest.temporal.shape[0]):
-        below.append(len(boxes) - 1)
-        if active.spatial[level].any():
-            boxes.append(boxes[-1] * nest.spatial[level])
-        across.append(len(boxes) - 1)
-        if active.temporal[level].any():
-            boxes.append(boxes[-1] * nest.temporal[level])
-        whole.append(len(boxes) - 1)
-    extents = xp.stack(boxes)
-    words = volume(extents, projection)
-    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
-
-
-def volume(extents: Array, projection: Projection) -> Array:
-    """Words of boxes in every data space: the product of the extents of its ranks.
-
-    Args:
-        extents: [N, D, B]. Points per dimension of N boxes.
-        projection: Ranks of the data spaces.
-
-    Returns:
-        [N, T, B].
-    """
-    xp = array_namespace(extents)
-    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
-
-
-def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
-    """Extent of one rank of a data space, the holes of strides and dilations included: 1 + sum of c (p - 1).
-
-    The sum runs over the terms of the rank with coefficient c and p points. This is the window extent of
-    `DataSpace.tile_extents` (the authority, from Timeloop's rule) for arrays of boxes; compiled code has its own copy,
-    `sliding_window_walk.tile_extent`. `tests/model/test_window_extent.py` holds all three together.
-
-    Args:
-        extents: [N, D, B]. Points per dimension of N boxes.
-        rank: Terms (dimension index, coefficient).
-
-    Returns:
-        [N, B]. Words along the rank.
-    """
-    # Written as sum(c p) - (sum(c) - 1): one subtraction instead of one for each term.
-    reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
-    surplus = sum(coefficient for _, coefficient in rank) - 1
-    return reach - surplus if surplus else reach
-
-
-def product(factors: Sequence[Array]) -> Array:
-    """The product in the given order, of at least one factor."""
-    return reduce(operator.mul, factors)
-
-
-def total(terms: Sequence[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend, of at least one term."""
-    return reduce(operator.add, terms)
-
-
-@dataclass(frozen=True)
-class TemporalLoops:
-    """The temporal loops of a batch, innermost first, without the levels that have none.
-
-    Every level with loops contributes D positions, so that all mappings have the same S; loops of bound 1 stay.
-
-    Attributes:
-        level: [S]. The level that each loop belongs to.
-        dim: [S, B]. The dimension of each loop.
-        bound: [S, B]. Its iterations.
-        outside: [S + 1, B]. Iterations of a loop times those of all loops outside it; 1 at the end.
-    """
-
-    level: list[int]
-    dim: Array
-    bound: Array
-    outside: Array
-
-    def start(self, level: int) -> int:
-        """Position of the innermost loop outside the boundary below a level."""
-        return sum(at < level for at in self.level)
-
-
-def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
-    """The temporal loops in the order in which they run; at least one level is included, with loops or without."""
-    xp = array_namespace(nest.temporal)
-    dims, batch = nest.temporal.shape[1:]
-    levels = active.looping_levels() or [0]
-    row = xp.arange(batch)
-    dim = xp.concat([nest.order[level] for level in levels])
-    bound = xp.concat([xp.reshape(nest.temporal[level], (-1,))[nest.order[level] * batch + row] for level in levels])
-    outside = [xp.ones_like(bound[0])]
-    for loop in reversed(range(bound.shape[0])):
-        outside.append(outside[-1] * bound[loop])
-    return TemporalLoops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
-
-
-def first_moving(loops: TemporalLoops, projection: Projection, levels: int) -> Array:
-    """The innermost loop outside each boundary that moves the data space.
-
-    A loop moves a data space if its dimension is relevant and its bound is above 1.
-
-    Args:
-        loops: All temporal loops.
-        projection: Relevant dimensions of the data spaces.
-        levels: L.
-
-    Returns:
-        [L, T, B]. Positions in `loops`; S where no loop moves the data space.
-    """
-    xp = array_namespace(loops.bound)
-    count = len(loops.level)
-    relevant = xp.take(xp.asarray(projection.relevant), xp.reshape(loops.dim, (-1,)), axis=1)
-    moves = xp.reshape(relevant, (-1, *loops.dim.shape)) & (loops.bound > 1)                     # [T, S, B]
-    # depth counts from the outermost loop (1) inwards, so that the innermost loop is a running maximum over levels
-    depth = moves * xp.reshape(xp.arange(count, 0, -1, dtype=xp.int16), (count, 1))
-    deepest, result = xp.zeros_like(depth[:, 0]), []
-    for level in reversed(range(levels)):
-        here = [loop for loop in range(count) if loops.level[loop] == level]
-        if here:
-            deepest = xp.maximum(deepest, xp.max(depth[:, here[0]:here[-1] + 1], axis=1))
-        result.append(deepest)
-    return count - xp.astype(xp.stack(result[::-1]), xp.int64)
-
-
-def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None,
-           reuse: Reuse | None = None) -> Array:
-    """Words that one receiver below each boundary asks for over the whole run (temporal reuse).
-
-    Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
-    tile is sent again for every outer temporal loop, except for the run of irrelevant loops that directly
-    surrounds it: once a relevant loop is met, every loop outside counts, relevant or not (FADiff eq. (6) counts the
-    relevant ones only). The steps of that innermost relevant loop send the new words of a sliding window only.
-    Without reuse in time every outer loop sends the whole tile again.
-
-    This closed form is exact where at most one loop moves each window (property test in
-    `tests/model/test_sliding_window_walk.py`). Where several do, `sliding_window_walk.exact_demand`, the authority, and
-    `smooth_demand` take its place.
-
-    Args:
-        nest: The mappings.
-        projection: Ranks of the data spaces.
-        tile: Their tiles.
-        active: Loops that may differ from 1; None takes all. Overlaps of windows are not subtracted where
-            `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
-        reuse: Reuse over the boundaries; None reuses everything.
-
-    Returns:
-        [L, T, B]. Words.
-    """
-    xp = array_namespace(nest.temporal)
-    active = active or all_active(nest)
-    reuse = reuse or full_reuse(nest.temporal.shape[0], len(projection.ranks))
-    loops = sorted_loops(nest, active)
-    first = first_moving(loops, projection, nest.temporal.shape[0])
-    visits = loops.outside[first, xp.arange(nest.temporal.shape[2])]
-    result = [xp.stack([loops.outside[0]] * len(projection.ranks))]
-    for level in range(1, nest.temporal.shape[0]):
-        held, calls = reuse.held[level], loops.outside[loops.start(level)]
-        whole = tile.below_size[level] * (
-            visits[level] if held.all() else xp.where(xp.asarray(held)[:, None], visits[level], calls))
-        overlapping = [windowed and held[t] and active.counted[level - 1, t]
-                       for t, windowed in enumerate(projection.windowed)]
-        result.append(xp.stack([
-            whole[t] - held_words(loops, projection.ranks[t], tile, level, first[level, t], visits[level, t])
-            if overlaps else whole[t] for t, overlaps in enumerate(overlapping)]) if any(overlapping) else whole)
-    return xp.stack(result)
-
-
-def held_words(loops: TemporalLoops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
-    """Words that need not be sent because the tile of the step before held them.
-
-    Of n steps of the loop that moves the tile, n - 1 find the overlap in place, in each of the visits / n runs of
-    the loop.
-
-    Args:
-        loops: All temporal loops.
-        ranks: Ranks of the data space.
-        tile: The tiles.
-        level: The level outside the boundary.
-        first: [B]. Position of the loop that moves the tile.
-        visits: [B]. How often the tile is sent.
-
-    Returns:
-        [B]. Words over the whole run.
-    """
-    xp = array_namespace(visits)
-    bound = loops.bound[xp.where(first < len(loops.level), first, xp.zeros_like(first)), xp.arange(first.shape[0])]
-    return overlap(loops, ranks, tile, (level,), first[None])[0] * (visits - visits / bound)
-
-
-def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
-    """Words that a tile and its predecessor have in common when a loop takes one step.
-
-    A step moves each rank by coefficient times the points `across` of the loop's level; a rank of extent e that
-    moves by m keeps max(e - m, 0) words, and the overlap is the product over the ranks.
-
-    Args:
-        loops: All temporal loops.
-        ranks: Ranks of the data space.
-        tile: The tiles.
-        levels: The levels outside N boundaries.
-        first: [N, B]. Position of the loop that moves the tile below each boundary; S where there is none.
-
-    Returns:
-        [N, B]. Words of the overlap; 0 where no loop moves the tile.
-    """
-    xp = array_namespace(loops.bound)
-    row = xp.arange(first.shape[1])
-    some = first < len(loops.level)
-    loop = xp.where(some, first, xp.zeros_like(first))
-    dim = loops.dim[loop, row]
-    points = tile.across[xp.asarray(loops.level)[loop], dim, row]
-    below, lengths = tile.below[list(levels)], []
-    for rank in ranks:
-        left = rank_extent(below, rank) - points * total([c * (dim == d) for d, c in rank])
-        lengths.append(left * (left > 0))  # not maximum(left, 0): the gradient at 0 is 0
-    return product(lengths) * some
 
 
 def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from fadiff_mapper.model.access_counts import Counts, Rounding, product, total
+from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, all_active, array_namespace
+from fadiff_mapper.model.tile_boxes import product, total
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy

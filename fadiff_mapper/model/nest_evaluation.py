@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, Tiles, accesses, bypassed, tiles
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed
 from fadiff_mapper.model.energy_latency import Cost, Usage, cost, usage
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.tile_boxes import Tiles, tiles
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
@@ -22,6 +22,8 @@ from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.sliding_window_closed_form import window_steps
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 INPUTS = 1

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
-from fadiff_mapper.model.access_counts import demand, tiles
 from fadiff_mapper.model.exact.sliding_window_walk import (
     batch_of,
     coefficients,
@@ -21,6 +20,8 @@ from fadiff_mapper.model.exact.sliding_window_walk import (
     walk_unheld,
 )
 from fadiff_mapper.model.loop_nest import Nest, active_parts, pack, project
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
-from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.pe_grid import PeGrid, find_linked, grid_of, group_hops
 from fadiff_mapper.model.exact.spatial_transfers import exact_delivery
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import SHAPES, Case, cases
 
-from fadiff_mapper.model.access_counts import rank_extent, tiles, volume
 from fadiff_mapper.model.exact.sliding_window_walk import batch_of, coefficients, tile_extent, walk_of
 from fadiff_mapper.model.loop_nest import pack, project
+from fadiff_mapper.model.tile_boxes import rank_extent, tiles, volume
 from fadiff_mapper.spec.problem import Problem
 
 

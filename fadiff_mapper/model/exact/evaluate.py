@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, Tiles, delivery, demand
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
 from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits
@@ -20,6 +20,8 @@ from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, pack
 from fadiff_mapper.model.nest_evaluation import evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem

@@ -12,10 +12,10 @@ further out than the innermost one that moves the tile always follows a step of 
 remembers; comparing the two moves is enough.
 
 Sliding windows are counted in three places. This module is the authority, tested against Timeloop's numbers and
-against its rule executed call by call (`tests/model/test_sliding_window_walk.py`). `access_counts.demand` is the closed
-form where at most one loop moves a window, `smooth/sliding_window_closed_form.py` the differentiable one where several
-do; property tests hold both to the walk. The functions here are compiled and work on one mapping; `exact_demand` runs
-them over a batch.
+against its rule executed call by call (`tests/model/test_sliding_window_walk.py`). `temporal_reuse.demand` is the
+closed form where at most one loop moves a window, `smooth/sliding_window_closed_form.py` the differentiable one where
+several do; property tests hold both to the walk. The functions here are compiled and work on one mapping;
+`exact_demand` runs them over a batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
-from fadiff_mapper.model.access_counts import Tiles
 from fadiff_mapper.model.loop_nest import Active, Nest, Projection
 from fadiff_mapper.model.reuse import Reuse, full_reuse
+from fadiff_mapper.model.tile_boxes import Tiles
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
@@ -125,7 +125,7 @@ def outer_loops(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, lev
 def tile_extent(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> float:
     """Fills in the extent of the tile below a boundary, 1 + sum of c (p - 1) in each rank; returns its words.
 
-    Compiled twin of `access_counts.rank_extent`.
+    Compiled twin of `tile_boxes.rank_extent`.
     """
     words = 1.0
     for r in range(len(coefficient)):
@@ -254,13 +254,13 @@ def walk_rows(batch: CompiledBatch, coefficient: Floats, level: int, words: Floa
 
 def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active,
                  reuse: Reuse | None = None) -> Floats:
-    """`access_counts.demand` with the walk in place of the closed form where several loops move one window.
+    """`temporal_reuse.demand` with the walk in place of the closed form where several loops move one window.
 
     Args:
         nest: B mappings, NumPy.
         projection: Ranks of the data spaces.
         tile: Tiles of the mappings.
-        closed_form: [L, T, B]. Words of `access_counts.demand`.
+        closed_form: [L, T, B]. Words of `temporal_reuse.demand`.
         active: Boundaries below which no mapping keeps the data space (`counted` False) are left alone.
         reuse: Boundaries below which nothing is held are left alone; None reuses everything.
 

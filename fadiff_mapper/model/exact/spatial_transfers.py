@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
-from fadiff_mapper.model.access_counts import Delivery, Tiles
+from fadiff_mapper.model.access_counts import Delivery
 from fadiff_mapper.model.exact.pe_grid import (
     FanOut,
     PeGrid,
@@ -45,6 +45,7 @@ from fadiff_mapper.model.exact.sliding_window_walk import (
 )
 from fadiff_mapper.model.loop_nest import Active, Nest, Projection
 from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture
 
 Floats: TypeAlias = np.ndarray

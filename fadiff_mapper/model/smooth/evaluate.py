@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, Tiles, delivery, demand
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
 from fadiff_mapper.model.energy_latency import Cost, Usage
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.nest_evaluation import evaluate_with
@@ -18,6 +18,8 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.model.smooth.sliding_window_closed_form import WindowSteps, window_steps
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import Tiles
 
 
 def _same(values: Array) -> Array:
@@ -72,7 +74,7 @@ def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> D
 
 def all_window_steps(projection: Projection, nest: Nest, tile: Tiles, active: Active,
                      reuse: Reuse) -> dict[int, WindowSteps]:
-    """The steps of sliding windows by data space, for those data spaces of which `access_counts.demand` knows less.
+    """The steps of sliding windows by data space, for those data spaces of which `temporal_reuse.demand` knows less.
 
     Args:
         projection: Ranks of the data spaces.
@@ -91,7 +93,7 @@ def all_window_steps(projection: Projection, nest: Nest, tile: Tiles, active: Ac
 
 def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
                   steps: dict[int, WindowSteps]) -> Array:
-    """`access_counts.demand` with the closed form of several loops that move one window.
+    """`temporal_reuse.demand` with the closed form of several loops that move one window.
 
     Args:
         nest: The mappings.

@@ -1,7 +1,7 @@
 """The cost model of the FADiff paper (arXiv 2511.22348) as it is printed: equations (4) to (12), loop order ignored.
 
 A baseline: `validation` measures how far it is from Timeloop, and a search on it shows the worth of the refinements of
-`access_counts.py` (`benchmarks/layer_quality.py --ablations`). NumPy or torch alike, axes as in `access_counts.py`;
+our own (`benchmarks/layer_quality.py --ablations`). NumPy or torch alike, axes as in `access_counts.py`;
 differentiable in the factors.
 
 The equations speak of one memory hierarchy; on others they are read as follows. "The level inside" of a data space
@@ -11,12 +11,12 @@ below its level, so the tiles that a level sends are those of all receivers belo
 
 from __future__ import annotations
 
-from fadiff_mapper.model import access_counts as counting
-from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
 from fadiff_mapper.model.energy_latency import cost, usage
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation
+from fadiff_mapper.model.tile_boxes import product, rank_extent, tiles
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
@@ -33,7 +33,7 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     Returns:
         The evaluation. Tiles and instances are the real ones: capacities are not part of the comparison.
     """
-    tile, use = counting.tiles(nest, layer.projection, active), usage(nest, active)
+    tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
     return SmoothEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
 
@@ -54,7 +54,7 @@ def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, acti
     """
     xp = array_namespace(nest.temporal)
     outer = outer_iterations(nest, projection)
-    tile = counting.tiles(nest, projection, active)
+    tile = tiles(nest, projection, active)
     fills, sent = zip(*(traffic(nest, projection, t, outer[:, t], compute_cycles, windows)
                         for t in range(len(projection.ranks))), strict=True)
     fill, down = xp.stack(fills, axis=1), xp.stack(sent, axis=1)
@@ -62,7 +62,7 @@ def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, acti
     nothing = xp.zeros_like(down)
     reads, updates = xp.where(written, nothing, down), xp.where(written, down, nothing)
     fill = xp.where(written, nothing, fill)
-    return Counts(reads, fill, updates, counting.partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
+    return Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
 
 
 def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, compute_cycles: Array,
@@ -85,7 +85,7 @@ def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, co
         Fills (eq. (4)) and words exchanged with the level inside, [L, B] each.
     """
     xp = array_namespace(nest.temporal)
-    further = counting.kept_further_out(nest.keep)
+    further = kept_further_out(nest.keep)
     box, extent = xp.ones_like(nest.temporal[0]), xp.ones_like(nest.temporal[0])
     visits, fills, exchanged = compute_cycles, [], []
     for level in range(nest.temporal.shape[0]):
@@ -114,9 +114,9 @@ def tile_size(extents: Array, projection: Projection, dataspace: int, windows: b
         [B]. Words.
     """
     if windows:
-        return counting.product([counting.rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace]])
+        return product([rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace]])
     one = array_namespace(extents).ones_like(extents[0])
-    return counting.product([one, *(extents[d] for d in range(extents.shape[0]) if projection.relevant[dataspace, d])])
+    return product([one, *(extents[d] for d in range(extents.shape[0]) if projection.relevant[dataspace, d])])
 
 
 def outer_iterations(nest: Nest, projection: Projection) -> Array:
@@ -129,7 +129,7 @@ def outer_iterations(nest: Nest, projection: Projection) -> Array:
     """
     xp = array_namespace(nest.temporal)
     one = xp.ones_like(nest.temporal[0, 0])
-    here = xp.stack([xp.stack([counting.product([one, *(factors[d] for d in range(factors.shape[0]) if relevant[d])])
+    here = xp.stack([xp.stack([product([one, *(factors[d] for d in range(factors.shape[0]) if relevant[d])])
                                for relevant in projection.relevant]) for factors in nest.temporal])
     running = [xp.ones_like(here[0])]
     for level in reversed(range(1, nest.temporal.shape[0])):

@@ -23,9 +23,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fadiff_mapper.model.access_counts import TemporalLoops, Tiles, first_moving, overlap, sorted_loops, total
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, array_namespace
 from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.temporal_reuse import TemporalLoops, first_moving, overlap, sorted_loops
+from fadiff_mapper.model.tile_boxes import Tiles, total
 
 Rank: TypeAlias = tuple[tuple[int, int], ...]
 """One rank of a data space: terms (dimension index, coefficient)."""
@@ -61,7 +62,7 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     """The steps of a data space's windows over the boundaries where the closed form of one loop is not enough.
 
     Those are the boundaries outside which several loops move one window, and those below which windows are spread in
-    space. `access_counts.demand` is exact over all others.
+    space. `temporal_reuse.demand` is exact over all others.
 
     Args:
         nest: B mappings, NumPy or torch.

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fadiff_mapper.model.access_counts import Delivery, Tiles, product, total
+from fadiff_mapper.model.access_counts import Delivery
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, array_namespace
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.model.smooth.sliding_window_closed_form import Rank, WindowSteps, shared_ranks
+from fadiff_mapper.model.tile_boxes import Tiles, product, total
 from fadiff_mapper.spec.arch import Architecture
 
 
