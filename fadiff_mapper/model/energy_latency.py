@@ -33,7 +33,6 @@ class Machine:
     Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them.
 
     Attributes:
-        instances: [L, 1]. Instances of each level on the hardware.
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
         block: [L, 1]. Words per vector access.
         read: [L, 1]. pJ per vector read.
@@ -51,7 +50,6 @@ class Machine:
         gated: [L, 1]. Instances of each level behind one power gate.
     """
 
-    instances: np.ndarray
     clusters: np.ndarray
     block: np.ndarray
     read: Array
@@ -93,7 +91,6 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
     names = [level.name for level in levels]
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
     return Machine(
-        instances=column([level.instances for level in levels]),
         clusters=column([level.instances // level.cluster_size for level in levels]),
         block=column([level.block_size for level in levels]),
         read=column([energy.read for energy in energies]), fill=column([energy.fill for energy in energies]),

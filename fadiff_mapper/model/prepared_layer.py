@@ -22,7 +22,6 @@ class PreparedLayer:
         projection: The ranks of its data spaces as indices.
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
-        compute_energy_built_in: Whether the energy of a multiply-accumulate is Timeloop's built-in value.
         reuse: The reuse that all mappings of this layer make use of.
     """
 
@@ -31,7 +30,6 @@ class PreparedLayer:
     projection: Projection
     machine: Machine
     energies: tuple[ComponentEnergy, ...]
-    compute_energy_built_in: bool
     reuse: Reuse
 
     @property
@@ -54,6 +52,6 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
         The layer, ready for `exact.evaluate.evaluate_nest` and `smooth.evaluate.evaluate_smooth`.
     """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
-    per_mac, built_in = compute_energy(arch.arithmetic, tables)
-    return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in,
+    per_mac, _ = compute_energy(arch.arithmetic, tables)
+    return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
                          reuse or full_reuse(len(arch.levels), len(problem.dataspaces)))

@@ -219,8 +219,8 @@ def exact_delivery(nest: Nest, projection: Projection, arch: Architecture, tile:
                    active: Active, reuse: Reuse, with_hops: bool) -> Delivery:
     """`access_counts.delivery` with the count by receivers wherever the shared equations may not hold.
 
-    Those are the fan-outs whose receivers hold nothing, such as the arithmetic (the words of the call before may travel
-    over links), and those whose receivers differ in a dimension that shares a rank.
+    Counted are fan-outs whose receivers hold nothing, such as the arithmetic (the words of the call before may travel
+    over links), and fan-outs whose receivers differ in a dimension that shares a rank.
 
     Args:
         nest: B mappings, NumPy.

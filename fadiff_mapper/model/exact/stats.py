@@ -116,6 +116,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
 
 
 def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
+    """The fields of one storage level, with those of the data spaces that it keeps."""
     cost = evaluation.cost
     spaces = {name: _dataspace(layer, evaluation, level, t, row)
               for t, name in enumerate(layer.problem.dataspace_names()) if evaluation.nest.keep[level, t, row]}
@@ -129,6 +130,7 @@ def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -
 
 
 def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int) -> dict[str, Any]:
+    """The fields of one data space at one level; bandwidths are those after throttling."""
     at = level, t, row
     counts, cost = evaluation.counts, evaluation.cost
     instances = int(evaluation.use.instances[level, row])

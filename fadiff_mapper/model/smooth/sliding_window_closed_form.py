@@ -61,8 +61,8 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
                  reuse: Reuse) -> WindowSteps | None:
     """The steps of a data space's windows over the boundaries where the closed form of one loop is not enough.
 
-    Those are the boundaries outside which several loops move one window, and those below which windows are spread in
-    space. `temporal_reuse.demand` is exact over all others.
+    The result covers boundaries outside which several loops move one window, and boundaries below which windows are
+    spread in space. `temporal_reuse.demand` is exact over all others.
 
     Args:
         nest: B mappings, NumPy or torch.
