@@ -23,6 +23,7 @@ from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.temporal_reuse import demand
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -92,7 +93,7 @@ class _Case:
 def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
     """Every count of one row of an exact evaluation, from the outermost level inwards."""
     nest, active = found.nest, active_parts(found.nest)
-    wanted = counting.demand(nest, layer.projection, found.tile, active, layer.reuse)
+    wanted = demand(nest, layer.projection, found.tile, active, layer.reuse)
     wanted = exact_demand(nest, layer.projection, found.tile, wanted, active, layer.reuse)
     case = _Case(layer, found, row, wanted[..., row])
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))

@@ -8,7 +8,7 @@ from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
 
 TRIED = 8
 """Draws of the other decisions; the first keeps every data space where it may, the second none."""
@@ -30,7 +30,7 @@ def first_nest(layer: PreparedLayer, space: MapSpace) -> Nest | None:
             number[place, dim] = tables.completable[0, place, dim, rest[dim]].argmax()
             rest[dim] = tables.quotient[0, dim, rest[dim], number[place, dim]]
     factors = tables.divisor[0, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
-    choices = random_choices(family, TRIED, np.random.default_rng(0))
+    choices = random_decisions(family, TRIED, np.random.default_rng(0))
     nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), choices.order, choices.keep,
                 choices.on_y, choices.spatial_order)
     legal = np.flatnonzero(score(layer, nest).legal)

@@ -12,15 +12,15 @@ from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import (
-    FactorSlots,
+    FactorPlaces,
     decode,
     draw,
     drawable_parts,
     gumbel,
-    slots_of,
+    places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import random_choices
+from fadiff_mapper.relaxation.layer_batch import random_decisions
 from fadiff_mapper.relaxation.objective import smooth_value
 from fadiff_mapper.relaxation.penalty import penalty
 from fadiff_mapper.search.best_so_far import SearchState
@@ -37,9 +37,9 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     options, family = state.options, state.family
     model = evaluate_paper if options.model == "paper" else evaluate_smooth
     generator = torch.Generator().manual_seed(options.seed)
-    slots = slots_of(family.spaces, family.factors)
+    slots = places_of(family.spaces, family.factors)
     batch = restarts * slots.problems
-    member, choices = family.member_of(batch), random_choices(family, batch, rng)
+    member, choices = family.member_of(batch), random_decisions(family, batch, rng)
     theta = first_theta(slots, restarts, generator).requires_grad_(True)
     best = decode(draw(slots, theta, None, options.draw_temperature_end), choices)
     values = state.value(best, member, "start")
@@ -67,7 +67,7 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     return best
 
 
-def first_theta(slots: FactorSlots, restarts: int, generator: torch.Generator) -> torch.Tensor:
+def first_theta(slots: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
     """Random shares of each dimension's octaves over its slots, [K, D, B].
 
     The first restart of every problem leaves all to the outermost slot.

@@ -8,8 +8,8 @@ import torch
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, slots_of
-from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, places_of
+from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
 
 UNEVEN = 3
 """Exponent of the random shares of a dimension's octaves: the greater, the more often one loop takes them all."""
@@ -17,9 +17,9 @@ UNEVEN = 3
 
 def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
     """Random nests, always the same for a seed; they may still exceed a capacity or a fan-out."""
-    slots, generator = slots_of([space]), torch.Generator().manual_seed(seed)
+    slots, generator = places_of([space]), torch.Generator().manual_seed(seed)
     shape = (len(slots.level), slots.bound.shape[1], batch)
     weight = torch.rand(shape, generator=generator, dtype=torch.float64) ** UNEVEN
     theta = weight / weight.sum(dim=0) * torch.log2(slots.bound).T
-    choices = random_choices(family_of(layer, [space]), batch, np.random.default_rng(seed))
+    choices = random_decisions(family_of(layer, [space]), batch, np.random.default_rng(seed))
     return decode(draw(slots, theta, gumbel(slots, batch, generator), 1.0), choices)

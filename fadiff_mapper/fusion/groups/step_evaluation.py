@@ -21,10 +21,10 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
-from fadiff_mapper.model.access_counts import tiles
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 
