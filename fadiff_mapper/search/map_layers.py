@@ -25,8 +25,8 @@ from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from fadiff_mapper.search.mapping_task import MappingTask
     from fadiff_mapper.search.search_family import SearchOutcome
-    from fadiff_mapper.search.search_many import MappingTask
 
 WRITE_EVERY = 1.0
 """Seconds between two mappings of one problem that are handed on while the search runs."""
@@ -72,7 +72,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     given = [_nest_of(spec, space, mapping) for spec, (_, space), mapping in zip_longest(specs, prepared, warm_starts)]
     handed.firsts(prepared)
 
-    from fadiff_mapper.search.search_many import MappingTask, search_all  # loads torch
+    from fadiff_mapper.search.mapping_task import MappingTask
+    from fadiff_mapper.search.search_many import search_all
 
     tasks = [MappingTask(layer, space, nest) for (layer, space), nest in zip(prepared, given, strict=True)]
     return handed.finals(tasks, search_all(tasks, options, watcher=handed.watch, stopped=stopped), options.as_dict())

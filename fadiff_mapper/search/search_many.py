@@ -6,38 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
 from fadiff_mapper.search.exhaustive import exhaust
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 
 LARGEST = 16
 """Members of a family that are searched at once: more gain nothing, and wait for each other."""
-
-
-@dataclass(frozen=True)
-class MappingTask:
-    """One problem on one design.
-
-    given      a nest to start from
-    room       what may be filled where something else lies already, without an axis for the batch
-    weights    exponents of energy and of delay in what is minimised, in place of the metrics
-    """
-
-    layer: PreparedLayer
-    space: MapSpace
-    given: Nest | None = None
-    room: Room | None = None
-    weights: tuple[float, float] | None = None
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
