@@ -23,8 +23,8 @@ SAME = 1e-9
 float64, far below a word more or less. Nothing was measured."""
 
 LOOK_EVERY = 5
-"""Rounds between two looks at whether the chains of a member agree. Halved together with the number of rounds (10 of 120
-before), so that there are equally many looks; nothing else was measured."""
+"""Rounds between two looks at whether the chains of a member agree. Halved together with the number of rounds (10 of
+120 before), so that there are equally many looks; nothing else was measured."""
 
 LEAST_DESCENT = 1e-12
 """A neighbour has to be better by more than this (in logarithms of the metric) for the last descent to go there, so
