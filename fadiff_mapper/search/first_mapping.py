@@ -1,6 +1,7 @@
 """A first mapping of a map space, found at once and without torch: the smallest tiles that the constraints allow.
 
-With all loops as far out as possible every tile is as small as it can be, so capacities hold if they can hold at all.
+With all loops as far out as they may stand, tiles are as small as the constraints allow, so that capacities hold most
+likely.
 """
 
 from __future__ import annotations
