@@ -126,7 +126,7 @@ def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
 
 def priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, once its energies are what the options accept. Raises SpecError."""
-    from fadiff_mapper.energy.choose_source import COMPLETES
+    from fadiff_mapper.energy.source_names import COMPLETES
     from fadiff_mapper.inputs.load import refuse_missing_energies
     if options.energy not in COMPLETES:
         refuse_missing_energies(spec)
