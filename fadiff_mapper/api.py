@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result(MappedLayer):
-    """The result of `map_layer`: a mapping, its numbers, and the history of the search; attributes see `MappedLayer`."""
+    """The result of `map_layer`: a mapping, its numbers, and its history; attributes as in `MappedLayer`."""
 
     def write(self, folder: str | Path) -> None:
         """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
@@ -50,7 +50,7 @@ class Result(MappedLayer):
 
 @dataclass(frozen=True)
 class NetworkResult(MappedNetwork):
-    """The result of `map_network`: the plan of a network, every number exact; attributes see `MappedNetwork`."""
+    """The result of `map_network`: the plan of a network, every number exact; attributes as in `MappedNetwork`."""
 
     def write(self, folder: str | Path) -> None:
         """Writes the plan, its page and the files of every layer.

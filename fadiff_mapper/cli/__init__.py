@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
+    """The parser of the program with all commands."""
     parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
@@ -60,5 +61,6 @@ def _parser() -> Parser:
 
 
 def _version() -> str:
+    """The line that --version prints."""
     from fadiff_mapper.base.version import __version__
     return f"fadiff-mapper {__version__}"

@@ -22,7 +22,7 @@ ENERGIES = tuple(CHOICES)
 AnyOptions = TypeVar("AnyOptions", bound="SearchOptions | NetworkOptions")
 
 Commands: TypeAlias = Any
-"""What `ArgumentParser.add_subparsers` returns."""
+"""The object that `ArgumentParser.add_subparsers` returns; its class is private to argparse."""
 
 
 class Parser(argparse.ArgumentParser):

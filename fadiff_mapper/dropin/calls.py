@@ -38,7 +38,7 @@ def call_mapper(specification: Specification, output_dir: str | os.PathLike[str]
     Args:
         specification: An object of Timeloop's front end, a file, a list of files, or a dict.
         output_dir: The folder for the results; made where it does not exist.
-        environment: Variables in addition to this process's. Those called TIMELOOP_* are ignored, and the log says so.
+        environment: Variables in addition to this process's. Names TIMELOOP_* are ignored, and the log says so.
         extra_input_files: Files that are read with the specification.
         dump_intermediate_to: Has no effect, as in the front end: the input is kept as `parsed-processed-input.yaml`.
         log_to: A file, or its name, for the lines that the program prints; None: standard output.
@@ -110,7 +110,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
 
 
 def _as_front_end(specification: Specification, folder: Path, program: str) -> Any:
-    """The results as the front end itself reads the files. It fails where all areas are 0: it divides by their sum."""
+    """The results as the front end itself reads the files; fails where all areas are 0, by whose sum it divides."""
     try:
         return specification._parse_timeloop_output(str(folder), prefix=program)
     except Exception as error:

@@ -112,6 +112,7 @@ class SearchState:
         return values
 
     def _improve(self, member: int, nest: Nest, value: float, stage: str) -> None:
+        """Keeps a member's new best mapping and tells the watcher."""
         if not self.history[member]:  # the first batch holds mappings of every member, in order
             self.nests.append(nest)
         self.nests[member], self.best[member] = nest, value

@@ -2,7 +2,7 @@
 
 Small map spaces are searched to the last mapping, so that their emptiness is proven; of large ones a short search looks
 for any legal mapping. Constraints are then left out, many at a time at first (as in delta debugging, Zeller and
-Hildebrandt 2002), as long as no legal mapping appears. Those that remain are to blame together.
+Hildebrandt 2002), as long as no legal mapping appears. The constraints that remain are to blame together.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _hardware(layer: PreparedLayer, space: MapSpace, alone: DiagnosisAttempt) ->
 
 
 def _verdict(attempted: DiagnosisAttempt) -> str:
-    """What an attempt without a legal mapping shows, as the beginning of a sentence."""
+    """The finding of an attempt that met no legal mapping, as the beginning of a sentence."""
     if not attempted.proven:
         return f"no legal mapping was found in {attempted.evaluations} evaluations"
     return f"no mapping can be legal (all {attempted.evaluations} evaluated)" if attempted.evaluations else (

@@ -4,7 +4,7 @@ A mapping is one factorization of each bound, for every level one order of its t
 spatial ones, and one choice of what each level keeps. Loops of one iteration may stand anywhere, so only the others
 are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
 
-The count is a sum over factorizations of products over places: the number of orders of one place's loops. That number
+The count is a sum over factorizations of products over places: the number of orders of one place's loops. The latter
 depends on how many loops of several iterations stand there, not on their factors, so factorizations are tallied by
 these numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l,
 2 l + 1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.

@@ -43,8 +43,8 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
     Args:
         spec: Architecture, problem, energies and constraints.
-        constraints: Constraints of the map space in place of the spec's own; None: the spec's. What may be reused
-            (`no_reuse`) follows the spec's own constraints in either case.
+        constraints: Constraints of the map space in place of the spec's own; None: the spec's. Reuse (`no_reuse`)
+            follows the spec's own constraints in either case.
         given: See `MappingTask`.
         room: See `MappingTask`.
         weights: See `MappingTask`.

@@ -99,7 +99,7 @@ def draw_moves(open_: OpenMoves, member: Ints, here: ChainColumns, tries: int, c
         moves: The table that is written; `number` comes with the numbers before.
 
     Returns:
-        Which of the moves lead to another mapping, [M].
+        Whether each move leads to another mapping, [M].
     """
     changed = np.zeros(len(chances), dtype=np.bool_)
     several_layouts = np.diff(open_.layouts_first) > 1

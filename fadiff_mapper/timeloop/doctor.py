@@ -79,4 +79,5 @@ def _accelergy() -> str | None:
 
 
 def _text(path: object) -> str | None:
+    """A path as text, None as None."""
     return None if path is None else str(path)

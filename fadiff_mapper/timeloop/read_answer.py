@@ -76,6 +76,7 @@ def _topology(path: Path) -> Element:
 
 
 def _statistics(path: Path) -> str:
+    """The printed statistics, whole."""
     return _whole(path, STATS_END)
 
 
@@ -90,6 +91,7 @@ def _whole(path: Path, ending: str) -> str:
 
 
 def _number(text: str) -> float:
+    """An int where the text is one, so that whole numbers are compared as such."""
     try:
         return int(text)
     except ValueError:

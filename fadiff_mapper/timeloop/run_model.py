@@ -107,4 +107,5 @@ class _Plain(yaml.SafeDumper):
     """Writes equal parts out in full: `timeloop-model` does not follow YAML's aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
+        """Always: no part becomes an alias of another one."""
         return True

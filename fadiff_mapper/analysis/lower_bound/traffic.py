@@ -5,8 +5,8 @@ innermost of these loops that runs more than once. A data space that d moves by 
 other words at every step, of this loop and of all outside it; so all words of the joint tile are sent V times. So
 are those of a data space that is kept at a level further in whose instances together cannot hold what the joint
 tile touches: then a loop inside the tile moves it, and Timeloop sends it again for every loop outside that one. In
-all other cases each distinct word is sent at least once. Which loop is innermost is common to all data spaces, and
-so is the tile: it must hold what the level keeps. That is the trade-off behind the bounds of Hong and Kung (1981);
+all other cases each distinct word is sent at least once. The innermost loop is common to all data spaces, and so
+is the tile, which must hold all that the level keeps. This trade-off underlies the bounds of Hong and Kung (1981);
 here the minimum is taken over the tiles themselves, so that no constant is lost.
 
 Neighbouring windows: the calls of a window deliver at least the union of its tiles. By induction over the loops:

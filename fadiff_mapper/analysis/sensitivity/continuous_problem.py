@@ -54,13 +54,13 @@ class MachineLimit:
     """One limit of the machine.
 
     Attributes:
-        kind: "capacity", "fan-out X" or "fan-out Y".
+        resource: "capacity", "fan-out X" or "fan-out Y".
         unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
             `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
         log_available: Natural logarithm of the words or units that there are.
     """
 
-    kind: str
+    resource: str
     unit: int
     log_available: float
 
@@ -136,10 +136,10 @@ def _own_metric(smooth: SmoothEvaluation, metric: str) -> torch.Tensor:
 
 def _asked(nest: Nest, smooth: SmoothEvaluation, limit: MachineLimit) -> torch.Tensor:
     """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
-    if limit.kind == "capacity":
+    if limit.resource == "capacity":
         words: torch.Tensor = (smooth.tile.size[limit.unit] * nest.keep[limit.unit]).sum(dim=0)
         return words
-    expansion = smooth.use.expansion_x if limit.kind == "fan-out X" else smooth.use.expansion_y
+    expansion = smooth.use.expansion_x if limit.resource == "fan-out X" else smooth.use.expansion_y
     result: torch.Tensor = expansion[limit.unit]
     return result
 

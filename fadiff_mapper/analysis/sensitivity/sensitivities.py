@@ -115,12 +115,12 @@ def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list
     arch, result = layer.arch, []
     for index, level in enumerate(arch.levels):
         held = [(limit, e) for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                if limit.kind == "capacity" and limit.unit == index]
+                if limit.resource == "capacity" and limit.unit == index]
         for _, elasticity in held:
             result.append(_limit(level.name, "capacity", float(level.usable or 0), elasticity, value, shadow))
         for axis, width in zip("XY", arch.fanout(index), strict=True):
             inside = [e for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                      if limit.kind == f"fan-out {axis}" and limit.unit <= index]
+                      if limit.resource == f"fan-out {axis}" and limit.unit <= index]
             if width > 1:
                 result.append(_limit(level.name, f"fan-out {axis}", float(width), np.sum(inside), value, shadow))
     return result
