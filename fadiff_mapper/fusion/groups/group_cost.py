@@ -71,7 +71,7 @@ class GroupTraffic:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """One layer within its group, over all steps, before the group is repeated.
+    """A layer within its group, over all steps, before the group is repeated.
 
     Attributes:
         cycles: sum over the steps.

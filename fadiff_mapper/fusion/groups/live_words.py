@@ -27,7 +27,7 @@ from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_
 
 @dataclass(frozen=True)
 class LayerTiles:
-    """One layer of a group, with the words of its tiles.
+    """A layer of a group, with the words of its tiles.
 
     Attributes:
         steps: the points that the layer computes in every step of each loop.

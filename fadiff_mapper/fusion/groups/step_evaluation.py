@@ -44,7 +44,7 @@ class EvaluatedTile:
 
 @dataclass(frozen=True)
 class EvaluatedLayer:
-    """One layer of a group over all steps of the shared loops.
+    """A layer of a group over all steps of the shared loops.
 
     Attributes:
         steps: the points that the layer computes in every step of each loop.

@@ -62,7 +62,7 @@ class Box:
 
 
 def paired(box: Box, rows: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
-    """One code for each row together with a second number; codes sort by the row first.
+    """A code for each row together with a second number; codes sort by the row first.
 
     Args:
         box: a box around the rows.

@@ -46,7 +46,7 @@ class StepOrder(Enum):
 
 @dataclass(frozen=True)
 class PathAxis:
-    """One loop or split on a path, an axis of the space of steps.
+    """A loop or split on a path, an axis of the space of steps.
 
     Attributes:
         kind: order of its steps.

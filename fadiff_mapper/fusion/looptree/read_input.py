@@ -213,7 +213,7 @@ class _MappingScope:
 
 
 def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
-    """One branch, which ends in a compute node or a split and has neither elsewhere."""
+    """A branch, which ends in a compute node or a split and has neither elsewhere."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
     nodes = tuple(_node(Reader(mapping(row, rows.at(i))), scope) for i, row in enumerate(rows))

@@ -84,7 +84,7 @@ def _inputs(node: Map) -> list[Node]:
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
-    """One entry of the section `graph`."""
+    """An entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", extents, None),
