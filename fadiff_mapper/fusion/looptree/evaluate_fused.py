@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.looptree.chain import leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Movement, StepOrder, axes_of
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
-from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, accesses, movements, peak_words
+from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StorageNode, accesses, movements, peak_words
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class FusedStats:
     """
 
     components: tuple[str, ...]
-    accesses: Mapping[StoredPlace, LevelAccesses]
+    accesses: Mapping[StorageNode, LevelAccesses]
     operations: Mapping[str, int]
     compute_steps: Mapping[str, int]
-    peak: Mapping[StoredPlace, int]
+    peak: Mapping[StorageNode, int]
     peak_words: Mapping[int, int]
     energy_pj: Mapping[str, float]
 
@@ -65,7 +65,7 @@ class FusedStats:
             "energy_pJ": {"total": self.total_energy_pj} | dict(self.energy_pj),
         }
 
-    def _name(self, place: StoredPlace) -> str:
+    def _name(self, place: StorageNode) -> str:
         return f"{self.components[place.level]}/{place.tensor}/{place.einsum}"
 
 
@@ -95,7 +95,7 @@ def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
         energy_pj=_energies(given, actions(given.components, counted, operations)))
 
 
-def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAccesses],
+def actions(components: tuple[str, ...], counted: Mapping[StorageNode, LevelAccesses],
             operations: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Actions of every component over all layers.
 
@@ -115,8 +115,8 @@ def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAcce
     return result | {components[-1]: {"compute": sum(operations.values())}}
 
 
-def _stored_peaks(moved: Mapping[StoredPlace, Movement],
-                  counted: Mapping[StoredPlace, LevelAccesses]) -> dict[StoredPlace, int]:
+def _stored_peaks(moved: Mapping[StorageNode, Movement],
+                  counted: Mapping[StorageNode, LevelAccesses]) -> dict[StorageNode, int]:
     """The most words at each storage node, without the arithmetic."""
     return {place: moved[place].peak for place in counted}
 
