@@ -1,4 +1,20 @@
-"""Access counts of one step of a fused group: FADiff's fusion-aware boundary on Timeloop's counts."""
+"""Access counts of one step of a fused group: FADiff's fusion-aware boundary on Timeloop's counts.
+
+With sigma = 1 for each link of the group and 0 for all others, the counts of a tile that Timeloop evaluated alone are
+corrected as follows:
+
+    eqs. 13, 15   no write-back of the intermediate beyond its home level, no fill of it from there: done already, since
+                  the tile's mapping keeps it at no level outside its home (`step_evaluation.fused_mapping`)
+    eq. 14        the copy into the home level: a read where the words were summed up (`_copied`). Timeloop counts the
+                  update at the home, but charges a drain to the next level no read
+    -             operands that stay are filled only with words that no earlier step left there (`_fetched_only`)
+    -             pooled tensors with a reader outside the group go to the outermost level (`_written_out`)
+    -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
+                  back from the outermost level (`_returned`)
+
+Counts are words per instance of a level, [L, T, 1]. Every correction changes reads, fills or updates of one data space
+at one level, and address generations by as much (`_changed`).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.step_evaluation import (
-    EvaluatedTile,
-    dataspace_index,
-    home_level,
-    kept_levels,
-)
+from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedTile, dataspace_index, home_level, kept_levels
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.access_counts import Counts
 

@@ -3,19 +3,10 @@
 Problem. Timeloop evaluates one layer; a fused group runs tiles of several layers in turn, and words that stay on the
 chip between steps are neither fetched nor written back as the layer alone would do.
 
-Method. Every step of every layer costs what Timeloop computes for the layer's tile, after corrections to its access
-counts. With sigma = 1 for each link of the group and 0 for all others:
-
-    eqs. 13, 15   no write-back of the intermediate beyond its home level, no fill of it from there: the tile's mapping
-                  keeps it at no level outside its home (`step_evaluation.fused_mapping`)
-    eq. 14        the copy into the home level: a read where the words were summed up (`_copied`); Timeloop already
-                  counts the update at the home, but charges a drain no read (SEMANTICS.md, section 6)
-    -             operands that stay are filled only with words that no earlier step left there (`_fetched_only`)
-    -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
-                  back from the outermost level (`_returned`)
-
-Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
-so cycles and energies add up. A group of one layer without loops is exactly Timeloop's result.
+Method. Every step of every layer costs what Timeloop computes for the layer's tile (`step_evaluation`) after
+corrections to its access counts (`fused_counts`). Latency and energy of the corrected counts are Timeloop's (in the
+paper, eqs. 16 to 19). Steps run one after the other, so cycles and energies add up. A group of one layer without loops
+is exactly Timeloop's result.
 
 Source. FADiff, section 3.2.1 (4), for the fusion-aware boundary; LoopTree and DeFiNES for steps whose halos are
 retained or computed again.
@@ -33,11 +24,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_counts import fused_counts
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.groups.group_legality import structure_violations, tile_violations
-from fadiff_mapper.fusion.groups.step_evaluation import (
-    EvaluatedLayer,
-    EvaluatedTile,
-    evaluate_tiles,
-)
+from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedLayer, EvaluatedTile, evaluate_tiles
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT
@@ -134,7 +121,7 @@ def checked_cost(hardware: Hardware, group: FusedGroup) -> tuple[list[Violation]
         group: any group.
 
     Returns:
-        What `group_violations` and `group_cost` return; the cost is None where the group cannot run.
+        (violations, cost) as of `group_violations` and `group_cost`; the cost is None where the group cannot run.
     """
     broken = structure_violations(hardware, group)
     if broken:
@@ -173,6 +160,7 @@ def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCo
 
 
 def _total_cost(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> FusedCost:
+    """The cost of a legal group from its evaluated tiles, all repeats together."""
     layers = tuple(_layer_cost(hardware, group, index, layer) for index, layer in enumerate(evaluated))
     return FusedCost(group.repeat * sum(layer.cycles for layer in layers),
                      group.repeat * sum(layer.energy_pj for layer in layers), layers)

@@ -67,7 +67,7 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
         group: a group whose loops cut dimensions of the last layer and whose links name data spaces of the next layer.
 
     Returns:
-        One entry per layer, first to last.
+        The steps, first layer to last.
     """
     last = group.layers[-1].problem
     columns: list[list[tuple[str | None, tuple[DimSpan, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
@@ -134,8 +134,8 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
         The layer's own window, composed with that of the pool in between where there is one.
     """
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
-    one, two = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
-    own = WindowSlide(one, two - one, pad=link.padding.get(dim, 0))
+    kernel, both = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
+    own = WindowSlide(kernel, both - kernel, pad=link.padding.get(dim, 0))   # two windows reach one stride further
     return composed((link.pooled[dim], own)) if dim in link.pooled else own
 
 
@@ -206,7 +206,7 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
     Args:
         group: the group, for its loops.
         layer: one of its layers.
-        steps: that layer's steps (`layer_steps`).
+        steps: the layer's steps (`layer_steps`).
 
     Returns:
         Class -> number of steps; steps without work are left out.

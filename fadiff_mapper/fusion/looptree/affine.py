@@ -45,7 +45,7 @@ def projection(text: str, ranks: Sequence[str]) -> tuple[Affine, ...]:
         ranks: the names that may occur.
 
     Returns:
-        One expression per entry.
+        An expression per entry.
 
     Raises:
         ExpressionError: the text is no tuple, names another rank, or has an entry that is not affine.

@@ -3,7 +3,7 @@
 LoopTree computes with symbolic sets and relations (isl). Here layers are small enough to list every point: a row of
 whole numbers inside a `Box` has a code, the number of rows before it in lexicographic order, so that codes sort as rows
 do. A relation between steps and words is an array of pairs of codes in one number (`paired`), and set operations are
-those of sorted integers: `np.unique`, `np.isin`, `np.searchsorted`.
+operations on sorted integers: `np.unique`, `np.isin`, `np.searchsorted`.
 """
 
 from __future__ import annotations

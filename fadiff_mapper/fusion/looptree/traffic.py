@@ -67,10 +67,11 @@ def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Til
         for access in einsum.accesses:
             grid = tensor_box(chain, access.tensor)
             word = grid.encode(words(access, einsum, tile.operations))
-            for place in storage_nodes(path, chain):
-                if place.tensor == access.tensor:
-                    occupancy = held(axes, outer_axes(path, place.level, place.tensor), tile.steps, word, grid.points)
-                    result[place] = movement(occupancy, place.level)
+            for storage in storage_nodes(path, chain):
+                if storage.tensor == access.tensor:
+                    outer = outer_axes(path, storage.level, storage.tensor)
+                    occupancy = held(axes, outer, tile.steps, word, grid.points)
+                    result[storage] = movement(occupancy, storage.level)
             all_steps = held(axes, range(len(axes)), tile.steps, word, grid.points)
             result[StorageNode(compute, access.tensor, einsum.name)] = movement(all_steps, compute, reuse=False)
     return result
@@ -92,24 +93,25 @@ def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StorageNo
     """
     counted: dict[StorageNode, LevelAccesses] = {}
 
-    def add(place: StorageNode, reads: int, writes: int) -> None:
-        before = counted.get(place, LevelAccesses())
-        counted[place] = LevelAccesses(before.reads + reads, before.writes + writes)
+    def add(storage: StorageNode, reads: int, writes: int) -> None:
+        """Counts accesses of a storage node."""
+        before = counted.get(storage, LevelAccesses())
+        counted[storage] = LevelAccesses(before.reads + reads, before.writes + writes)
 
     for path in paths(nodes):
         einsum = chain.einsum(leaf(path).einsum)
-        places = storage_nodes(path, chain)
+        storages = storage_nodes(path, chain)
         for access in einsum.accesses:
-            own = [place for place in places if place.tensor == access.tensor]
+            own = [storage for storage in storages if storage.tensor == access.tensor]
             first_reads = volume(chain, access.tensor) if access.written else 0
             compute = StorageNode(leaf(path).level, access.tensor, einsum.name)
-            for place in own:
-                add(place, moved[place].peer_reads, 0)
-            for parent, place in zip(own, [*own[1:], compute], strict=True):
-                sent = moved[place].parent_reads
+            for storage in own:
+                add(storage, moved[storage].peer_reads, 0)
+            for parent, storage in zip(own, [*own[1:], compute], strict=True):
+                sent = moved[storage].parent_reads
                 add(parent, sent - first_reads, sent if access.written else 0)
-                if place is not compute:
-                    add(place, 0, moved[place].fills - first_reads)
+                if storage is not compute:
+                    add(storage, 0, moved[storage].fills - first_reads)
     return counted
 
 
@@ -118,6 +120,7 @@ def volume(chain: Chain, tensor: str) -> int:
     grid = tensor_box(chain, tensor)
 
     def touched(name: str) -> np.ndarray:
+        """Codes of the words that a layer touches, each once."""
         einsum = chain.einsum(name)
         access = einsum.access(tensor)
         assert access is not None
@@ -147,8 +150,8 @@ def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StorageNode, Movement
     for node in nodes:
         if isinstance(node, Storage):
             for tensor in node.tensors:
-                used = [moved[place].peak for einsum in layers_below(nodes)
-                        if (place := StorageNode(node.level, tensor, einsum)) in moved]
+                used = [moved[storage].peak for einsum in layers_below(nodes)
+                        if (storage := StorageNode(node.level, tensor, einsum)) in moved]
                 need[node.level] = need.get(node.level, 0) + max(used, default=0)
         elif isinstance(node, Split):
             below = [peak_words(branch, moved) for branch in node.branches]

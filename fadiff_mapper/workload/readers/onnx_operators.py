@@ -20,7 +20,7 @@ from fadiff_mapper.yaml.located import Where
 
 @dataclass(frozen=True)
 class OnnxCall:
-    """One node of an ONNX graph.
+    """A node of an ONNX graph.
 
     Attributes:
         operator: its operator, behind the domain where this is not ONNX's own.
@@ -160,7 +160,7 @@ def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
         to: the network.
 
     Returns:
-        Its outputs; those of nodes `not_understood` where no table has the operator or its shapes are not known.
+        Its outputs, from nodes `not_understood` where no table has the operator or its shapes are not known.
 
     Raises:
         SpecError: an operator with multiply-accumulates lacks a shape, or attributes and operands contradict one

@@ -30,7 +30,7 @@ from fadiff_mapper.yaml.located import Where
 
 @dataclass(frozen=True)
 class TorchCall:
-    """One call of an exported program.
+    """A call of an exported program.
 
     Attributes:
         operator: its ATen operator, such as "conv2d"; the full name for operators of others.
@@ -116,7 +116,7 @@ def understood(call: TorchCall, to: Assembly) -> Any:
         to: the network.
 
     Returns:
-        Its tensor, or the list of its tensors; those of nodes `not_understood` where no table has the operator.
+        Its tensor, or the list of its tensors, from nodes `not_understood` where no table has the operator.
 
     Raises:
         SpecError: a transposed convolution, or factors of a product that do not fit.
