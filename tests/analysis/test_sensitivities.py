@@ -91,8 +91,8 @@ def test_the_worth_of_capacity_is_that_of_the_optimum_by_hand(capacity: int) -> 
     found = shadow_prices(layer, pack([spec.mapping], spec.problem), "energy")
     step = 1e-4
     slope = (textbook_optimum(capacity * (1 + step)) - textbook_optimum(capacity * (1 - step))) / (2 * step)
-    worth = {limit.unit: e for limit,
-             e in zip(found.limits, found.elasticity, strict=True) if limit.resource == "capacity"}
+    worth = {limit.unit: e for limit, e in zip(found.limits, found.elasticity, strict=True)
+             if limit.resource == "capacity"}
     assert found.certain and found.log_value == pytest.approx(textbook_optimum(capacity), abs=1e-5)
     assert worth[0] == pytest.approx(slope, rel=1e-2) and slope < -0.3
 
