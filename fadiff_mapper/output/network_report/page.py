@@ -58,7 +58,7 @@ class HeadlineFigure:
 
 @dataclass(frozen=True)
 class LevelOccupancy:
-    """How full a level is while a group runs: words that live at once at most, and `room` for them (None: unlimited)."""
+    """How full a level is while a group runs: most words that live at once, and `room` for them (None: unlimited)."""
 
     level: str
     words: float
