@@ -6,7 +6,7 @@ The baselines map every distinct layer by gradient descent on the relaxed model 
 no choice between energy and cycles for the network. Every mapping drawn on the way is evaluated exactly and the best
 one is kept, which is more than a descent on a model alone would know.
 
-    short        48 restarts of 12 steps, what the search of a layer begins with
+    short        48 restarts of 12 steps, as at the beginning of a layer's search
     DOSA         7 start points of 1490 steps, loop orders chosen every 500, as in DOSA's code for its figures
                  (github.com/ucb-bar/dosa, dataset/dse/mapping_driven_hw_search.py); start points are random, not CoSA's
     equal time   48 restarts, and as many steps as take the CPU time of the plan, loop orders chosen every 4

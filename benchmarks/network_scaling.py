@@ -66,7 +66,7 @@ def network(count: int, distinct: bool) -> Workload:
     """A chain of `count` layers, 3x3 and 1x1 by turns; with `distinct` no layer comes twice."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "chain.yaml"
-        file.write_text(text(distinct_widths(count) if distinct else [SAME[place % 2] for place in range(count + 1)]))
+        file.write_text(text(distinct_widths(count) if distinct else [SAME[index % 2] for index in range(count + 1)]))
         return load_network(file)
 
 
@@ -86,11 +86,11 @@ def text(widths: list[int]) -> str:
     lines = ["workload:", "  version: 1", "  name: chain",
              f"  inputs: {{input: [1, {widths[0]}, {PIXELS}, {PIXELS}]}}", "  shapes:"]
     graph = ["  graph:"]
-    for place, (channels, outputs) in enumerate(pairwise(widths)):
-        kernel = 3 if place % 2 == 0 else 1
-        lines.append(f"  - {{id: s{place}, op: conv, dims: {{N: 1, M: {outputs}, C: {channels}, P: {PIXELS}, "
+    for index, (channels, outputs) in enumerate(pairwise(widths)):
+        kernel = 3 if index % 2 == 0 else 1
+        lines.append(f"  - {{id: s{index}, op: conv, dims: {{N: 1, M: {outputs}, C: {channels}, P: {PIXELS}, "
                      f"Q: {PIXELS}, R: {kernel}, S: {kernel}}}, stride: [1, 1]}}")
-        graph.append(f"  - {{name: l{place}, shape: s{place}, from: [{f'l{place - 1}' if place else 'input'}]}}")
+        graph.append(f"  - {{name: l{index}, shape: s{index}, from: [{f'l{index - 1}' if index else 'input'}]}}")
     return "\n".join(lines + graph) + "\n"
 
 

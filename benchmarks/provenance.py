@@ -61,8 +61,8 @@ def provenance(arguments: Sequence[str] | None = None) -> str:
     """One line: the command, the commit, the date and the machine.
 
     Args:
-        arguments: The program and its arguments; those of this process by default. The file of `-o` is left out: it is
-            part of no measurement.
+        arguments: The program and its arguments, by default of this process. The file of `-o` is left out, because it
+            is part of no measurement.
     """
     program, *given = sys.argv if arguments is None else arguments
     for option in ("-o", "--output"):
@@ -75,10 +75,10 @@ def provenance(arguments: Sequence[str] | None = None) -> str:
 
 def commit() -> str:
     """The checkout's commit, with a note on changes that are not in it; "not known" outside a checkout."""
-    found = _git("rev-parse", "--short", "HEAD")
-    if not found:
+    revision = _git("rev-parse", "--short", "HEAD")
+    if not revision:
         return "not known"
-    return found + (" with local changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    return revision + (" with local changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def _git(*arguments: str) -> str:

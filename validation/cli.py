@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed as lines, never as a traceback.
 
     Args:
-        arguments: The command and its options; those of the process by default. Without a command `run` is meant.
+        arguments: The command and its options, by default of this process. Without a command `run` is meant.
 
     Returns:
         The exit code.

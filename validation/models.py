@@ -153,7 +153,7 @@ def check(answers: Sequence[Answered]) -> Check:
     because every question is legal in the exact model.
 
     Args:
-        answers: Answers to questions about any tasks; those that failed are passed over.
+        answers: Answers to questions about any tasks; failed runs are passed over.
     """
     groups: dict[str, list[Answered]] = defaultdict(list)
     for item in answers:

@@ -6,7 +6,7 @@
 One JSON object per line. `kind` is "tool" (the program that answered), "arch" (`key`: its top-level key, `native`,
 `ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
 (see `read_answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
-reuse off for random data spaces; those go to a file of their own unless `--out` is given.
+reuse off for random data spaces; such cases go to a file of their own unless `--out` is given.
 """
 
 from __future__ import annotations

@@ -143,9 +143,9 @@ def fpmac(program: str) -> list[Row]:
 
 def dram(program: str) -> list[Row]:
     """DRAMs by type, pJ per bit; a write costs as much as a read."""
-    kinds = ("LPDDR4", "LPDDR", "DDR3", "GDDR5", "HBM2", "HMC")
-    energies = priced("DRAM", ("read",), [{"type": kind, "width": 1} for kind in kinds], program)
-    return [{"type": kind, "bit_pj": e["read"]} for kind, e in zip(kinds, energies, strict=True)]
+    types = ("LPDDR4", "LPDDR", "DDR3", "GDDR5", "HBM2", "HMC")
+    energies = priced("DRAM", ("read",), [{"type": name, "width": 1} for name in types], program)
+    return [{"type": name, "bit_pj": e["read"]} for name, e in zip(types, energies, strict=True)]
 
 
 TABLES: dict[str, Callable[[str], list[Row]]] = {

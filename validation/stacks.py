@@ -163,7 +163,7 @@ def _alone(layer: Problem) -> FusedGroup:
 def with_mappings(bare: FusedGroup) -> FusedGroup:
     """The group with the best mapping for every tile of every layer."""
     return replace(bare, layers=tuple(
-        replace(layer, mappings={kind.shape: best_mapping(kind.shape) for kind in step_classes(bare, layer, steps)})
+        replace(layer, mappings={step.shape: best_mapping(step.shape) for step in step_classes(bare, layer, steps)})
         for layer, steps in zip(bare.layers, layer_steps(bare), strict=True)))
 
 

@@ -74,8 +74,8 @@ def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> lis
         spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")),
                     energy="built-in")
         arch, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
-        tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
-        for name in names or tuple(operators()):
-            document = {"architecture": arch, "problem": operators()[name], **tables[0], **tables[1]}
-            tasks.append(ModelTask(design, name, document, constraints))
+        tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{name}").read_text()) for name in ("ERT", "ART")]
+        for operator in names or tuple(operators()):
+            document = {"architecture": arch, "problem": operators()[operator], **tables[0], **tables[1]}
+            tasks.append(ModelTask(design, operator, document, constraints))
     return tasks

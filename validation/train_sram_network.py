@@ -2,7 +2,7 @@
 
     python -m validation.train_sram_network [--seed 0] [--iterations 400] [--out FILE]
 
-The figures on the grid are fitted; those off the grid (other capacities, widths and technologies) are held out, and
+The figures on the grid are fitted; figures off the grid (other capacities, widths and technologies) are held out, and
 the errors on them are written into the file beside the weights.
 """
 
@@ -118,8 +118,8 @@ def main() -> None:
     torch.set_num_threads(1)  # the same sums in the same order everywhere
     content = network_file(options.seed, options.iterations)
     options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for kind in ("fit_error", "held_out_error"):
-        print(kind, json.dumps(content[kind]))
+    for name in ("fit_error", "held_out_error"):
+        print(name, json.dumps(content[name]))
 
 
 if __name__ == "__main__":

@@ -203,5 +203,5 @@ def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
 
 
 def _written(problem: Problem, shape: Shape) -> str:
-    """A tile's extents as text, those of 1 left out."""
+    """A tile's extents above 1 as text."""
     return " ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, shape, strict=True) if points > 1)

@@ -1,4 +1,4 @@
-"""What the figures of layers and networks share: axes without frames, names as plain text, a metric over time."""
+"""Parts that the figures of layers and networks share: plain axes, names as plain text, a metric over time."""
 
 from __future__ import annotations
 

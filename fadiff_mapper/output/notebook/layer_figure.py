@@ -31,7 +31,7 @@ def layer_figure(result: MappedLayer) -> Figure:
 
 
 def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
-    """Component -> what its energy is spent on -> pJ of all instances, outermost level first.
+    """Component -> purpose of its energy -> pJ of all instances, outermost level first.
 
     A storage level spends it on the accesses of each data space and on leakage, a network on each data space, the
     arithmetic on computes. Components without energy are left out.

@@ -18,14 +18,14 @@ PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
 """Colours of a layer as planned, and of the same layer by itself."""
 
 BAR = 0.4
-"""Width of a bar; two of them and a gap stand in one place of the axis."""
+"""Width of a bar; two bars and a gap make up one unit of the x axis."""
 
 QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
     "energy (pJ)": lambda share: share.energy_pj,
     "cycles": lambda share: share.cycles,
     "EDP (pJ * cycles)": lambda share: share.energy_pj * share.cycles,
 }
-"""What is drawn of every layer, all its runs together. The EDPs of layers do not add up to that of the network."""
+"""Quantities of a layer, all its runs together. The EDPs of layers do not add up to the EDP of the network."""
 
 
 def network_figure(result: MappedNetwork) -> Figure:
@@ -55,10 +55,10 @@ def network_figure(result: MappedNetwork) -> Figure:
 
 def _draw_layers(axes: Axes, views: Sequence[LayerView], label: str, quantity: Callable[[LayerShare], float]) -> None:
     """Two bars per layer: as planned on the left, by itself on the right."""
-    places = range(len(views))
-    axes.bar([place - BAR / 2 for place in places], [quantity(view.planned) for view in views], BAR, color=PLANNED,
+    ticks = range(len(views))
+    axes.bar([tick - BAR / 2 for tick in ticks], [quantity(view.planned) for view in views], BAR, color=PLANNED,
              label="planned")
-    axes.bar([place + BAR / 2 for place in places], [quantity(view.alone) for view in views], BAR, color=ALONE,
+    axes.bar([tick + BAR / 2 for tick in ticks], [quantity(view.alone) for view in views], BAR, color=ALONE,
              label="by itself")
     name_ticks(axes, [view.name for view in views])
     name_legend(axes)
