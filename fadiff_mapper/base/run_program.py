@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -19,6 +20,13 @@ KEPT = 1 << 16
 
 PATIENCE = 0.2
 """Seconds of silence after which is asked whether the program has ended and only its children hold the pipe."""
+
+
+MARK = "FADIFF_MAPPER_RUN"
+"""The environment variable that tells the processes of one run from all others, wherever they went."""
+
+LOOKS = 100
+"""Looks at most for processes that are left; a safety limit against a program that forks without end."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,20 @@ class FinishedProgram:
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> FinishedProgram:
     """Run a program in a folder, without a shell and without input.
 
-    Its whole process group ends with it, and after `timeout` seconds in any case. Of a long output the middle is
+    Every process that it started ends with it, and after `timeout` seconds in any case. Of a long output the middle is
     thrown away while it runs. Raises FadiffError where it cannot be started or did not end in time.
     """
+    token = secrets.token_hex(16)
     try:
-        process = subprocess.Popen(list(arguments), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(list(arguments), cwd=folder, env={**environment, MARK: token},
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
     except OSError as error:
         raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
     try:
         output, ended = _listen(process, time.monotonic() + timeout)
     finally:
-        _end_group(process)
+        _end_all(process, f"{MARK}={token}".encode())
     if not ended:
         raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
     return FinishedProgram(process.returncode, output)
@@ -80,14 +90,41 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
     return text.decode(errors="replace"), ended
 
 
+def _others() -> list[int]:
+    """All processes of this machine; none where there is no /proc: the group alone is ended there."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _belongs(pid: int, session: int, mark: bytes) -> bool:
+    """Whether a living process is of the program's session, or has inherited the mark in its environment."""
+    try:
+        state, _, _, own_session = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[:4]
+        if state == b"Z":
+            return False
+        return int(own_session) == session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (OSError, ValueError):  # ended meanwhile, or somebody else's
+        return False
+
+
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Without collecting it, so that its number still names its group."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_all(process: subprocess.Popen[bytes], mark: bytes) -> None:
+    """Kills the program's group, then whatever left the group: the rest of its session, and processes with its mark."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    for _ in range(LOOKS):  # a process may have forked between two looks
+        left = [pid for pid in _others() if pid != process.pid and _belongs(pid, process.pid, mark)]
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            break
     process.wait()
     if process.stdout:
         process.stdout.close()
