@@ -23,6 +23,20 @@ EFFORT = tuple(word for option in ("restarts=1", "steps=1", "chains=2", "rounds=
 
 
 
+TWO_LAYERS = """
+workload:
+  version: 1
+  name: two
+  inputs: {input: [1, 4, 8, 8]}
+  shapes:
+  - {id: one, op: conv, dims: {N: 1, M: 8, C: 4, P: 8, Q: 8, R: 3, S: 3}, stride: [1, 1]}
+  - {id: two, op: conv, dims: {N: 1, M: 8, C: 8, P: 8, Q: 8, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: first, shape: one, from: [input]}
+  - {name: second, shape: two, from: [first]}
+"""
+
+
 @functools.cache
 def native() -> dict[str, Any]:
     """A small input in the native dialect, with tables and a mapping: a finished run's own input."""
@@ -198,12 +212,14 @@ def folders(folder: Path, rng: random.Random) -> Case:
         if rng.random() < 0.3:
             text = mutated_text(text, rng)
         (inside / path.name).write_bytes(text.encode("utf-8", "surrogatepass"))
-    edges: Any = [[names[0], names[1]], [names[1], names[2]]]
-    edges = {"edges": edges} if rng.random() < 0.7 else edges
+    document: Any = {"network": {"name": "small", "layers": [
+        {"name": "first", "problem": f"{names[0]}.yaml"}, {"name": "second", "problem": f"{names[0]}.yaml", "repeat": 2},
+        {"name": "third", "problem": f"{names[1]}.yaml"}],
+        "edges": [{"from": "first", "to": "second", "as": "Inputs", "axes": {"C": "M"}}]}}
     if rng.random() < 0.8:
-        edges = mutated_tree(edges, rng)
-    (inside / "edges.yaml").write_text(yaml.safe_dump(edges, allow_unicode=True) if rng.random() < 0.8 else
-                                       mutated_text(yaml.safe_dump(edges), rng), errors="surrogatepass")
+        document = mutated_tree(document, rng)
+    text = yaml.safe_dump(document, allow_unicode=True)
+    (inside / "edges.yaml").write_text(text if rng.random() < 0.8 else mutated_text(text, rng), errors="surrogatepass")
     return Case(("import", "net", "-o", "out.yaml"))
 
 
@@ -229,17 +245,10 @@ def checkpoint() -> tuple[str, str]:
     from tempfile import TemporaryDirectory
 
     from fadiff_mapper.cli import main
-    net = yaml.safe_dump({"name": "two", "shapes": {"a": {"kind": "conv"}}})
     with TemporaryDirectory() as name:
-        inside = Path(name) / "net"
-        inside.mkdir()
-        for path in sorted((root() / "layers" / "resnet18").glob("fc*.yaml")):
-            (inside / path.name).write_text(path.read_text())
-        (inside / "edges.yaml").write_text("edges: []\n")
-        main(["import", str(inside), "-o", f"{name}/net.yaml"])
+        Path(name, "net.yaml").write_text(TWO_LAYERS)
         main(["network", f"{name}/net.yaml", "bundled:arch/gemmini_small", "-o", f"{name}/out", "--quiet", *TABLES])
-        net = Path(name, "net.yaml").read_text()
-        return net, Path(name, "out", "fadiff.checkpoint.json").read_text()
+        return TWO_LAYERS, Path(name, "out", "fadiff.checkpoint.json").read_text()
 
 
 def checkpoints(folder: Path, rng: random.Random) -> Case:
