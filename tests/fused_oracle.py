@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Node, Split, Storage
+from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Split, Storage, TreeNode
 
 Point = tuple[int, ...]
 Word = tuple[int, ...]
@@ -87,7 +87,7 @@ def tiles(points: set[Point], rank: int, tile: int) -> Iterator[tuple[int, set[P
             yield index, part
 
 
-def run(chain: Chain, nodes: tuple[Node, ...]) -> dict[str, list[Event]]:
+def run(chain: Chain, nodes: tuple[TreeNode, ...]) -> dict[str, list[Event]]:
     """The steps of every layer in time order. One split, with one layer per branch."""
     *trunk, split = nodes
     events: dict[str, list[Event]] = {einsum.name: [] for einsum in chain.einsums}
@@ -117,7 +117,8 @@ def run(chain: Chain, nodes: tuple[Node, ...]) -> dict[str, list[Event]]:
     return events
 
 
-def shared(last: Einsum, trunk: list[Node], points: set[Point], at: Any, place: int = 0) -> Iterator[tuple[Any, Any]]:
+def shared(last: Einsum, trunk: list[TreeNode], points: set[Point], at: Any,
+           place: int = 0) -> Iterator[tuple[Any, Any]]:
     """(loop indices, operations of the last layer) for every step of the trunk."""
     if place == len(trunk):
         yield at, points
@@ -150,7 +151,7 @@ def share_out(chain: Chain, last: Einsum, todo: set[Point], step: Point, shelves
     return work
 
 
-def walk(einsum: Einsum, nodes: tuple[Node, ...], points: set[Point], at: Any, place: int) -> Iterator[Event]:
+def walk(einsum: Einsum, nodes: tuple[TreeNode, ...], points: set[Point], at: Any, place: int) -> Iterator[Event]:
     """The steps of one branch."""
     node = nodes[0]
     if isinstance(node, Compute):

@@ -276,7 +276,8 @@ def _counts(arch: Architecture, problem: Problem, mapping: Mapping, space: DataS
             updates = _round(here.content) if space.read_write else 0
             fills = _round(arrives - (first if level < last else 0)) if space.read_write else int(arrives)
         words = dict(here.words)
-        if space.read_write and not arch.levels[level].network.reduction_supported:  # partial sums travel back as well
+        if space.read_write and not arch.levels[level].interconnect.reduction_supported:
+            # Partial sums travel back as well.
             words = {kind: 2 * n - (partition[level] if kept[level] else 0) for kind, n in words.items()}
         yield Counted(tile[level] if kept[level] else 0, partition[level], reads, fills, updates, words,
                       sum(here.hop_words.values()), here.links)

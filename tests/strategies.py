@@ -54,7 +54,7 @@ def architectures(draw: DrawFn) -> Architecture:
         levels.insert(0, StorageLevel(
             f"L{i}", "SRAM", x * y, x, y, word_bits=8, block_size=1, cluster_size=1, size=None,
             read_bandwidth=draw(bandwidth), write_bandwidth=draw(bandwidth), shared_bandwidth=draw(bandwidth),
-            network=Interconnect(8, reduction_supported=draw(st.booleans()))))
+            interconnect=Interconnect(8, reduction_supported=draw(st.booleans()))))
         wide, high = draw(st.sampled_from([(1, 1), (2, 1), (4, 1), (1, 3), (2, 2), (4, 3)]))
         if x * y * wide * high <= 24:
             x, y = x * wide, y * high

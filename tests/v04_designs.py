@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fadiff_mapper.spec.v04 import translate
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map, plain
 
@@ -30,6 +31,11 @@ def document(*nodes: str, sections: str = "", problem: str = PROBLEM) -> Map:
     """A design with these nodes between a DRAM and the MACs."""
     lines = [f"  - {node}" for node in (f"!Component {DRAM}", *nodes, f"!Component {MAC}")]
     return load_text("\n".join(["architecture:", "  nodes:", *lines, sections, problem]), "design.yaml")
+
+
+def to_native(document: Map) -> Map:
+    """A v0.4 document in the native dialect."""
+    return translate(document).document
 
 
 def levels(native: Map) -> list[dict[str, Any]]:

@@ -1,4 +1,8 @@
-"""A run's folder: one run writes to it at a time, and its files are there whole or not at all."""
+"""A run's folder: one run writes to it at a time, and its files are there whole or not at all.
+
+Texts are written beside their destination, forced to disk and then renamed, as `rename(2)` replaces a file in one
+step; the folder is held by an advisory lock (`flock(2)`), which the system drops when its process ends.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,23 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError
 
 LOCK_NAME = ".fadiff.lock"
+"""The file in a run's folder that its process holds locked."""
 
 
 def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666) -> None:
-    """Write texts (file name -> content, UTF-8) into a folder, which is made where it does not exist.
-
-    `mode` are the files' permissions before the user's mask is taken off.
+    """Writes texts into a folder, which is made where it does not exist.
 
     Every text is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
-    no reader ever sees half a file. Raises FadiffError naming the folder or file and the reason.
+    no reader ever sees half a file.
+
+    Args:
+        folder: Destination of the files.
+        files: File name -> content, which is written as UTF-8.
+        mode: Permissions of the files before the user's mask is taken off.
+
+    Raises:
+        FadiffError: A file cannot be written; the message names it and the reason.
     """
     folder = Path(folder)
     _make(folder)
@@ -43,7 +54,11 @@ def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666)
 
 
 def check_writable(folder: Path | str) -> None:
-    """Raises FadiffError where the folder cannot be made or written to, before a long run finds out at its end."""
+    """Makes the folder and writes a probe into it, so that a long run does not fail at its end.
+
+    Raises:
+        FadiffError: The folder cannot be made or written to.
+    """
     folder = Path(folder)
     _make(folder)
     probe = folder / f".{os.getpid()}.probe"
@@ -57,10 +72,16 @@ def check_writable(folder: Path | str) -> None:
 
 @contextmanager
 def lock(folder: Path | str) -> Iterator[None]:
-    """Hold a folder for one run; it is made where it does not exist, and goes again where nothing was written.
+    """Holds a folder for one run, as a context manager.
 
-    The lock belongs to the process, so that of a run that died does not bind. Raises FadiffError where another
-    run holds the folder, or where it cannot be written to.
+    The folder is made where it does not exist, and removed again where nothing was written. The lock belongs to the
+    process: the lock of a run that died does not bind.
+
+    Args:
+        folder: The folder to hold.
+
+    Raises:
+        FadiffError: Another run holds the folder (the message has its process id), or it cannot be written to.
     """
     folder = Path(folder)
     new = not folder.exists()
@@ -75,12 +96,12 @@ def lock(folder: Path | str) -> Iterator[None]:
             path.unlink()
         os.close(descriptor)
         if new:
-            with suppress(OSError):  # not empty
+            with suppress(OSError):  # the run left files
                 folder.rmdir()
 
 
 def _acquire(path: Path, folder: Path) -> int:
-    """A descriptor that holds the lock, with this process's number in the file."""
+    """An open descriptor that holds the lock; this process's id is in the file, for the message of the next run."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
@@ -96,7 +117,8 @@ def _acquire(path: Path, folder: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the holder before us removed this file after we had opened it
+        # The holder before us removed this file after we had opened it: a lock on it would exclude nobody.
+        os.close(descriptor)
 
 
 def _still_there(path: Path, descriptor: int) -> bool:
@@ -108,6 +130,7 @@ def _still_there(path: Path, descriptor: int) -> bool:
 
 
 def _make(folder: Path) -> None:
+    """Makes the folder and those around it. Raises FadiffError."""
     with _reported(folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -116,6 +139,7 @@ def _make(folder: Path) -> None:
 
 
 def _check_name(folder: Path, name: str) -> None:
+    """Refuses names that lead out of the folder or are those of folders. Raises FadiffError."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
     if (folder / name).is_dir():
@@ -123,6 +147,7 @@ def _check_name(folder: Path, name: str) -> None:
 
 
 def _write(path: Path, text: str, mode: int = 0o666) -> None:
+    """Writes a whole file and forces it to disk; a symbolic link in its place is not followed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     # A file name that is no Unicode, quoted in a text, must not stop the writing.
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
@@ -143,7 +168,7 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def _reported(path: Path) -> Iterator[None]:
-    """Failures of the operating system as errors that name the path."""
+    """Turns failures of the operating system into errors that name the path."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,17 @@
-"""The folder of the specs that come with the package, and the files in it by name."""
+"""The folder of the specs that come with the package, and the files in it by name.
+
+Users write such a name with `PREFIX` in front, as in `bundled:arch/gemmini_large`, wherever a file is expected.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, nearest
+
+PREFIX = "bundled:"
+"""Marks the name of a bundled file where the path of a file could stand as well."""
 
 
 def root() -> Path:
@@ -20,9 +27,16 @@ def designs() -> dict[str, Path]:
 
 
 def find(name: str) -> Path:
-    """The path of a bundled file, such as "arch/gemmini_large.yaml"; the ending may be left out.
+    """The path of one bundled file.
 
-    Raises FadiffError with the nearest name.
+    Args:
+        name: Path below `root()`, such as "arch/gemmini_large.yaml"; the ending may be left out.
+
+    Returns:
+        A file inside `root()`: names that lead out of the folder are not found.
+
+    Raises:
+        FadiffError: There is no such file; the message suggests the nearest name.
     """
     for candidate in (name, f"{name}.yaml"):
         path = root().joinpath(*candidate.split("/"))
@@ -33,6 +47,43 @@ def find(name: str) -> Path:
 
 
 def listing() -> list[str]:
-    """All bundled YAML files, relative to the specs folder, without the ending."""
+    """All bundled YAML files, relative to `root()`, without the ending, sorted."""
     base = root()
     return sorted(path.relative_to(base).with_suffix("").as_posix() for path in base.rglob("*.yaml"))
+
+
+def one_path(source: str | os.PathLike[str]) -> Path:
+    """The file that a user names, bundled or not.
+
+    Args:
+        source: A path, or `bundled:` with the name of one bundled file.
+
+    Returns:
+        The bundled file, or the path as given, which need not exist.
+
+    Raises:
+        FadiffError: There is no bundled file of this name.
+    """
+    text = os.fspath(source)
+    return find(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
+
+
+def all_paths(source: str | os.PathLike[str]) -> list[Path]:
+    """The files that a user names: as `one_path`, but `bundled:` may also name a folder.
+
+    Args:
+        source: A path, or `bundled:` with the name of a bundled file or of a folder of bundled files.
+
+    Returns:
+        The path as given, the bundled file, or all bundled YAML files in the folder, sorted.
+
+    Raises:
+        FadiffError: There is no bundled file or folder of this name.
+    """
+    text = os.fspath(source)
+    if not text.startswith(PREFIX):
+        return [Path(text)]
+    name = text.removeprefix(PREFIX)
+    folder = name.strip("/") + "/"
+    inside = [entry for entry in listing() if entry.startswith(folder) and folder != "/"]
+    return list(map(find, inside or [name]))

@@ -1,7 +1,7 @@
-"""The one family of errors: where, what was found, and what is accepted.
+"""The one family of errors, whose messages say where, what was found, and what is accepted.
 
-Everything that a user can get wrong ends in a `FadiffError` whose text is ready to print. The command
-line turns it into exit code 2, as it does failures of the operating system.
+A user's mistake ends in a `FadiffError` whose text is ready to print. The command line turns it into exit code 2,
+as it does failures of the operating system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class FadiffError(Exception):
 class SpecError(FadiffError):
     """An input file says something that cannot be understood or is not supported.
 
-    `problems` holds one line per mistake, each "file:line: yaml.path: what; accepted: ...".
+    Attributes:
+        problems: One line per mistake, each "file:line: yaml.path: what was found; accepted: ...".
     """
 
     def __init__(self, *problems: str):
@@ -28,8 +29,9 @@ class SpecError(FadiffError):
 class InvalidMapping(FadiffError):
     """A mapping that the architecture cannot run, with Timeloop's reason.
 
-    `level` is the name of the storage or arithmetic level that is to blame, `reason` is the sentence
-    that `timeloop-model` prints after "couldn't map level NAME: ".
+    Attributes:
+        level: Name of the storage or arithmetic level that is to blame.
+        reason: The sentence that `timeloop-model` prints after "couldn't map level NAME: ".
     """
 
     def __init__(self, level: str, reason: str):
@@ -39,12 +41,21 @@ class InvalidMapping(FadiffError):
 
 
 def listed(names: Iterable[object]) -> str:
-    """`a, b, c`, or `nothing` where there is none."""
+    """The names as `a, b, c` for a message; `nothing` where there is none."""
     return ", ".join(str(name) for name in names) or "nothing"
 
 
 def nearest(word: str, accepted: Sequence[str]) -> str:
-    """` (did you mean "x"?)` where one of the accepted words is near, else an empty string."""
-    lower = {name.lower(): name for name in reversed(accepted)}
-    found = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
-    return f' (did you mean "{lower[found[0]]}"?)' if found else ""
+    """A hint for a misspelt word.
+
+    Args:
+        word: The word as it was written.
+        accepted: The words that would have been understood; case does not count.
+
+    Returns:
+        ` (did you mean "x"?)` with the most similar accepted word by difflib's ratio (at least 0.6, difflib's
+        default), else an empty string.
+    """
+    by_lower_case = {name.lower(): name for name in reversed(accepted)}  # reversed: of equal ones the first counts
+    matches = get_close_matches(word.lower(), list(by_lower_case), n=1, cutoff=0.6)
+    return f' (did you mean "{by_lower_case[matches[0]]}"?)' if matches else ""

@@ -11,8 +11,13 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside, Ctrl-C raises nothing the first time: the function given tells whether it came. The second time it
-    ends the program as usual. Outside the main thread nothing changes."""
+    """Inside the block, a first Ctrl-C raises nothing but is remembered; a second one ends the program as usual.
+
+    Outside the main thread nothing changes, since Python delivers signals to the main thread alone.
+
+    Yields:
+        A function that tells whether Ctrl-C came.
+    """
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield came.is_set

@@ -1,10 +1,9 @@
 """Compilation of scalar loops to machine code.
 
-What Timeloop walks element by element (`sliding_window_walk.py`, `spatial_transfers.py`) reads best as plain loops;
-numba compiles them on
-first use and keeps the result on disk until the file of the function changes. (A function of another file that it
-calls may change unnoticed: delete the *.nbc files beside the sources then.) Importing this module loads numba, so it
-is imported only to evaluate.
+The parts that Timeloop walks element by element (`model/exact/sliding_window_walk.py`, `spatial_transfers.py`) read
+best as plain loops; numba compiles them on first use and keeps the result on disk until the file of the function
+changes. A change of a function in another file that it calls goes unnoticed: delete the *.nbc files beside the
+sources then. Importing this module loads numba, so only modules that evaluate import it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """The same function as machine code that leaves other threads running. Arguments: NumPy arrays and numbers."""
+    """Compiles a function of NumPy arrays and numbers; it releases Python's lock, so that other threads run on.
+
+    Args:
+        function: A function in numba's nopython subset. A division by zero gives inf or nan as in NumPy.
+    """
     def build(cache: bool) -> F:
         return cast(F, numba.njit(cache=cache, nogil=True, error_model="numpy")(function))
 

@@ -16,10 +16,16 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError
 
 KEPT = 1 << 16
-"""Bytes of a program's output that are kept from its beginning, and as many from its end."""
+"""Bytes of a program's output that are kept from its beginning, and as many from its end.
+
+A plain safety limit on memory; nothing was measured.
+"""
 
 PATIENCE = 0.2
-"""Seconds of silence after which is asked whether the program has ended and only its children hold the pipe."""
+"""Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe.
+
+Nothing was measured: it delays only the end of programs that leave children behind.
+"""
 
 
 MARK = "FADIFF_MAPPER_RUN"
@@ -31,14 +37,19 @@ LOOKS = 100
 
 @dataclass(frozen=True)
 class FinishedProgram:
-    """How a program ended: its exit code (negative: the signal that killed it), and what it said on both outputs."""
+    """How a program ended.
+
+    Attributes:
+        returncode: Exit code; negative: the signal that killed the program.
+        output: Standard output and standard error as they came, of long ones beginning and end.
+    """
 
     returncode: int
     output: str
 
     @property
     def how(self) -> str:
-        """How it ended, in words."""
+        """The end of the program in words, for a message."""
         if self.returncode >= 0:
             return f"ended with exit code {self.returncode}"
         try:
@@ -48,10 +59,19 @@ class FinishedProgram:
 
 
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> FinishedProgram:
-    """Run a program in a folder, without a shell and without input.
+    """Runs a program in a folder, without a shell and without input.
 
-    Every process that it started ends with it, and after `timeout` seconds in any case. Of a long output the middle is
-    thrown away while it runs. Raises FadiffError where it cannot be started or did not end in time.
+    Every process that the program started ends with it, and after `timeout` seconds in any case. The middle of a long
+    output is thrown away while it runs.
+
+    Args:
+        arguments: The program and its arguments.
+        folder: Working directory.
+        environment: All environment variables of the program.
+        timeout: Seconds.
+
+    Raises:
+        FadiffError: The program cannot be started, or did not end in time.
     """
     token = secrets.token_hex(16)
     try:
@@ -70,7 +90,11 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
 
 
 def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """(output, whether the program ended before the deadline)."""
+    """Reads the output until the program has ended and nothing more comes, or until the deadline.
+
+    Returns:
+        (output, whether the program ended before the deadline)
+    """
     assert process.stdout is not None
     head, tail, ended, quiet = bytearray(), bytearray(), False, False
     with selectors.DefaultSelector() as selector:
@@ -84,6 +108,7 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
                 head += part[:KEPT - len(head)]
                 tail = (tail + part)[-KEPT:]
             ended = _has_ended(process)
+    # A closed pipe is no end yet: a program may close its outputs and run on.
     while not (ended := _has_ended(process)) and time.monotonic() < deadline:
         time.sleep(0.001)
     text = head if len(head) < KEPT else head + b"\n...\n" + tail
@@ -110,7 +135,7 @@ def _belongs(pid: int, session: int, mark: bytes) -> bool:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without collecting it, so that its number still names its group."""
+    """Polls with WNOWAIT: the unreaped process keeps its id, which `_end_all` needs to end the process group."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

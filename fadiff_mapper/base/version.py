@@ -1,4 +1,4 @@
-"""The version of the installed package."""
+"""The version of the installed package, as its metadata tell."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the names, one a line."""
     from fadiff_mapper.base import bundled_files
-    from fadiff_mapper.inputs.load_layers import BUNDLED
     for name in bundled_files.listing():
         if name.startswith(options.prefix):
-            print(BUNDLED + name)
+            print(bundled_files.PREFIX + name)

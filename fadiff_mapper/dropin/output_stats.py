@@ -10,7 +10,7 @@ from fadiff_mapper.dropin.programs import ProgramOutcome
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.spec.native.areas import areas
-from fadiff_mapper.spec.native.written_attributes import written_attributes, written_number
+from fadiff_mapper.spec.native.written_components import written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
 
 CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")

@@ -1,7 +1,7 @@
-"""What Accelergy is asked: the architecture as literal values, and the compound components of the input.
+"""The input of Accelergy: the architecture as literal values, and the compound components of the user's input.
 
 Accelergy renders its input as a template and evaluates unquoted text in it as Python. So the architecture is not
-handed over as the user wrote it: names, numbers and quoted words are left of it.
+handed over as the user wrote it, but reduced to names, numbers, and words in quotes.
 """
 
 from __future__ import annotations
@@ -20,25 +20,34 @@ from fadiff_mapper.yaml.expressions import Literal
 
 COMPONENT_KEYS = ("class", "subclass", "required_actions", "enabled", "area_scale", "energy_scale", "area_share",
                   "energy_share")
-"""What Accelergy reads of a component besides its name and attributes."""
+"""The keys of a component that Accelergy reads, besides its name and attributes."""
 
 NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+"""Names of components and attributes."""
 NUMBERED = re.compile(r"\[\s*\d+\s*\.\.\s*\d+\s*\]", re.ASCII)
+"""A range of numbered instances, such as "[0..3]"."""
 ACCEPTED = "numbers and text of letters, digits and _ . , : / + -"
 
 
 def why_not(arch: Architecture) -> str | None:
-    """Why Accelergy cannot be asked about an architecture, or None. Timeloop asks it about the others."""
+    """The reason why Accelergy cannot be asked about an architecture; None where it can, as Timeloop would ask it."""
     if any("subtree" in tree or "local" in tree for tree in arch.native.values()):
         return None
     return "it does not read the old list format"
 
 
 def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
-    """What Accelergy reads: the architecture, and what the sections of the input (`literal`) define.
+    """Writes the input of Accelergy.
 
-    Raises SpecError where a text of the architecture is more than a literal, or one of the definitions more than
-    arithmetic.
+    Args:
+        arch: The architecture, written as a tree.
+        literal: Sections of the user's input, of which the definitions are handed over (`compound_components`).
+
+    Returns:
+        The text of a YAML file.
+
+    Raises:
+        SpecError: A text of the architecture is more than a literal, or a definition more than arithmetic.
     """
     root = next(iter(arch.native.values()))
     tree = {"version": _literal(root.get("version", "0.4"), "version")} | _node(root, "")
@@ -47,7 +56,7 @@ def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
 
 
 class _Unquoted(yaml.SafeDumper):
-    """Quotes only what was quoted before: to Accelergy, text in quotes is never an expression."""
+    """Puts in quotes only text that was quoted before: to Accelergy, text in quotes is never an expression."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -58,25 +67,26 @@ _Unquoted.add_representer(Literal, lambda dumper, text: dumper.represent_scalar(
 
 
 def _node(node: dict[str, Any], path: str) -> dict[str, Any]:
-    """One node of the tree: what of it describes hardware."""
-    found: dict[str, Any] = {}
+    """One node of the tree, without the keys that do not describe hardware; `path` leads to it, for messages."""
+    hardware: dict[str, Any] = {}
     if "name" in node:
-        found["name"] = _name(node["name"])
+        hardware["name"] = _name(node["name"])
         path = f"{path}.{node['name']}".lstrip(".")
     if node.get("attributes"):
-        found["attributes"] = _attributes(node["attributes"], path)
+        hardware["attributes"] = _attributes(node["attributes"], path)
     if node.get("local"):
-        found["local"] = [_component(component, path) for component in node["local"]]
+        hardware["local"] = [_component(component, path) for component in node["local"]]
     if node.get("subtree"):
-        found["subtree"] = [_node(inner, path) for inner in node["subtree"]]
-    return found
+        hardware["subtree"] = [_node(inner, path) for inner in node["subtree"]]
+    return hardware
 
 
 def _component(component: dict[str, Any], path: str) -> dict[str, Any]:
+    """One component with the keys that Accelergy reads."""
     place = f"{path}.{component['name']}"
-    found = {"name": _name(component["name"])}
-    found |= {key: _literal(component[key], f"{place}: {key}") for key in COMPONENT_KEYS if key in component}
-    return found | {"attributes": _attributes(component.get("attributes") or {}, place)}
+    literal = {"name": _name(component["name"])}
+    literal |= {key: _literal(component[key], f"{place}: {key}") for key in COMPONENT_KEYS if key in component}
+    return literal | {"attributes": _attributes(component.get("attributes") or {}, place)}
 
 
 def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
@@ -93,6 +103,7 @@ def _attribute_names(node: dict[str, Any]) -> Iterator[str]:
 
 
 def _literal(value: Any, place: str) -> Any:
+    """The same value, refused where Accelergy might run it. Raises SpecError."""
     if isinstance(value, list):
         return [_literal(item, place) for item in value]
     if isinstance(value, str):
@@ -105,13 +116,14 @@ def _literal(value: Any, place: str) -> Any:
 
 
 def _key(key: Any, place: str) -> str:
+    """The name of an attribute. Raises SpecError."""
     if not isinstance(key, str) or not NAME.fullmatch(key):
         raise refusal(f"{place}: attributes", key, ACCEPTED)
     return str(key)
 
 
 def _name(name: Any) -> str:
-    """A name, with a range of numbers or without."""
+    """The name of a component, with a range of numbers or without. Raises SpecError."""
     text = str(name)
     if not NAME.fullmatch(RANGE.sub("", text)) or not all(map(NUMBERED.fullmatch, RANGE.findall(text))):
         raise refusal("a name in the architecture", name, ACCEPTED)

@@ -23,33 +23,51 @@ from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map
 
 PROGRAM = "accelergy"
+"""The command."""
 TIME_LIMIT_S = 600.0
-"""CACTI takes seconds for each memory, minutes for many large ones."""
+"""Seconds for one run, a safety limit: CACTI takes seconds for each memory, minutes for many large ones."""
+ANSWER_FORMAT = "2"
+"""Number of the format of kept answers: another one leaves older answers aside."""
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
 VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
+"""The printed version; anything else is taken for no answer."""
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
+"""Accelergy's configuration below the home folder."""
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
 @dataclass(frozen=True)
 class AccelergyAnswer:
-    """The tables, and every file that Accelergy wrote besides what it printed (see `run_accelergy.ask`), by name."""
+    """One answer of Accelergy.
+
+    Attributes:
+        tables: Its ERT and ART.
+        files: Every file that it wrote, and its output, by name (see `run_accelergy.ask`).
+    """
 
     tables: Tables
     files: Mapping[str, str]
 
 
 def installed(search_path: str | None = None) -> str | None:
-    """The path of the `accelergy` command on the search path (None: PATH), or None."""
-    found = shutil.which(PROGRAM, path=search_path)
-    return None if found is None else os.path.abspath(found)
+    """The path of the `accelergy` command on a search path (None: that of the environment); None without one."""
+    program = shutil.which(PROGRAM, path=search_path)
+    return None if program is None else os.path.abspath(program)
 
 
 def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: str, *,
                      time_limit: float = TIME_LIMIT_S) -> Tables:
-    """The tables for an architecture, which price every component.
+    """Accelergy's tables for an architecture, complete.
 
-    Raises what `answer` raises, and FadiffError where a component is lacking; the message says how to do without.
+    Args:
+        arch: The architecture.
+        literal: Sections of the input, see `answer`.
+        program: Path of the `accelergy` command.
+        time_limit: Seconds for one run.
+
+    Raises:
+        SpecError: The input holds text that Accelergy might run.
+        FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
     """
     try:
         tables = answer(arch, literal, program, os.environ, time_limit).tables
@@ -57,22 +75,32 @@ def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: st
         if missing:
             raise FadiffError(f"Accelergy left a table without energies for {listed(missing)}")
     except FadiffError as error:
-        kind = SpecError if isinstance(error, SpecError) else FadiffError
-        raise kind(f"{error}; {AVOID}") from None
+        family = SpecError if isinstance(error, SpecError) else FadiffError
+        raise family(f"{error}; {AVOID}") from None
     return tables
 
 
 def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
            time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """What Accelergy, run with these variables, says about an architecture; from the cache where it was asked before.
+    """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
-    `literal` are the sections of the input (see `load.Spec`), of which it reads the compound components. Raises
-    FadiffError, one line, where Accelergy fails, takes longer than `time_limit` seconds, or leaves a table that cannot
-    be read; SpecError where the input holds text that it might run.
+    Args:
+        arch: The architecture.
+        literal: Sections of the input (see `Spec.literal`), of which Accelergy reads the compound components.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Returns:
+        The answer, not necessarily complete: a plug-in may be lacking.
+
+    Raises:
+        FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
+        SpecError: The input holds text that Accelergy might run.
     """
     text = request(arch, literal)
     version = installed_version(program, environment)
-    key = answer_cache.key_of("2", text, version, *_fingerprints(program, environment))
+    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *_fingerprints(program, environment))
     kept = answer_cache.read(key)
     if kept:
         try:
@@ -80,14 +108,22 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
         except FadiffError:
             pass  # damaged: ask again
     files = ask(text, program, environment, time_limit)
-    found = AccelergyAnswer(_tables(files, version), files)
-    if not missing_actions(arch, found.tables):  # else a plug-in is lacking, which may come
+    fresh = AccelergyAnswer(_tables(files, version), files)
+    if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
         answer_cache.write(key, files)
-    return found
+    return fresh
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> str:
-    """The version of Accelergy, as the Python that runs it tells; "" where the command is no Python script."""
+    """The version of Accelergy.
+
+    Args:
+        program: Path of the command. The Python in its first line is asked, as several may be installed.
+        environment: Environment variables of that Python.
+
+    Returns:
+        The version, "" where the command is no Python script or gives no answer.
+    """
     try:
         with open(program, "rb") as file:
             first = file.readline(1024).decode("utf-8", "replace").split()
@@ -121,9 +157,9 @@ def _section(files: Mapping[str, str], kind: str) -> Map:
     """The ERT or ART in the file of its name, which must list something."""
     name = f"{kind}.yaml"
     try:
-        found = load_text(files.get(name, ""), name).get(kind)
+        section = load_text(files.get(name, ""), name).get(kind)
     except FadiffError as error:
         raise FadiffError(f"Accelergy left an {name} that cannot be read: {first_line(str(error))}") from None
-    if not isinstance(found, Map) or not found.get("tables"):
+    if not isinstance(section, Map) or not section.get("tables"):
         raise FadiffError(f"Accelergy left no table in {name}")
-    return found
+    return section

@@ -17,13 +17,16 @@ from fadiff_mapper.base.errors import FadiffError
 
 
 def key_of(*parts: str) -> str:
-    """One name for the texts that a result depends on."""
+    """One name for the texts that a result depends on: a SHA-256, into which their lengths go too.
+
+    Without the lengths, ("ab", "c") and ("a", "bc") would have the same name.
+    """
     lengths = (f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256("".join(lengths).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def folder() -> Path | None:
-    """Where answers are kept: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    """The folder of the answers: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
@@ -33,19 +36,19 @@ def folder() -> Path | None:
 
 
 def read(key: str) -> dict[str, str] | None:
-    """The texts by name that were kept under this key, or None."""
+    """The texts by name that were kept under a key; None where there are none, or the file is damaged."""
     base = folder()
     if base is None:
         return None
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads((base / f"{key}.json").read_text(encoding="utf-8"))
-        if isinstance(found, dict) and all(isinstance(text, str) for text in found.values()):
-            return found
+        texts = json.loads((base / f"{key}.json").read_text(encoding="utf-8"))
+        if isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values()):
+            return texts
     return None
 
 
 def write(key: str, texts: Mapping[str, str]) -> None:
-    """Keep texts by name; another process sees them whole or not at all."""
+    """Keeps texts by name; another process sees them whole or not at all."""
     base = folder()
     if base is not None:
         with suppress(FadiffError):

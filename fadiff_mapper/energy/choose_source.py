@@ -28,23 +28,34 @@ COMPLETES = ("estimate", "built-in")
 
 @dataclass(frozen=True)
 class SourcedTables:
-    """The tables in force, and sentences about what was passed over on the way to them."""
+    """The outcome of the choice.
+
+    Attributes:
+        tables: The tables in force.
+        notes: Sentences about sources that were passed over.
+    """
 
     tables: Tables
     notes: tuple[str, ...] = ()
 
 
 def check_choice(choice: str) -> None:
-    """FadiffError for a word that is none of `CHOICES`."""
+    """Raises FadiffError for a word that is none of `CHOICES`."""
     if choice not in CHOICES:
         raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
 
 
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """The energies of an architecture: the input's ERT (`given`), else as `CHOICES` says.
+    """Finds the energies of an architecture.
 
-    `literal`: the sections of the input, of which Accelergy reads the compound components. Raises FadiffError where
-    Accelergy is asked for and is not there, cannot be asked, or fails.
+    Args:
+        arch: The architecture.
+        given: The tables in the input, which come first; some choices complete them.
+        choice: One of `CHOICES`.
+        literal: Sections of the input, of which Accelergy reads the compound components.
+
+    Raises:
+        FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice != "estimate"):

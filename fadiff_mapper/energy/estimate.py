@@ -1,7 +1,8 @@
-"""Energies where nobody gives any: from figures that were recorded from Accelergy.
+"""Energies where the input gives none, from figures that were recorded from Accelergy.
 
-SRAM: a network fitted to figures of CACTI. Register files and arithmetic: interpolated figures of Aladdin. DRAM: the
-energy per bit of its type. Every estimate says what it rests on and what it had to assume.
+SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: interpolated figures of
+Aladdin. DRAM: the energy per bit of its type. The source of every estimate names its figures and its assumptions.
+The figures lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
 """
 
 from __future__ import annotations
@@ -23,21 +24,28 @@ from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_
 USUAL_DRAM = "LPDDR4"
 USUAL_TECHNOLOGY_NM = 45.0
 USUAL_CYCLE_SECONDS = 1e-9
-"""What is assumed where the architecture does not say; the first and the last are Accelergy's and Timeloop's too."""
+"""Assumed where the architecture is silent; type and cycle are assumed by Accelergy and Timeloop, too."""
 
 ALADDIN_NM = 45.0
 """The technology of Aladdin's figures (40 nm counts as the same there)."""
 TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
+"""A technology as attributes write it: a number, with the unit or without."""
 
 
 def estimated(arch: Architecture, given: Tables) -> Tables:
-    """The tables with a row for every component that they do not price completely.
+    """Completes tables with estimates.
 
-    Levels that stand only for a fan-out, and components whose energy the architecture states, need none.
+    Args:
+        arch: The architecture.
+        given: The tables in the input.
+
+    Returns:
+        The tables with a row for every component that they do not price completely. Levels that stand only for a
+        fan-out, and components whose energy the architecture states, need none.
     """
     written = written_components(arch)
-    network = sram_regressor()
-    rows = [_storage_row(full_name(arch, level.name), level, written[level.name], network)
+    regressor = sram_regressor()
+    rows = [_storage_row(full_name(arch, level.name), level, written[level.name], regressor)
             for level in reversed(arch.levels) if not level.is_dummy and storage_energy(level, given).built_in]
     if compute_energy(arch.arithmetic, given)[1]:
         mac = arch.arithmetic
@@ -45,7 +53,8 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     return replace(given, ert=(*given.ert, *rows))
 
 
-def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, network: SramRegressor) -> EnergyTable:
+def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, regressor: SramRegressor) -> EnergyTable:
+    """The estimated energies of a storage level in pJ; leakage per cycle."""
     if level.is_dram:
         read, write, leak, source = _dram(level, written.attributes)
     elif not level.size:
@@ -53,7 +62,7 @@ def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, netw
     elif "regfile" in level.kind:
         read, write, leak, source = _register_file(level, written.attributes)
     else:
-        read, write, leak, source = _sram(level, written.attributes, network)
+        read, write, leak, source = _sram(level, written.attributes, regressor)
     scale = _number(written.component, "energy_scale", 1.0)
     actions = {"read": read, "write": write, "update": write,
                "leak": leak * _number(written.attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS) / 1e-9}
@@ -61,15 +70,15 @@ def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, netw
 
 
 Estimate = tuple[float, float, float, str]
-"""pJ per read, per write, of leakage in 1 ns, and what the estimate rests on."""
+"""pJ per read, pJ per write, pJ of leakage in 1 ns, and the source in words."""
 
 
 def _dram(level: StorageLevel, attributes: Mapping[str, Any]) -> Estimate:
-    kind = str(attributes.get("type", ""))
+    dram_type = str(attributes.get("type", ""))
     per_bit = dram_bit_energies()
-    known = kind if kind in per_bit else USUAL_DRAM
+    known = dram_type if dram_type in per_bit else USUAL_DRAM
     energy = per_bit[known] * _width(level)
-    assumed = "" if kind == known else ", assumed"
+    assumed = "" if dram_type == known else ", assumed"
     return energy, energy, 0.0, f"estimate: {per_bit[known]:g} pJ per bit ({known}{assumed})"
 
 
@@ -79,16 +88,17 @@ def _register_file(level: StorageLevel, attributes: Mapping[str, Any]) -> Estima
     return energy, energy, leak, _aladdin("register files", attributes)
 
 
-def _sram(level: StorageLevel, attributes: Mapping[str, Any], network: SramRegressor) -> Estimate:
+def _sram(level: StorageLevel, attributes: Mapping[str, Any], regressor: SramRegressor) -> Estimate:
+    """Energies of the memory of a cluster by the regressor; banks are rounded up to a power of two."""
     technology = _technology(attributes)
     banks = 2 ** math.ceil(math.log2(max(1.0, _number(attributes, "n_banks", 1.0))))
     memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks])
-    read, write, leak = network.energies(memory)
-    source = (f"estimate: network fitted to CACTI, {network.mean_error:.0%} mean error on held-out figures, "
-              f"{network.worst_error:.0%} worst on any")
+    read, write, leak = regressor.energies(memory)
+    source = (f"estimate: network fitted to CACTI, {regressor.mean_error:.0%} mean error on held-out figures, "
+              f"{regressor.worst_error:.0%} worst on any")
     if technology is None:
         source += f"; {USUAL_TECHNOLOGY_NM:g} nm assumed"
-    if not network.covers(memory):
+    if not regressor.covers(memory):
         source += "; outside the range of these figures"
     return float(read), float(write), float(leak), source
 
@@ -98,17 +108,19 @@ def _arithmetic_row(name: str, unit: Arithmetic, written: WrittenComponent) -> E
     attributes = written.attributes
     exponent, mantissa = (_number(attributes, key, 0.0) for key in ("exponent", "mantissa"))
     if "fpmac" in unit.kind or exponent:
-        kind, bits = "fpmac", exponent + mantissa or float(unit.word_bits)
+        unit_class, bits = "fpmac", exponent + mantissa or float(unit.word_bits)
     else:
-        kind, bits = "intmac", _number(attributes, "width", float(unit.word_bits))
-    energy = between(figures(kind), "width_bits", bits, "compute_pj") * _number(written.component, "energy_scale", 1.0)
-    return EnergyTable(name, {"compute": energy}, _aladdin(f"{kind} of {bits:g} bits", attributes))
+        unit_class, bits = "intmac", _number(attributes, "width", float(unit.word_bits))
+    energy = between(figures(unit_class), "width_bits", bits, "compute_pj")
+    energy *= _number(written.component, "energy_scale", 1.0)
+    return EnergyTable(name, {"compute": energy}, _aladdin(f"{unit_class} of {bits:g} bits", attributes))
 
 
-def _aladdin(what: str, attributes: Mapping[str, Any]) -> str:
+def _aladdin(component: str, attributes: Mapping[str, Any]) -> str:
+    """The source of an estimate from Aladdin's figures, which are not scaled to another technology."""
     technology = _technology(attributes)
     other = technology not in (None, 40.0, ALADDIN_NM)
-    return (f"estimate: figures of Aladdin for {what}, {ALADDIN_NM:g} nm"
+    return (f"estimate: figures of Aladdin for {component}, {ALADDIN_NM:g} nm"
             + (f"; not scaled to {technology:g} nm" if other else ""))
 
 
@@ -118,18 +130,19 @@ def _width(level: StorageLevel) -> int:
 
 
 def _depth(level: StorageLevel) -> int:
+    """Rows of the memory: vector accesses that its capacity holds."""
     assert level.size
     return -(-level.size // level.block_size)
 
 
 def _technology(attributes: Mapping[str, Any]) -> float | None:
-    """In nm, from `45nm`, `"45"` or 45; None where it says nothing."""
-    found = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
-    return float(found[1]) if found and float(found[1]) > 0 else None
+    """The technology in nm, from `45nm`, `"45"` or 45; None without a positive number, such as for -1."""
+    match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
+    return float(match[1]) if match and float(match[1]) > 0 else None
 
 
 def _number(attributes: Mapping[str, Any], key: str, default: float) -> float:
-    """A positive attribute, or the default where it is none."""
+    """An attribute that is a positive finite number, else the default."""
     value = attributes.get(key)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
     return float(value) if usable and value is not None else default

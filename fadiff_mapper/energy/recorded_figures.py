@@ -1,4 +1,7 @@
-"""Energies recorded from Accelergy, which come along as tables of numbers."""
+"""Energies recorded from Accelergy with its CACTI and Aladdin plug-ins, as tables of numbers.
+
+The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ Figures = dict[str, np.ndarray]
 
 
 def figures(name: str) -> Figures:
-    """The recorded table of this name, such as "sram"."""
+    """A recorded table.
+
+    Args:
+        name: "sram", "sram_held_out", "regfile", "intmac" or "fpmac".
+
+    Returns:
+        Its columns by name; energies in pJ.
+    """
     header, *rows = _rows(name)
     columns = zip(*rows, strict=True)
     return {column: np.array(values, dtype=np.float64) for column, values in zip(header, columns, strict=True)}
@@ -22,19 +32,26 @@ def figures(name: str) -> Figures:
 def dram_bit_energies() -> dict[str, float]:
     """pJ per bit by the type of a DRAM, such as "LPDDR4"."""
     _, *rows = _rows("dram")
-    return {kind: float(energy) for kind, energy in rows}
+    return {dram_type: float(energy) for dram_type, energy in rows}
 
 
 def _rows(name: str) -> list[list[str]]:
-    """Header and rows; lines that begin with # say where the table comes from."""
+    """Header and rows of a table, without the comments that name its origin."""
     text = (bundled_files.root() / "figures" / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.reader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 def between(table: Figures, key: str, value: float, column: str) -> float:
-    """A recorded column at a value of the column `key`: a power law between neighbours, continued at the ends.
+    """Interpolates a recorded column: a power law between neighbours, continued beyond the ends.
 
-    The table is sorted by `key`, and both columns are above 0.
+    Args:
+        table: The table, sorted by the column `key`; both columns are above 0.
+        key: The column that is known.
+        value: Its value.
+        column: The column that is sought.
+
+    Returns:
+        The value of `column`.
     """
     x, y = np.log(table[key]), np.log(table[column])
     at = float(np.log(value))

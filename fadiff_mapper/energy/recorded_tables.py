@@ -9,24 +9,28 @@ from fadiff_mapper.base.bundled_files import designs, root
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import Tables, component_name
-from fadiff_mapper.spec.v04 import to_native
+from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map, plain
 
 
 def tables_for(arch: Architecture) -> Tables | None:
-    """The recorded energy and area tables of the bundled design that this architecture is, or None.
+    """The recorded tables of the bundled design that an architecture is.
 
-    It is the same design where all components agree in name, class and every attribute.
+    Args:
+        arch: The architecture; it is a bundled design where all components agree in name, class and every attribute.
+
+    Returns:
+        Energies and areas, None for any other architecture.
     """
     for name, path in designs().items():
         ert = _document(root() / "tables" / f"{name}.ERT.yaml")
         names = {component_name(table["name"]) for table in ert["ERT"]["tables"]}
         if arch.arithmetic.name not in names or not names <= {arch.arithmetic.name, *arch.level_names()}:
-            continue
+            continue  # another design by its names alone; most need not be translated
         template = _document(root() / "problems" / "conv.yaml")
-        design = to_native(Map(_document(path) | template, where=template.where))
-        if components(design["architecture"]) == components(next(iter(arch.native.values()))):
+        design = translated_architecture(Map(_document(path) | template, where=template.where))
+        if components(design) == components(next(iter(arch.native.values()))):
             art = _document(root() / "tables" / f"{name}.ART.yaml")
             return read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
     return None
@@ -34,11 +38,11 @@ def tables_for(arch: Architecture) -> Tables | None:
 
 def components(native: dict[str, Any]) -> list[dict[str, Any]]:
     """The components of a native tree from the outside in, as plain data."""
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     while "subtree" in native:
         native = native["subtree"][0]
-        found += [plain(component) for component in native.get("local", [])]
-    return found
+        listed += [plain(component) for component in native.get("local", [])]
+    return listed
 
 
 def _document(path: Path) -> Map:

@@ -1,4 +1,4 @@
-"""Runs Accelergy and takes in what it leaves."""
+"""Runs Accelergy in a folder of its own and reads the files that it leaves."""
 
 from __future__ import annotations
 
@@ -11,18 +11,29 @@ from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError
 
 NEEDED = ("ERT.yaml", "ART.yaml")
+"""Files without which a run has failed, whatever its exit code."""
 LOG = "accelergy.log"
-"""The name, among the files of an answer, of what Accelergy printed."""
+"""Name of Accelergy's printed output among the files of an answer."""
 MOST_BYTES = 16 * 2 ** 20
-"""Of one file."""
+"""Bytes of one file, a plain safety limit; nothing was measured."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
+"""The last line of a Python traceback, from the name of the exception on."""
 
 
 def ask(text: str, program: str, environment: Mapping[str, str], time_limit: float) -> dict[str, str]:
-    """Run Accelergy on the text of an input: every YAML file that it writes, by name, and its `LOG`.
+    """Runs Accelergy on an input.
 
-    Raises FadiffError, one line, where it fails, takes longer than `time_limit` seconds, or leaves no tables; its
-    exit code alone says nothing.
+    Args:
+        text: The input, YAML.
+        program: Path of the command.
+        environment: Environment variables of the run.
+        time_limit: Seconds.
+
+    Returns:
+        Every YAML file that it writes, and its `LOG`, by name.
+
+    Raises:
+        FadiffError: In one line: it fails, takes too long, or leaves no tables, which its exit code does not tell.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -39,12 +50,13 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
 
 
 def first_line(text: str) -> str:
-    """Printable characters of the first line, not too many."""
+    """The printable characters of the first line of a text, at most 200, for messages of one line."""
     first = text.strip().partition("\n")[0]
     return "".join(letter for letter in first if letter.isprintable()).strip()[:200]
 
 
 def _text(path: Path) -> str:
+    """The text of a file that Accelergy wrote. Raises FadiffError where it is too large or no text."""
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise FadiffError(f"Accelergy wrote {size} bytes into {path.name}; at most {MOST_BYTES}")
@@ -55,7 +67,7 @@ def _text(path: Path) -> str:
 
 
 def _reason(output: str) -> str:
-    """The line that says best what went wrong: the last one that names an error, else the last one."""
+    """The line of the output to report after a failure: the last one that names an error, else the last one."""
     lines = [line for line in map(first_line, output.splitlines()) if line]
-    complaints = [found[0] for line in lines if (found := COMPLAINT.search(line))]
+    complaints = [match[0] for line in lines if (match := COMPLAINT.search(line))]
     return next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")

@@ -1,7 +1,10 @@
 """Fused layers: groups of layers that hand tiles of tensors to one another on the chip.
 
-`evaluate_fused` gives the exact counts of a mapping in LoopTree's input format; `evaluate_group` the exact cost of a
-`FusedGroup`, our own plan, on one of Timeloop's architectures.
+Two models that share no code, so that each can check the other:
+
+    groups/     our own plans (`FusedGroup`) on Timeloop's architectures: shared tile loops over exact mappings, counted
+                once per class of equal steps; `evaluate_group`
+    looptree/   LoopTree's model of a mapping in its own input format, operation by operation; `evaluate_fused`
 """
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from collections.abc import Mapping as AnyMapping
 from typing import Any
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.spec.mapper import MapperOptions
@@ -18,40 +20,75 @@ from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import missing_actions
-from fadiff_mapper.spec.v04 import is_v04, to_native
+from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.yaml.load import load_file, load_files
 from fadiff_mapper.yaml.located import Map, Where, plain, with_places
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
+"""Both spellings that Timeloop reads."""
 CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
+"""Sections of constraints; `spec.native.constraint_sections` says which of them exclude each other."""
 READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART")
+"""Sections that are interpreted here; messages list them as the accepted ones."""
 PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
              "dumped_by_timeloop_front_end", "model", "_required_processors")
+"""Sections that are accepted and not interpreted: they are for Accelergy, or written by Timeloop's own tools."""
 REFUSED = {"sparse_optimizations": "sparse optimizations are not modelled",
            "layout": "data layouts are not modelled",
            "arch_space_sweep": "sweeps over architectures are not supported",
            "arch_spec": "sweeps over architectures are not supported"}
-
+"""Sections of valid Timeloop input that are not modelled here -> why."""
 
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
+"""A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled") -> Spec:
-    """Read Timeloop input: any number of YAML files in any order, or one dict. Both dialects are understood.
+    """Reads Timeloop input in either dialect, v0.4 or the native one of Timeloop's binaries.
 
-    `jinja_data` are the variables of the files' templates. `energy` says where energies come from that no ERT in
-    the input gives (`CHOICES`, as `--energy` of the command line). Unlike there, the default runs no program
-    and gives Timeloop's own numbers: the tables of a bundled design, else Timeloop's built-in values. Raises SpecError
-    for bad input, FadiffError where Accelergy is asked and fails.
+    Unlike on the command line, the default of `energy` runs no program and gives Timeloop's own numbers: the tables
+    of a bundled design, else Timeloop's built-in values.
+
+    Args:
+        *sources: Any number of YAML files in any order (paths, or names such as `bundled:arch/gemmini_large`; the
+            name of a folder stands for all files in it), or one dict of the same sections.
+        jinja_data: Variables of the files' Jinja2 templates.
+        energy: Where energies come from that no ERT in the input gives, one of `energy.choose_source.CHOICES`.
+
+    Returns:
+        One problem on one architecture, with the constraints, energy tables and mapping that the input gives.
+
+    Raises:
+        SpecError: Bad input, one line per mistake, with file, line and YAML path.
+        FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
     check_choice(energy)
-    files = tuple(str(source) for source in sources if not isinstance(source, AnyMapping))
-    return read_spec(read_document(*sources, jinja_data=jinja_data), files, energy)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy)
+
+
+def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
+    """The paths of the files among the sources, with those that `bundled:` names stand for.
+
+    Raises:
+        FadiffError: There is no bundled file of a name.
+    """
+    given = [str(source) for source in sources if not isinstance(source, AnyMapping)]
+    return tuple(path for source in given for path in (
+        map(str, bundled_files.all_paths(source)) if source.startswith(bundled_files.PREFIX) else [source]))
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
-    """The merged input as a tree with places, not yet interpreted."""
-    trees = [s for s in sources if isinstance(s, AnyMapping)]
+    """Merges the sources into one tree whose entries know their places; nothing is interpreted yet.
+
+    Args:
+        *sources: As in `load`.
+        jinja_data: As in `load`.
+
+    Raises:
+        SpecError: No source, files besides a dict, a file that is no YAML, or files that contradict each other.
+        FadiffError: There is no bundled file of a name.
+    """
+    trees = [source for source in sources if isinstance(source, AnyMapping)]
     if trees and len(sources) > 1:
         raise SpecError("load: give either files or one dict, not both")
     if trees:
@@ -60,23 +97,32 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
         return document
     if not sources or "" in sources:
         raise SpecError("load: no input; accepted: YAML files or one dict")
-    return load_files([str(source) for source in sources], jinja_data=jinja_data)
+    return load_files(source_files(sources), jinja_data=jinja_data)
 
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled") -> Spec:
-    """Interpret a merged document; `energy` as in `load`."""
-    if is_v04(document):
-        document = to_native(document)
+    """Interprets a merged document, which is first translated where it is in the v0.4 dialect.
+
+    Args:
+        document: The merged input, see `read_document`.
+        files: Paths that the spec records as its source.
+        energy: As in `load`.
+
+    Raises:
+        SpecError: A section is missing, unknown, not supported, or says something that cannot be understood.
+        FadiffError: Accelergy is asked and fails.
+    """
+    translation = translate(document) if is_v04(document) else None
+    if translation:
+        document = translation.document
     _check_keys(document)
-    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
-    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
-    if missing:
-        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
-    assert arch_key is not None
+    arch_key = _architecture_key(document)
     arch = read_architecture(document[arch_key], document.at(arch_key), arch_key)
-    problem, literal_problem = read_problem(document["problem"], document.at("problem"))
-    tables = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
-                         "ERT in the input")
+    # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
+    problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
+                                else read_problem(document["problem"], document.at("problem")))
+    given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
+                        "ERT in the input")
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem)
     options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
@@ -84,37 +130,58 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
                if document.get("mapping") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
-    energies = find_tables(arch, tables, energy, literal)
+    energies = find_tables(arch, given, energy, literal)
     notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
-    notes += [f"the ERT has no energy for {what}: Timeloop's built-in value is taken"
-              for what in missing_actions(arch, energies.tables)]
+    notes += [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
+              for actions in missing_actions(arch, energies.tables)]
     notes += energies.notes
     return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes))
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
-    """The mapping in a file such as `timeloop-mapper.map.yaml`, for the problem and architecture of a spec.
+    """The mapping in a file such as `timeloop-mapper.map.yaml`.
 
-    Raises SpecError where it does not fit them.
+    Args:
+        file: A YAML file with a `mapping` section, or `bundled:` with the name of one.
+        spec: The architecture and problem that the mapping is for.
+
+    Raises:
+        SpecError: There is no mapping in the file, or it does not fit architecture and problem.
+        FadiffError: There is no bundled file of this name.
     """
-    document = load_file(os.fspath(file))
+    document = load_file(bundled_files.one_path(file))
     if not document.get("mapping"):
         raise document.where.error("has no mapping section", "mapping: with a list of directives")
     return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
 
 
 def refuse_missing_energies(spec: Spec) -> None:
-    """SpecError where the given ERT lacks an action that the architecture needs; the message names them."""
+    """Refuses a spec whose ERT does not price every action that the architecture needs.
+
+    Raises:
+        SpecError: An energy is missing; the message names the components and actions.
+    """
     missing = missing_actions(spec.arch, spec.tables)
     if missing:
-        place = listed(spec.files) if spec.files else "input"
-        raise SpecError(f"{place}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
+        source = listed(spec.files) if spec.files else "input"
+        raise SpecError(f"{source}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
                         "update (or random_read, ...) for every memory and compute for the arithmetic, or "
                         "--energy built-in or estimate for what is missing")
 
 
+def _architecture_key(document: Map) -> str:
+    """The key of the architecture section. Raises SpecError where it or the problem section is missing."""
+    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
+    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
+    if missing:
+        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
+    assert arch_key is not None
+    return arch_key
+
+
 def _check_keys(document: Map) -> None:
+    """Refuses unknown and unsupported sections, all of them in one SpecError."""
     accepted = [*READ_KEYS, *PASSED_ON]
     problems = []
     for key in document:

@@ -15,33 +15,34 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import combined, load_file
 from fadiff_mapper.yaml.located import Map
 
-BUNDLED = "bundled:"
-"""What names of files that come with the program begin with."""
-
 YAML = (".yaml", ".yml")
+"""Endings of the files that a folder on the command line stands for."""
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
-    """The files that names on a command line stand for, each once.
+    """The files that names on a command line stand for, each once, in order.
 
-    A name is a file, a folder (its YAML files), a pattern, or `bundled:` with the name of one or of a folder.
-    Raises FadiffError where a folder or pattern holds no YAML file.
+    Args:
+        names: Each a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name
+            of a bundled file or of a folder of such files.
+
+    Raises:
+        FadiffError: A folder or pattern holds no file, or there is no bundled file of a name.
     """
     return list(dict.fromkeys(path for name in names for path in _expanded(name)))
 
 
 def _expanded(name: str) -> Iterator[Path]:
+    """The files of one name. A file that does not exist is left to its reader, which names the nearest one."""
     path = Path(name)
-    if name.startswith(BUNDLED):
-        folder = name[len(BUNDLED):].strip("/") + "/"
-        inside = [found for found in bundled_files.listing() if found.startswith(folder) and folder != "/"]
-        yield from map(bundled_files.find, inside or [name[len(BUNDLED):]])
+    if name.startswith(bundled_files.PREFIX):
+        yield from bundled_files.all_paths(name)
     elif path.is_dir():
-        found = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
-        if not found:
+        inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
+        if not inside:
             raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
                               f"{' or '.join(YAML)}")
-        yield from found
+        yield from inside
     elif glob.has_magic(name) and not path.exists():
         matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
         if not matching:
@@ -53,11 +54,22 @@ def _expanded(name: str) -> Iterator[Path]:
 
 def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
                 energy: str = "bundled") -> dict[str, Spec]:
-    """One spec for every problem among the files, each with all files that are no problem, by a name of its own.
+    """One spec for every problem among the files, each together with all files that are no problem.
 
-    A file is a problem where its problem section has an instance; with one such file, all files make one spec. The
-    name is that of the file, after that of its folder where several have the same. `energy` as in `load.load`.
-    Raises SpecError.
+    A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
+
+    Args:
+        files: YAML files in any order.
+        jinja_data: Variables of the files' templates.
+        energy: As in `load.load`.
+
+    Returns:
+        The specs by unique names: that of the problem's file, with that of its folder in front where several files
+        have the same name; "" where no file is a problem by itself.
+
+    Raises:
+        SpecError: As in `load.load`.
+        FadiffError: As in `load.load`.
     """
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
     problems = [file for file, tree in trees.items() if _is_problem(tree)]
@@ -77,10 +89,10 @@ def _is_problem(tree: Map) -> bool:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """A name for each file that no other one has."""
+    """A unique name for each file: its stem, else with its folder's name, else with a number."""
     names = [file.stem for file in files]
-    seen = Counter(names)
-    longer = [name if seen[name] == 1 else f"{file.resolve().parent.name}.{name}"
+    count = Counter(names)
+    longer = [name if count[name] == 1 else f"{file.resolve().parent.name}.{name}"
               for name, file in zip(names, files, strict=True)]
-    seen = Counter(longer)
-    return [name if seen[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    count = Counter(longer)
+    return [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]

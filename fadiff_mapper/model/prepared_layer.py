@@ -27,8 +27,8 @@ class PreparedLayer:
     @property
     def network_priced(self) -> bool:
         """Whether moving words between levels costs energy on this architecture."""
-        return any(level.network.energy_per_hop or level.network.router_energy or level.network.energy_per_ingress
-                   for level in self.arch.levels)
+        return any(level.interconnect.energy_per_hop or level.interconnect.router_energy
+                   or level.interconnect.energy_per_ingress for level in self.arch.levels)
 
 
 def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> PreparedLayer:

@@ -1,4 +1,8 @@
-"""An architecture as Timeloop's model sees it: a flat list of storage levels and one arithmetic level."""
+"""An architecture as Timeloop's model sees it: a flat list of storage levels and one arithmetic level.
+
+Timeloop flattens every tree of components in this way before it evaluates a mapping. Levels are numbered from the
+innermost, next to the arithmetic, to the outermost, usually DRAM.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Interconnect:
-    """The wires between a storage level and the next one inwards (attributes of the outer level). Energies in pJ."""
+    """The wires between a storage level and the next one inwards; in Timeloop attributes of the outer level.
+
+    Attributes:
+        word_bits: Bits of a word on the wires.
+        energy_per_hop: pJ to move one word by one hop.
+        router_energy: pJ of a router for one word.
+        energy_per_ingress: pJ for each word that enters the interconnect.
+        fill_latency: Cycles added to the whole run.
+        drain_latency: Cycles added to the whole run.
+        reduction_supported: Whether the outer level adds up partial sums. Where it cannot, they travel inwards once
+            more to be added there; by default so for DRAM.
+    """
 
     word_bits: int
     energy_per_hop: float = 0.0
@@ -22,11 +37,32 @@ class Interconnect:
 
 @dataclass(frozen=True)
 class StorageLevel:
-    """One storage level. Sizes in words per instance, bandwidths in words per cycle and instance."""
+    """One storage level; every number is per instance.
+
+    Attributes:
+        name: Name without its range of instances.
+        kind: The class as written, such as "SRAM" or "dummy_storage".
+        instances: Number of instances on the whole chip, mesh_x * mesh_y.
+        mesh_x: Instances along the X axis.
+        mesh_y: Instances along the Y axis.
+        word_bits: Bits of a word.
+        block_size: Words of one vector access.
+        cluster_size: Instances that share one memory: an access serves them all.
+        size: Words; None is unlimited.
+        multiple_buffering: Copies of a tile that must fit at once, such as 2 for double buffering.
+        min_utilization: Least share of the usable words that a mapping must fill.
+        read_bandwidth: Words per cycle; None is unlimited.
+        write_bandwidth: Words per cycle, fills and updates together; None is unlimited.
+        shared_bandwidth: Words per cycle, reads and writes together; None is unlimited.
+        bandwidth_scale: Factor on the bandwidth demand of each data space named here.
+        vector_access_energy: pJ of every vector access, in place of the level's entry in the ERT.
+        addr_gen_energy: pJ of generating one address.
+        power_gated_at: The level whose instances are the units of power gating; None gates every instance by itself.
+        interconnect: The wires to the next level inwards.
+    """
 
     name: str
     kind: str
-    """The class as written, such as "SRAM" or "dummy_storage"."""
     instances: int
     mesh_x: int
     mesh_y: int
@@ -34,38 +70,46 @@ class StorageLevel:
     block_size: int
     cluster_size: int
     size: int | None
-    """Words per instance; None is unlimited."""
     multiple_buffering: float = 1.0
     min_utilization: float = 0.0
     read_bandwidth: float | None = None
     write_bandwidth: float | None = None
     shared_bandwidth: float | None = None
     bandwidth_scale: dict[str, float] = field(default_factory=dict)
-    """Factor on the bandwidth demand of each data space named here."""
     vector_access_energy: float | None = None
     addr_gen_energy: float = 0.0
     power_gated_at: str | None = None
-    """The level whose instances are the units of power gating; None gates every instance by itself."""
-    network: Interconnect = Interconnect(word_bits=16)
+    interconnect: Interconnect = Interconnect(word_bits=16)
 
     @property
     def usable(self) -> int | None:
-        """Words that a mapping may fill: floor(size / multiple_buffering)."""
+        """Words that the tiles of a mapping may fill: floor(size / multiple_buffering); None is unlimited."""
         return None if self.size is None else math.floor(self.size / self.multiple_buffering)
 
     @property
     def is_dummy(self) -> bool:
-        """A level that stands only for a fan-out, as the v0.4 front end inserts them."""
+        """Whether the level stands only for a fan-out, as the v0.4 front end inserts them."""
         return self.kind == "dummy_storage"
 
     @property
     def is_dram(self) -> bool:
+        """Whether the class names a DRAM (Timeloop's rule): unlimited size, and the built-in energy of DRAM."""
         return "DRAM" in self.kind
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The multiply-accumulate units."""
+    """The multiply-accumulate units.
+
+    Attributes:
+        name: Name without its range of instances.
+        kind: The class as written, such as "intmac".
+        instances: Number of units on the whole chip, mesh_x * mesh_y.
+        mesh_x: Units along the X axis.
+        mesh_y: Units along the Y axis.
+        word_bits: Bits of an operand.
+        energy: pJ per operation where no ERT gives one; None is Timeloop's built-in value.
+    """
 
     name: str
     kind: str
@@ -74,24 +118,37 @@ class Arithmetic:
     mesh_y: int
     word_bits: int
     energy: float | None = None
-    """pJ per operation where no ERT says otherwise; None is Timeloop's built-in value."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Storage levels from the innermost (next to the arithmetic) to the outermost."""
+    """A flat architecture.
+
+    Attributes:
+        name: Name of the outermost node of the tree; "" in the old list format.
+        levels: Storage levels, innermost first.
+        arithmetic: The units below the innermost level.
+        native: The tree as `timeloop-model` reads it, under its top-level key, for writing it out again.
+    """
 
     name: str
     levels: tuple[StorageLevel, ...]
     arithmetic: Arithmetic
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
-    """The tree as `timeloop-model` reads it, under its top-level key, for writing it out again."""
 
     def fanout(self, level: int) -> tuple[int, int]:
-        """Fan-out (X, Y) from storage level `level` to the next one inwards (to the arithmetic for level 0)."""
+        """Instances inwards of one instance of a storage level.
+
+        Args:
+            level: Number of the storage level; below level 0 lies the arithmetic.
+
+        Returns:
+            (X, Y): the quotients of the meshes of the next level inwards and of this one.
+        """
         outer = self.levels[level]
         inner = self.levels[level - 1] if level else self.arithmetic
         return inner.mesh_x // outer.mesh_x, inner.mesh_y // outer.mesh_y
 
     def level_names(self) -> tuple[str, ...]:
+        """Names of the storage levels, innermost first."""
         return tuple(level.name for level in self.levels)

@@ -1,4 +1,4 @@
-"""Constraints on the map space, per storage level (values only; `spec/native_constraints.py` reads them)."""
+"""Constraints on the map space, per storage level (values only; `spec/native/constraints.py` reads them)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LoopConstraint:
-    """What one level's temporal (or spatial) loops must satisfy.
+    """Limits on the temporal (or spatial) loops of one level.
 
-    `fixed`, `minimum`, `maximum` bound factors by dimension. `inner` are the innermost loops in order (innermost
-    first), `outer` the outermost ones in order (innermost first, so the last entry is the outermost loop);
-    dimensions named in neither lie between, in any order. `split` (spatial only): how many leading entries of
-    the permutation go to X. `sources` says where each part was written, for messages.
+    Attributes:
+        fixed: The factor of a dimension.
+        minimum: The least factor of a dimension.
+        maximum: The largest factor of a dimension.
+        inner: The innermost loops in order, innermost first.
+        outer: The outermost loops in order, innermost first, so that the last entry is the outermost loop.
+            Dimensions named in neither lie between, in any order.
+        split: Leading entries of the full spatial permutation that lie on X, those of factor 1 counted; None leaves
+            it open. Temporal loops have none.
+        no_reuse: Data spaces that the level is sent anew on every call (temporal), or that it sends to each receiver
+            separately (spatial).
+        sources: Place of each part for messages, such as {"fixed.C": "arch.yaml:31: ...", "order": "..."}.
     """
 
     fixed: dict[str, int] = field(default_factory=dict)
@@ -23,11 +31,20 @@ class LoopConstraint:
     split: int | None = None
     no_reuse: frozenset[str] = frozenset()
     sources: dict[str, str] = field(default_factory=dict, compare=False)
-    """E.g. {"fixed.C": "arch.yaml:31: ...", "order": "...", "split": "..."}"""
 
 
 @dataclass(frozen=True)
 class LevelConstraints:
+    """Limits on one storage level.
+
+    Attributes:
+        temporal: Limits on its temporal loops.
+        spatial: Limits on its spatial loops, which lie on the fan-out below it.
+        keep: Data spaces that it must keep.
+        bypass: Data spaces that it must not keep.
+        sources: Place of each part for messages, by "keep.NAME", "bypass.NAME" and "min_parallelism".
+    """
+
     temporal: LoopConstraint = LoopConstraint()
     spatial: LoopConstraint = LoopConstraint()
     keep: frozenset[str] = frozenset()
@@ -37,10 +54,14 @@ class LevelConstraints:
 
 @dataclass(frozen=True)
 class Constraints:
-    """One entry per storage level, innermost first; `min_parallelism` is the least share of arithmetic
-    instances that must be used (Timeloop's "utilization")."""
+    """All limits on mappings that the input gives.
+
+    Attributes:
+        levels: Limits per storage level, innermost first.
+        min_parallelism: Least share of the arithmetic units that must be used (Timeloop's "utilization").
+        native: The sections as the native tools read them, by top-level key, for writing them out again.
+    """
 
     levels: tuple[LevelConstraints, ...]
     min_parallelism: float = 0.0
     native: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """The constraint sections as the native tools read them, by top-level key, for writing them out again."""

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 class LevelMapping:
     """The loops of one storage level. Orders run from the innermost loop to the outermost and name every dimension.
 
-    `temporal` and `spatial` map each dimension to its factor (1 where there is no loop). The first `split`
-    entries of `spatial_order` lie on the X axis of the fan-out below this level, the others on Y.
-    `no_temporal_reuse` are the data spaces that the level is sent anew on every call, `no_multicast` those that it
-    sends to each receiver separately.
+    Attributes:
+        temporal: Factor of each dimension, 1 where there is no loop.
+        order: Order of the temporal loops.
+        spatial: Factor of each dimension on the fan-out below this level, 1 where there is no loop.
+        spatial_order: Order of the spatial loops.
+        split: Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie
+            on Y.
+        keep: Data spaces that the level stores; it bypasses the others.
+        no_temporal_reuse: Data spaces that the level is sent anew on every call.
+        no_multicast: Data spaces that the level sends to each receiver separately.
     """
 
     temporal: dict[str, int]
@@ -25,13 +31,24 @@ class LevelMapping:
     no_multicast: frozenset[str] = frozenset()
 
     def axis_factors(self, axis: str) -> dict[str, int]:
-        """The spatial factors on "X" or "Y", in loop order from the innermost, those of 1 left out."""
+        """The spatial loops on one axis.
+
+        Args:
+            axis: "X" or "Y".
+
+        Returns:
+            Factor by dimension, from the innermost loop outwards; factors of 1 are left out.
+        """
         names = self.spatial_order[: self.split] if axis == "X" else self.spatial_order[self.split:]
         return {name: self.spatial[name] for name in names if self.spatial[name] > 1}
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """One `LevelMapping` per storage level, from the innermost to the outermost."""
+    """A tiling of the problem over the levels.
+
+    Attributes:
+        levels: One entry per storage level, innermost first. The factors of each dimension multiply to its bound.
+    """
 
     levels: tuple[LevelMapping, ...]

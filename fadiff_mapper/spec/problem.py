@@ -10,17 +10,28 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Term:
-    """`coefficient * dimension` in the projection of a rank; `coefficient` is already a number."""
+    """`coefficient * dimension` in the projection of a rank.
+
+    Attributes:
+        dimension: A dimension of the problem.
+        coefficient: Its coefficient, such as a stride or dilation, already a number.
+        name: The coefficient's name in the shape, such as "Wstride"; None where the term has none.
+    """
 
     dimension: str
     coefficient: int = 1
     name: str | None = None
-    """The coefficient's name in the shape (such as "Wstride"), None where the term has none."""
 
 
 @dataclass(frozen=True)
 class DataSpace:
-    """A tensor: its name and ranks. A rank is the sum of its terms."""
+    """A tensor of the problem.
+
+    Attributes:
+        name: Name of the tensor.
+        ranks: The projection: each rank is the sum of its terms.
+        read_write: Whether the tensor is accumulated, as the output is.
+    """
 
     name: str
     ranks: tuple[tuple[Term, ...], ...]
@@ -32,16 +43,29 @@ class DataSpace:
         return frozenset(term.dimension for rank in self.ranks for term in rank)
 
     def tile_extents(self, tile: dict[str, int]) -> tuple[int, ...]:
-        """Extent of every rank for a tile of `tile[dimension]` points, counting holes (Timeloop's rule).
+        """Extents of the box that a tile of iterations touches.
 
-        A rank spans 1 + sum(coefficient * (points - 1)).
+        A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in
+        Timeloop.
+
+        Args:
+            tile: Points of the tile by dimension.
+
+        Returns:
+            Words along each rank.
         """
         return tuple(1 + sum(term.coefficient * (tile[term.dimension] - 1) for term in rank) for rank in self.ranks)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One layer. `bounds` maps each dimension, in the order of the shape, to its extent."""
+    """One layer as a loop nest over dimensions, with a multiply-accumulate in its body.
+
+    Attributes:
+        name: Name of the shape.
+        bounds: Extent of each dimension, in the order of the shape.
+        dataspaces: Operands and output.
+    """
 
     name: str
     bounds: dict[str, int]
@@ -49,6 +73,7 @@ class Problem:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions, in the order of the shape."""
         return tuple(self.bounds)
 
     @property
@@ -58,14 +83,15 @@ class Problem:
 
     @property
     def output(self) -> DataSpace:
-        """The read-write data space (Timeloop problems have one; the first is taken)."""
+        """The read-write data space, of which the readers of a problem accept exactly one."""
         return next(ds for ds in self.dataspaces if ds.read_write)
 
     def dataspace_names(self) -> tuple[str, ...]:
+        """Names of the data spaces, in the order of the shape."""
         return tuple(ds.name for ds in self.dataspaces)
 
     def tensor_size(self, dataspace: DataSpace) -> int:
-        """Words of the whole tensor."""
+        """Words of the whole tensor, holes of strided ranks counted."""
         return math.prod(dataspace.tile_extents(self.bounds))
 
 

@@ -15,10 +15,18 @@ from fadiff_mapper.spec.tables import Tables
 
 @dataclass(frozen=True)
 class Spec:
-    """One problem on one architecture, with what else the input gave.
+    """One problem on one architecture, with everything else that the input gave.
 
-    `literal` holds the sections as `timeloop-model` reads them (no expressions, no templates); `notes` are
-    sentences about what was understood but has no effect.
+    Attributes:
+        arch: The flat architecture.
+        problem: The layer.
+        constraints: Limits on mappings.
+        tables: Energies and areas in force.
+        mapping: The mapping in the input, None where there is none.
+        mapper: Wishes of the mapper section.
+        literal: Sections as `timeloop-model` reads them, without expressions and templates.
+        files: Paths of the input's files; none for a dict.
+        notes: Sentences about input that was understood but has no effect, and about missing energies.
     """
 
     arch: Architecture

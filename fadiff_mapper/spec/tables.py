@@ -1,4 +1,8 @@
-"""Energy per action (Timeloop's ERT) and area per component (ART)."""
+"""Energy per action (Accelergy's energy reference table, ERT) and area per component (ART).
+
+Timeloop looks the actions of a level up under several names, and keeps its built-in estimate for an action that no
+table gives. The same rules are followed here.
+"""
 
 from __future__ import annotations
 
@@ -14,51 +18,78 @@ BUILT_IN = "Timeloop's built-in values"
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies in pJ of one component: action name -> energy (the largest where an action is listed twice)."""
+    """Energies of one component.
+
+    Attributes:
+        component: Full name as in the file, such as "system.PE[0..15].spad".
+        actions: pJ by action; the largest where an action is listed twice.
+        source: Where the energies come from, for the report, such as "ERT in the input".
+    """
 
     component: str
-    """Full name as in the file, such as "system.PE[0..15].spad"."""
     actions: dict[str, float] = field(default_factory=dict)
     source: str = field(default="", compare=False)
-    """Where the energies come from, such as "ERT in the input"."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The ERT and ART in force."""
+    """The ERT and ART in force.
+
+    Attributes:
+        ert: Energies by component; none where Timeloop's built-in values count.
+        art: Area in um^2 by full component name, as in the file.
+        version: Version that the ERT states.
+    """
 
     ert: tuple[EnergyTable, ...] = ()
     art: dict[str, float] = field(default_factory=dict)
-    """Area in um^2 per component name, as in the file."""
     version: str = "0.4"
 
 
 @dataclass(frozen=True)
 class ComponentEnergy:
-    """pJ per vector access of one storage level, leakage in pJ per cycle and instance."""
+    """Energies of one storage level.
+
+    Attributes:
+        read: pJ per vector access.
+        fill: pJ per vector access that brings words from the next level outwards.
+        update: pJ per vector access that takes results from further in.
+        leak: pJ per cycle and instance.
+        built_in: Those of "read", "fill" and "update" that are Timeloop's built-in estimate, as the ERT lacks them.
+    """
 
     read: float
     fill: float
     update: float
     leak: float
     built_in: frozenset[str] = frozenset()
-    """Which of the four are Timeloop's built-in estimates, for want of an entry in the ERT."""
 
 
 READ_ACTIONS = ("random_read", "read")
 FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
 UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
-"""The names under which Timeloop looks an action up; the first one found counts."""
+"""The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
 
 UNNAMED_ROOT = "system"
 """Where tables need a parent for their components and the architecture names none."""
 
 RANGE = re.compile(r"\[[^\]]*\]")
+"""The range of instances in the full name of a component, such as "[0..3]"."""
+
+DRAM_PJ_PER_16_BITS = 200.0
+SRAM_PJ_PER_KIB = 5 / 99.5
+SRAM_LEAST_KIB = 0.5
+"""Timeloop's built-in energies (its public estimator, `pat-public`), which `built_in_storage_energy` repeats.
+
+16 bits cost 200 pJ at a DRAM. At an SRAM they cost 1 pJ at 0.5 KiB and, on a straight line through this point, 6 pJ at
+100 KiB: the normalized costs of register file, global buffer and DRAM that Chen et al. give for Eyeriss (ISCA 2016).
+"""
+BITS_PER_KIB = 8192
 
 
 def component_name(full_name: str) -> str:
-    """The last part of "chip.tile[0..3].L2[1..4]", without its range."""
+    """The name of a level in the full name of a table: "L2" of "chip.tile[0..3].L2[1..4]", as Timeloop matches them."""
     return RANGE.sub("", full_name).rsplit(".", 1)[-1]
 
 
@@ -68,44 +99,65 @@ def full_name(arch: Architecture, name: str) -> str:
 
 
 def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
-    """The energies of a storage level: its own `vector_access_energy`, else the ERT, else the built-in values."""
+    """The energies of a storage level, in Timeloop's order.
+
+    Args:
+        level: The level. Its own `vector_access_energy` replaces the ERT, for all accesses, and leaves no leakage.
+        tables: The tables in force. An action that they lack keeps the built-in value, and leakage is then 0.
+    """
     if level.vector_access_energy is not None:
         value = level.vector_access_energy
         return ComponentEnergy(value, value, value, 0.0)
     actions = _actions(level.name, tables)
     default = built_in_storage_energy(level)
-    found = {what: _first(actions, names) for what, names in
-             (("read", READ_ACTIONS), ("fill", FILL_ACTIONS), ("update", UPDATE_ACTIONS), ("leak", ("leak",)))}
-    missing = frozenset(what for what, value in found.items() if value is None and what != "leak")
-    values = {what: default if value is None else value for what, value in found.items()}
-    return ComponentEnergy(values["read"], values["fill"], values["update"], found["leak"] or 0.0, missing)
+    given = {"read": _first(actions, READ_ACTIONS), "fill": _first(actions, FILL_ACTIONS),
+             "update": _first(actions, UPDATE_ACTIONS)}
+    read, fill, update = (default if energy is None else energy for energy in given.values())
+    missing = frozenset(action for action, energy in given.items() if energy is None)
+    return ComponentEnergy(read, fill, update, actions.get("leak") or 0.0, missing)
 
 
 def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
-    """pJ per multiply-accumulate, and whether it is Timeloop's built-in value: ERT, else its attribute, else that."""
-    found = _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
-    found = arithmetic.energy if found is None else found
-    return (found, False) if found is not None else ((arithmetic.word_bits / 16) ** 2, True)
+    """The energy of a multiply-accumulate: from the ERT, else the attribute `energy`, else Timeloop's built-in value.
+
+    Args:
+        arithmetic: The units.
+        tables: The tables in force.
+
+    Returns:
+        (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
+    """
+    energy = _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    energy = arithmetic.energy if energy is None else energy
+    return (energy, False) if energy is not None else ((arithmetic.word_bits / 16) ** 2, True)
 
 
 def built_in_storage_energy(level: StorageLevel) -> float:
-    """Timeloop's public table (PAT): pJ per access from the size of an SRAM; 200 pJ per 16 bits of DRAM."""
-    bits = level.word_bits * level.block_size * level.cluster_size
+    """Timeloop's energy of a vector access where no table gives one, see `SRAM_PJ_PER_KIB`.
+
+    Args:
+        level: The level. Instances of a cluster share one memory of all their words, and the energy of its access.
+
+    Returns:
+        pJ per vector access and instance; 0 for a level without capacity.
+    """
     if level.is_dram:
-        return 200.0 * level.word_bits * level.block_size / 16
+        return DRAM_PJ_PER_16_BITS * level.word_bits * level.block_size / 16
     if not level.size:
         return 0.0
-    height = -(-level.size // level.block_size)
-    return (1 + 5 / 99.5 * (bits * height / 8192 - 0.5)) * bits / 16 / level.cluster_size
+    width = level.word_bits * level.block_size * level.cluster_size
+    rows = -(-level.size // level.block_size)
+    kib = width * rows / BITS_PER_KIB
+    return (1 + SRAM_PJ_PER_KIB * (kib - SRAM_LEAST_KIB)) * width / 16 / level.cluster_size
 
 
 def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
-    """Where the energies of every component come from, by its name, outermost first.
+    """Where the energies of every component come from, in words, by its name, outermost first.
 
-    Levels that stand only for a fan-out have none.
+    Levels that stand only for a fan-out have no energies and no entry.
     """
-    found = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
-    return found | {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    sources = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
+    return sources | {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
 
 
 def _storage_source(level: StorageLevel, tables: Tables) -> str:
@@ -124,11 +176,13 @@ def _compute_source(arithmetic: Arithmetic, tables: Tables) -> str:
 
 
 def _table_source(name: str, tables: Tables) -> str:
+    """The sources of all tables of a component."""
     rows = [table.source for table in tables.ert if component_name(table.component) == name]
     return "; ".join(dict.fromkeys(rows))
 
 
 def _actions(name: str, tables: Tables) -> dict[str, float]:
+    """pJ by action over all tables of a component; as in Timeloop the largest counts where several give one."""
     actions: dict[str, float] = {}
     for table in tables.ert:
         if component_name(table.component) == name:
@@ -138,13 +192,16 @@ def _actions(name: str, tables: Tables) -> dict[str, float]:
 
 
 def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
+    """The energy of the first of these actions that is there."""
     return next((actions[name] for name in names if name in actions), None)
 
 
 def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
-    """What the ERT does not price, a phrase per component; empty where there is no ERT.
+    """Actions that the ERT does not price, for which Timeloop takes its built-in value.
 
-    Timeloop takes its built-in value there. Levels that stand only for a fan-out are not expected in an ERT.
+    Returns:
+        A phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no ERT.
+        Levels that stand only for a fan-out are not expected in an ERT.
     """
     if not tables.ert:
         return []

@@ -1,18 +1,33 @@
-"""A network: a graph of layers (Timeloop problems) and of the operators between them, which cost no MACs here.
+"""The DNN as a graph: operators (Timeloop problems), the nodes between them, and the links along which layers can fuse.
 
     network = load_network("bundled:networks/resnet18")
-    for entry in network.distinct():     # each distinct problem once, with the nodes that are it
+    for entry in network.distinct():     # each distinct problem once, with its nodes
         ...
-    for link in network.links():         # layer to layer: how tiles correspond, and what stands against fusing
+    for link in network.links():         # operator to operator: how tiles correspond, and what hinders fusing
         ...
 
-Importing this package needs neither torch nor onnx; what reads networks is in `frontends`.
+Words, each for one thing:
+
+    node        any vertex of the graph (`Node`); its output is the tensor that carries its name
+    operator    a node with multiply-accumulates, and the problem that it poses (`Operator`, in `Node.layer`)
+    layer       an operator as it is mapped onto hardware; `Node.layer`, `Workload.layers` keep this older name
+    tensor      a value that flows between nodes, with a shape in the order of axes that frameworks use
+    data space  a tensor of one problem, as Timeloop names it: "Inputs", "Weights", "Outputs"
+    operand     a data space that the operator reads; `Node.operands` names the one that each input tensor becomes
+    axis        an axis of a tensor; a data space has ranks, a problem dimensions (`axis_algebra` ties them together)
+    link        the relation between an operator and the next one that reads its output (`Link`)
+
+ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
+
+In the order of use: `operator` and `node` (values), `shapes` (which tensors fit), `axis_algebra` and `tensor_routes` (a
+tensor's axes on its way), `producer_consumer` (links), `graph` (the whole network), `readers` (ONNX, PyTorch, files).
+Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 
 from fadiff_mapper.workload.axis_algebra import AxisPiece, Obstacle
 from fadiff_mapper.workload.graph import Distinct, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
-from fadiff_mapper.workload.operator import Operator, make_layer
+from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
 
 __all__ = [
@@ -28,5 +43,5 @@ __all__ = [
            "Window",
            "Workload",
            "build_workload",
-           "make_layer",
+           "make_operator",
 ]

@@ -1,4 +1,8 @@
-"""A whole network: its nodes in order, and what is asked of them."""
+"""A whole network: checked nodes in topological order, distinct problems, links, chains, totals.
+
+`build_workload` is the only door: every reader hands it nodes in any order, and it orders them, infers shapes and
+refuses graphs that make no sense, naming the place in the source.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,18 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_NODES = 50_000
+"""Nodes of a network: a plain safety limit."""
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """One problem, to be mapped once: the nodes that are it. `times` counts all runs, repeats included."""
+    """A problem that is mapped once, however often the network poses it.
+
+    Attributes:
+        layer: the operator of the first node.
+        nodes: all nodes that pose the problem.
+        times: runs of all of them, repeats included.
+    """
 
     layer: Operator
     nodes: tuple[str, ...]
@@ -36,9 +47,13 @@ class Distinct:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """An operator that was not understood: where, what, and its part of the network's multiply-accumulates.
+    """A node that was not understood.
 
-    `share` is None where its own are not known.
+    Attributes:
+        node: its name.
+        what: the framework's name of its operation.
+        macs: its multiply-accumulates, None where they are not known.
+        share: its part of all multiply-accumulates that are known; None where its own are not.
     """
 
     node: str
@@ -49,20 +64,31 @@ class NotUnderstood:
 
 @dataclass(frozen=True)
 class Totals:
-    """A network's energy in pJ and cycles, both summed over all runs of all layers."""
+    """Cost of a network, layer by layer.
+
+    Attributes:
+        energy_pj: sum over all runs of all layers.
+        cycles: sum over all runs of all layers.
+    """
 
     energy_pj: float
     cycles: int
 
     @property
     def edp(self) -> float:
-        """The product of the two sums (pJ * cycles), which is not the sum of the layers' products."""
+        """Energy-delay product of the two sums in pJ * cycles, the objective of FADiff (not the sum of products)."""
         return self.energy_pj * self.cycles
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network. `nodes` are in topological order, inputs among them; `outputs` are the tensors that it returns."""
+    """A network.
+
+    Attributes:
+        name: its name.
+        nodes: all nodes in topological order, inputs among them, with shapes where these are known.
+        outputs: names of the tensors that it returns.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -70,16 +96,21 @@ class Workload:
 
     @property
     def layers(self) -> tuple[Node, ...]:
-        """The nodes that are layers."""
+        """The nodes with multiply-accumulates, in order."""
         return tuple(node for node in self.nodes if node.layer)
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of all layers; operators that are not understood are not in it."""
+        """Multiply-accumulates of all operators; nodes that are not understood are not counted."""
         return sum(node.layer.macs for node in self.nodes if node.layer)
 
     def graph(self) -> nx.MultiDiGraph[str]:
-        """The network as a networkx graph: `node` on nodes; `tensor`, `shape` and `operand` on edges."""
+        """The network as a networkx graph.
+
+        Returns:
+            A multigraph with the attribute `node` on nodes, and on edges `tensor`, its `shape`, and `operand`: the data
+            space that the tensor becomes, or its position among the inputs of a node that is no operator.
+        """
         import networkx as nx  # here, so that mapping a layer does not wait for it
 
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
@@ -93,19 +124,19 @@ class Workload:
 
     def distinct(self) -> tuple[Distinct, ...]:
         """The distinct problems in the order of their first appearance."""
-        found: dict[Hashable, list[Node]] = {}
+        posing: dict[Hashable, list[Node]] = {}
         for node in self.nodes:
             if node.layer:
-                found.setdefault(node.layer.key, []).append(node)
+                posing.setdefault(node.layer.key, []).append(node)
         return tuple(Distinct(_layer(nodes[0]), tuple(node.name for node in nodes),
-                              sum(_layer(node).repeat for node in nodes)) for nodes in found.values())
+                              sum(_layer(node).repeat for node in nodes)) for nodes in posing.values())
 
     def problems(self) -> tuple[dict[str, Any], ...]:
         """The distinct problems as Timeloop input: each a dict with the one key `problem`."""
         return tuple({"problem": entry.layer.literal} for entry in self.distinct())
 
     def links(self) -> tuple[Link, ...]:
-        """Layer to layer, in the order of the consumers."""
+        """Producer-consumer relations between operators, in the order of the consumers; found once."""
         return self._links
 
     @cached_property
@@ -113,8 +144,15 @@ class Workload:
         return find_links(self.nodes, self.outputs)
 
     def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
-        """The maximal runs of layers that hand one tensor on: each layer's output goes to the next layer only, as
-        its only operand from another layer. With `fusable`, only links without an obstacle count."""
+        """The maximal chains of operators, each of which hands its output to the next one only.
+
+        Args:
+            fusable: True counts only links without an obstacle.
+
+        Returns:
+            Names of nodes, chain by chain; an operator without a neighbour is a chain of one. Every operator's output
+            is read by the next one alone, as its only operand from another operator.
+        """
         leaving: dict[str, list[Link]] = {}
         arriving: dict[str, list[Link]] = {}
         for link in self.links():
@@ -127,14 +165,18 @@ class Workload:
         return tuple(tuple(_followed(start, after)) for start in starts)
 
     def not_understood(self) -> tuple[NotUnderstood, ...]:
-        """The operators that were not understood. Their shares are of all multiply-accumulates that are known."""
+        """The nodes that were not understood; shares are of all multiply-accumulates that are known."""
         unknown = [node for node in self.nodes if node.op == NOT_UNDERSTOOD]
         total = self.macs + sum(node.macs or 0 for node in unknown)
         return tuple(NotUnderstood(node.name, node.what, node.macs, None if node.macs is None else node.macs / total)
                      for node in unknown)
 
     def totals(self, costs: Sequence[tuple[float, int]]) -> Totals:
-        """Energy and cycles of the network from (energy in pJ, cycles) of each of `distinct()`."""
+        """Energy and cycles of the network from those of its problems.
+
+        Args:
+            costs: (energy in pJ, cycles) of one run of each of `distinct()`, in that order.
+        """
         entries = list(zip(self.distinct(), costs, strict=True))
         return Totals(sum(entry.times * energy for entry, (energy, _) in entries),
                       sum(entry.times * cycles for entry, (_, cycles) in entries))
@@ -142,10 +184,20 @@ class Workload:
 
 def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = (),
                    where: Where | None = None) -> Workload:
-    """A checked network: nodes in topological order, with the shapes that follow from their operands.
+    """Checks a network and puts its nodes in order.
 
-    Without `outputs` they are the tensors that nobody reads. Raises SpecError, naming the place, for a network without
-    a layer, two nodes of one name, a tensor that nobody writes, a cycle, and shapes that do not fit.
+    Args:
+        name: name of the network.
+        nodes: its nodes in any order, with shapes or without.
+        outputs: names of the tensors that it returns; without any, the tensors that no node reads.
+        where: the source, for messages.
+
+    Returns:
+        Nodes in topological order, with the shapes that follow from their operands.
+
+    Raises:
+        SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, or shapes
+            that do not fit; the message names the place.
     """
     where = where or Where(name)
     given = list(nodes)
@@ -172,22 +224,23 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
 
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:
-    """Topological order that keeps the given one where it can."""
+    """The nodes in topological order, keeping the given order where it is one."""
     import networkx as nx
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(node.name for node in nodes)
     graph.add_edges_from((tensor, node.name) for node in nodes for tensor in node.inputs)
-    place = {node.name: index for index, node in enumerate(nodes)}
+    position = {node.name: index for index, node in enumerate(nodes)}
     try:
-        return [nodes[place[name]] for name in nx.lexicographical_topological_sort(graph, key=place.__getitem__)]
+        return [nodes[position[name]] for name in nx.lexicographical_topological_sort(graph, key=position.__getitem__)]
     except nx.NetworkXUnfeasible:
         cycle = [edge[0] for edge in nx.find_cycle(graph)]
-        raise nodes[place[cycle[0]]].where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
+        raise nodes[position[cycle[0]]].where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
                                                  "a graph without cycles") from None
 
 
 def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes in topological order with the shapes of their outputs, each from those of its inputs."""
     shapes: dict[str, Shape | None] = {}
     done = []
     for node in nodes:
@@ -197,11 +250,13 @@ def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _layer(node: Node) -> Operator:
+    """The operator of a node that has one."""
     assert node.layer is not None
     return node.layer
 
 
 def _followed(start: str, after: dict[str, str]) -> Iterable[str]:
+    """A chain from its first node on; `after` leads from each node to the next."""
     name: str | None = start
     while name is not None:
         yield name

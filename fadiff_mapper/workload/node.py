@@ -1,4 +1,9 @@
-"""A node of a network, and what kinds of operators there are besides layers."""
+"""A node of a network, and the kinds of nodes without multiply-accumulates.
+
+A kind says what a node means for a tile that passes through it; `tensor_routes` follows tiles by kind alone, so that a
+new name needs an entry in `KINDS` and nothing else. Names are lower-case and belong to no framework: ONNX's `Relu`,
+ATen's `relu_` and a network file's `relu` are all "relu".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,10 @@ from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.yaml.located import Where
 
 INPUT = "input"
+"""Name and kind of the nodes that stand for the network's inputs."""
+
 NOT_UNDERSTOOD = "not_understood"
+"""Name and kind of nodes whose meaning is not known; no tile is followed through them."""
 
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
@@ -25,24 +33,32 @@ KINDS: dict[str, tuple[str, ...]] = {
     INPUT: (INPUT,),
     NOT_UNDERSTOOD: (NOT_UNDERSTOOD,),
 }
-"""Operators that are no layers, by what they mean for a tile that passes through:
+"""Nodes without multiply-accumulates, by what they mean for a tile that passes through:
 
-pointwise  as it is
-join       needs the same tile of every operand (broadcast where an operand is smaller)
-pool       a window slides over it
-rows       needs whole rows along `axes`, and keeps its shape
-reduce     needs whole rows along `axes`, of which one number remains
-reshape    its elements in the same order, cut into other axes
-transpose  its axes in the order `axes`
-opaque     elements are picked, repeated or put together: no tile is followed through it
+pointwise  the tile as it is
+join       the same tile of every operand (broadcast where an operand is smaller)
+pool       a window slides over the tile
+rows       whole rows along `axes`, whose shape stays
+reduce     whole rows along `axes`, of which one number remains
+reshape    the elements in the same order, cut into other axes
+transpose  the axes in the order `axes`
+opaque     elements are picked, repeated or put together: no tile is followed through
 """
 
 KIND = {op: kind for kind, ops in KINDS.items() for op in ops}
+"""Name of a node's operation -> its kind."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window over the trailing axes of a tensor; one entry per axis, padding as (before, after)."""
+    """The window of a pool, over the trailing axes of a tensor; one entry per axis.
+
+    Attributes:
+        kernel: points that one output point covers.
+        stride: points from one output point to the next.
+        pad: points before the first and after the last one.
+        dilation: points from one covered point to the next.
+    """
 
     kernel: Shape
     stride: Shape
@@ -52,12 +68,22 @@ class Window:
 
 @dataclass(frozen=True)
 class Node:
-    """A layer or another operator. Its output is the tensor that carries its name.
+    """A vertex of the graph; its output is the tensor that carries its name.
 
-    `inputs` are the tensors that it reads; constants are none. For a layer `operands` says which data space each
-    of them is. `shape` is the output's, None where a file does not say. `pad` is a layer's padding, one
-    (before, after) per sliding axis, None where it is not stated. `axes` belong to rows, reduce and transpose.
-    `what` names an operator that is not understood, and `macs` its multiply-accumulates where they are known.
+    Attributes:
+        name: unique in the network.
+        op: the operation: one of `KIND`, or for an operator its template (`operator.TEMPLATES`) or "problem".
+        inputs: names of the tensors that it reads; weights and other constants are not among them.
+        shape: extents of the output; None where a file does not say.
+        layer: the problem that it poses, for operators; None for all other nodes.
+        operands: for operators, the data space that each input becomes.
+        pad: for operators, the padding, (before, after) per sliding axis; None where it is not stated.
+        window: for pools, the window; None where it is not stated.
+        axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
+            their new order.
+        what: for nodes that are not understood, the framework's name.
+        macs: for nodes that are not understood, their multiply-accumulates where they are known.
+        where: place in the source, for messages.
     """
 
     name: str
@@ -75,5 +101,5 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """One of `KINDS`, or "layer"."""
+        """A key of `KINDS`, or "layer" for an operator."""
         return "layer" if self.layer else KIND[self.op]

@@ -1,4 +1,11 @@
-"""A layer: one Timeloop problem, how often it runs back to back, and how its ranks make up the axes of tensors."""
+"""An operator: a Timeloop problem, the number of its runs, and the axes of tensors that its ranks make up.
+
+A data space has ranks in the order of its projection; frameworks have tensors whose axes come in an order of their own
+and may put several ranks side by side, as channels of groups. A `View` ties the two together: for each axis of the
+tensor, the ranks that it runs over, each named by a dimension. The view of a convolution's "Inputs" is
+(N), (C), (P), (Q): the ranks P * stride + R * dilation and Q * stride + S * dilation are named by the output's
+dimensions.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +24,13 @@ from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Where
 
 Shape = tuple[int, ...]
+"""Extents of a tensor's axes."""
+
 View = tuple[tuple[str, ...], ...]
 """For each axis of a tensor, major first, the ranks that it runs over, each named by one of its dimensions."""
 
 REPEAT = "*"
-"""In a view, and among the dimensions of a link: the runs of a layer that is repeated."""
+"""In a view, and among the dimensions of a link: the runs of an operator that is repeated."""
 
 COEFFICIENTS = (("Wstride", "Hstride"), ("Wdilation", "Hdilation"))
 """Names in the bundled problems of stride and dilation, [along P, along Q]."""
@@ -33,18 +42,23 @@ VIEWS: dict[str, dict[str, View]] = {
     "gemm": {"Inputs": (("N",), ("C",)), "Weights": (("C",), ("M",)), "Outputs": (("N",), ("M",))},
 }
 VIEWS["depthwise"] = VIEWS["grouped_conv"]
-"""The axes of the tensors of each kind of layer, as frameworks order them."""
+"""The axes of the tensors of each template, as frameworks order them."""
 
 TEMPLATES = {"conv": "conv", "gemm": "conv", "depthwise": "depthwise", "grouped_conv": "grouped_conv"}
-"""The bundled problem whose shape a kind of layer takes. A matrix product is a 1 x 1 convolution, so that
-constraints on P, Q, R and S hold for all layers of a network alike."""
+"""Template of an operator -> the bundled problem whose shape it takes. A matrix product is a 1 x 1 convolution, so that
+constraints on P, Q, R and S hold for all operators of a network alike."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """`repeat` runs of one problem. `views` gives the axes of each data space that can be another node's tensor.
+    """A problem that the network poses, and its runs back to back.
 
-    `literal` is the problem as `timeloop-model` reads it.
+    Attributes:
+        op: its template, or "problem" for any Timeloop problem.
+        problem: dimensions, bounds and data spaces of one run.
+        views: data space -> axes, for each data space that can be a tensor of the graph.
+        repeat: runs, such as one per attention head.
+        literal: the problem as `timeloop-model` reads it.
     """
 
     op: str
@@ -60,26 +74,27 @@ class Operator:
 
     @property
     def key(self) -> Hashable:
-        """Equal for layers that have the same mappings at the same cost: same bounds, same projections."""
+        """Equal for operators that have the same mappings at the same cost: same bounds, same projections."""
         return frozenset(self.problem.bounds.items()), self.problem.dataspaces
 
     def dataspace(self, name: str) -> DataSpace:
+        """A data space by its name."""
         return next(ds for ds in self.problem.dataspaces if ds.name == name)
 
     def view(self, dataspace: str) -> View:
-        """The axes of one data space, with a leading axis over the runs where the layer is repeated."""
+        """The axes of a data space's tensor, with a leading axis over the runs where the operator is repeated."""
         return (((REPEAT,),) if self.repeat > 1 else ()) + tuple(self.views[dataspace])
 
     def extents(self, dataspace: str) -> dict[str, int]:
-        """Words along each rank of a data space, by the dimension that names the rank in the view."""
+        """Words along the ranks of a data space, by every dimension of the rank (a view names one of them)."""
         space = self.dataspace(dataspace)
-        found = {REPEAT: self.repeat}
+        words = {REPEAT: self.repeat}
         for rank, extent in zip(space.ranks, space.tile_extents(self.problem.bounds), strict=True):
-            found |= {term.dimension: extent for term in rank}
-        return found
+            words |= {term.dimension: extent for term in rank}
+        return words
 
     def tensor_shape(self, dataspace: str) -> Shape:
-        """The data space as a tensor. Sliding ranks have the extent that is read, padding counted as data."""
+        """Shape of a data space's tensor; sliding ranks have the extent that is read, padding counted as data."""
         extents = self.extents(dataspace)
         return tuple(math.prod(extents[name] for name in axis) for axis in self.view(dataspace))
 
@@ -89,9 +104,21 @@ class Operator:
         return instance.get(names[0], 1), instance.get(names[1], 1)
 
 
-def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
-               dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
-    """A layer of a known kind (`TEMPLATES`) with these bounds. Raises SpecError naming `where` and the dimension."""
+def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
+                  dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
+    """An operator from a template.
+
+    Args:
+        op: a key of `TEMPLATES`.
+        dims: bound of every dimension of the template.
+        stride: of the windows along P and Q.
+        dilation: of the windows along P and Q.
+        repeat: runs back to back.
+        where: place in the source, for messages.
+
+    Raises:
+        SpecError: the template is unknown, or a dimension is missing, unknown or not positive.
+    """
     where = where or Where(op)
     if op not in TEMPLATES:
         raise where.error(f'unknown layer operator "{op}"{nearest(op, list(TEMPLATES))}', listed(TEMPLATES))
@@ -105,19 +132,32 @@ def make_layer(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1
 
 @cache
 def _shape(template: str) -> Map:
+    """The `shape` section of a bundled problem."""
     shape: Map = load_files([bundled_files.find(f"problems/{template}")])["problem"]["shape"]
     return shape
 
 
-def problem_layer(node: Any, where: Where, repeat: int = 1) -> Operator:
-    """A layer from any Timeloop problem section. Raises SpecError as `read_problem` does."""
+def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
+    """An operator from any Timeloop problem.
+
+    Args:
+        node: the `problem` section: shape and instance.
+        where: its place, for messages.
+        repeat: runs back to back.
+
+    Raises:
+        SpecError: `read_problem` refuses the section.
+    """
     problem, literal = read_problem(node, where)
     return Operator("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)
 
 
 def _view(problem: Problem, space: DataSpace) -> View:
-    """One axis per rank, named by the output's dimension where the rank has one. The output's axes are put into the
-    order of the operand that has most of its dimensions, as frameworks have them."""
+    """One axis per rank, named by the output's dimension where the rank has any.
+
+    The output's axes are put into the order of the operand that has most of its dimensions, as frameworks have them: a
+    problem file may list the output's ranks in any order.
+    """
     output = problem.output
     names = [next((t.dimension for t in rank if t.dimension in output.dimensions), rank[0].dimension)
              for rank in space.ranks]

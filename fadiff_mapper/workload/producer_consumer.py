@@ -1,37 +1,45 @@
-"""Links: which layer's output arrives at which layer, how tiles of the two correspond, and what stands against it.
+"""Links: pairs of operators of which one reads the other's output, the correspondence of their tiles, and obstacles.
 
-This is what a fusion engine asks. A link without an obstacle can be fused: a tile of the consumer needs, along each
-of its dimensions in `axes`, a stretch of one dimension of the producer (slid over by the windows in between and by the
-consumer's own), and all of the dimensions in `whole`.
+Problem. A fusion engine asks of two operators: which points of the producer does a tile of the consumer need, and which
+other readers need the tensor whole?
+
+Method. The route of the tensor (`tensor_routes`) gives its axes in the producer's dimensions; matched with the ranks of
+the consumer's operand, they give one `AxisMap` per dimension. A link without an obstacle can be fused: a tile of the
+consumer needs, along each of its dimensions in `axes`, a stretch of one dimension of the producer (slid over by the
+windows in between and by the consumer's own), and all of the dimensions in `whole`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from fadiff_mapper.workload.axis_algebra import Obstacle, TensorAxis, WindowSlide, composed, regrouped
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
-from fadiff_mapper.workload.shapes import pad_before, slide, sliding_axes
+from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, blocked, routes
 
 OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""
 
 MOST_READERS = 100
-"""Further readers that a link names."""
+"""Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not
+give each of its links a list of thousands."""
 
 
 @dataclass(frozen=True)
 class AxisMap:
-    """Points of the consumer's `dimension` read points of the producer's `producer` dimension (or runs, `REPEAT`).
+    """The dimension of the producer that a dimension of the consumer runs over.
 
-    Without `slides` they are equal. Else the windows follow one another from the producer to the consumer: a stretch
-    of n points behind a window covers (n - 1) * stride + (kernel - 1) * dilation + 1 before it, from its first point
-    times stride minus pad on; what lies beyond the tensor is padding. The first `pools` of them are those of pools in
-    between, the last one may be the consumer's own.
+    Attributes:
+        dimension: of the consumer (or `REPEAT`, its runs).
+        producer: dimension of the producer (or `REPEAT`).
+        slides: windows in between, from the producer to the consumer; without any, points are equal. A stretch of n
+            points behind a window covers `slide.reach(n)` before it, from its first point times stride minus pad on;
+            points beyond the tensor are padding.
+        pools: number of windows, from the first on, that belong to pools; the last window may be the consumer's own.
     """
 
     dimension: str
@@ -40,16 +48,27 @@ class AxisMap:
     pools: int = field(default=0, compare=False)
 
     def needed(self, points: int) -> int:
-        """Points of the producer's dimension that `points` adjacent points of the consumer's read."""
+        """Points of the producer's dimension that `points` adjacent points of the consumer's dimension read."""
         return composed(self.slides).reach(points)
 
 
 @dataclass(frozen=True)
 class Link:
-    """`producer` and `consumer` are layers; the consumer reads `tensor` (the last node on the way) as `operand`.
+    """The producer-consumer relation of two operators.
 
-    `through` are the operators in between, `joins` the tensors that they add on the way; `also_read_by` are further
-    readers of any tensor on the way, `MOST_READERS` at most (it must be stored for them even if this link is fused).
+    Attributes:
+        producer: node of the operator that writes.
+        consumer: node of the operator that reads.
+        operand: data space of the consumer that the tensor becomes.
+        tensor: the tensor that arrives, output of the last node on the way.
+        shape: its shape, None where it is not known.
+        axes: the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle.
+        whole: dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between.
+        through: nodes in between, in order.
+        joins: other tensors that nodes in between join to it.
+        also_read_by: further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for
+            them even if this link is fused.
+        obstacle: the reason why tiles cannot pass, None where they can.
     """
 
     producer: str
@@ -66,24 +85,32 @@ class Link:
 
     @property
     def fusable(self) -> bool:
-        """Whether tiles can pass from one layer to the other; else `obstacle` says why not."""
+        """True if tiles can pass from one operator to the other; else `obstacle` says why not."""
         return self.obstacle is None
 
 
 def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...]:
-    """All links of a network whose nodes are given in topological order."""
-    found = routes(nodes)
+    """All links of a network.
+
+    Args:
+        nodes: the nodes in topological order, with shapes.
+        outputs: names of the tensors that the network returns.
+
+    Returns:
+        Links in the order of the consumers, then of their inputs.
+    """
+    route_of = routes(nodes)
     by_name = {node.name: node for node in nodes}
     readers = _readers(nodes, outputs)
     behind: dict[str, list[str]] = {}
     for node in nodes:
-        if not node.layer and node.name in found:
-            behind.setdefault(found[node.name].producer, []).append(node.name)
+        if not node.layer and node.name in route_of:
+            behind.setdefault(route_of[node.name].producer, []).append(node.name)
     links = []
     for consumer in nodes:
         for tensor, operand in zip(consumer.inputs, consumer.operands, strict=False):
-            if consumer.layer and tensor in found:
-                route, maps = _matched(found[tensor], by_name[found[tensor].producer], consumer, operand,
+            if consumer.layer and tensor in route_of:
+                route, maps = _matched(route_of[tensor], by_name[route_of[tensor].producer], consumer, operand,
                                        by_name[tensor].shape)
                 others = _others(route, consumer.name, behind.get(route.producer, []), readers)
                 links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
@@ -93,6 +120,7 @@ def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...
 
 
 def _readers(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:
+    """Tensor -> the nodes that read it, and `OUTPUT`."""
     readers: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
         for name in node.inputs:
@@ -103,8 +131,10 @@ def _readers(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[st
 
 
 def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> Iterator[str]:
-    """Readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x)). `behind` are the
-    operators behind the same producer, in topological order."""
+    """Readers of the tensors on the way, except those that only lead back to it (as in x * sigmoid(x)).
+
+    `behind` are the nodes behind the same producer, in topological order.
+    """
     path = [route.producer, *route.through]
     inside = {*path, consumer}
     for name in reversed(behind if len(behind) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
@@ -116,7 +146,7 @@ def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping
 
 def _matched(route: Route, producer: Node, consumer: Node, operand: str,
              shape: Shape | None) -> tuple[Route, tuple[AxisMap, ...]]:
-    """The dimensions of the consumer in those of the producer, or the route with the obstacle."""
+    """The route of a link, with an obstacle where the operators do not match, and the consumer's dimensions."""
     first, second = producer.layer, consumer.layer
     assert first is not None and second is not None
     if first.repeat != second.repeat:
@@ -165,7 +195,7 @@ def _own_slides(node: Node, layer: Operator, operand: str, name: str, shape: Sha
     """The consumer's own window along a rank, if there is any."""
     for axis, position in sliding_axes(layer, operand).items():
         if layer.view(operand)[axis] == (name,):
-            kernel, stride, dilation = slide(layer, operand, axis)
-            found = WindowSlide(kernel, stride, dilation, pad_before(node, layer, operand, axis, position, shape[axis]))
-            return () if found == WindowSlide(1, 1, dilation) else (found,)
+            slide = replace(own_slide(layer, operand, axis),
+                            pad=pad_before(node, layer, operand, axis, position, shape[axis]))
+            return () if slide == WindowSlide(1, 1, slide.dilation) else (slide,)
     return ()

@@ -1,53 +1,69 @@
-"""Which shapes fit together: the output of a node from those of its operands, and the complaints where they do not."""
+"""Shapes of tensors: the output of a node from the tensors that it reads, and errors where these do not fit.
+
+An operator's tensors fit its problem by extent, axis by axis, except along sliding axes: the problem counts the padded
+points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted
+(`_check_window`). Extents of windows are those of `WindowSlide.reach`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 
 Operands = Sequence[Shape | None]
+"""Shapes of the tensors that a node reads; None where a shape is not known."""
 
 
 def output_shape(node: Node, operands: Operands) -> Shape | None:
-    """The shape of a node's output, None where the file leaves it open.
+    """The shape of a node's output.
 
-    Raises SpecError naming the node where an operand does not fit, or where the stated shape contradicts them.
+    Args:
+        node: the node, with a stated shape or without.
+        operands: shapes of the tensors that it reads, in the order of `node.inputs`.
+
+    Returns:
+        The stated shape, else the one that follows from the operands; None where the source leaves it open.
+
+    Raises:
+        SpecError: an operand does not fit, or the stated shape contradicts them; the message names the node.
     """
     if node.layer:
         for dataspace, shape in zip(node.operands, operands, strict=True):
             _check_operand(node, node.layer, dataspace, shape)
-        found: Shape | None = node.layer.tensor_shape(node.layer.problem.output.name)
-        if node.shape is not None and found is not None:
-            _same_size(node, node.shape, found, "its output")
-        return node.shape or found
+        computed = node.layer.tensor_shape(node.layer.problem.output.name)
+        if node.shape is not None:
+            _same_size(node, node.shape, computed, "its output")
+        return node.shape or computed
     if node.kind == "reshape" and node.shape is None:
         raise node.where.error(f"{node.name}: a reshape does not say what to", "out: [...]")
-    found = _of_kind(node, operands)
+    inferred = _inferred_shape(node, operands)
     if node.shape is None:
-        return found
-    if node.kind == "reshape" and found is not None:
-        _same_size(node, node.shape, found, "its output")
-    elif found is not None and not _agree(node, node.shape, found):
+        return inferred
+    if node.kind == "reshape" and inferred is not None:
+        _same_size(node, node.shape, inferred, "its output")
+    elif inferred is not None and not _agree(node, node.shape, inferred):
         raise node.where.error(f"{node.name} ({node.op}) is said to be {_shown(node.shape)}, its operands make it "
-                               f"{_shown(found)}")
+                               f"{_shown(inferred)}")
     return node.shape
 
 
-def _agree(node: Node, stated: Shape, found: Shape) -> bool:
-    """Whether a stated shape can be right. A constant operand may broadcast, a reduction may drop its axes."""
+def _agree(node: Node, stated: Shape, inferred: Shape) -> bool:
+    """True if a stated shape can be right: a constant operand may broadcast, a reduction may drop its axes."""
     if node.kind == "join":
-        return math.prod(stated) % math.prod(found) == 0
+        return math.prod(stated) % math.prod(inferred) == 0
     if node.kind == "reduce":
-        return math.prod(stated) == math.prod(found)
+        return math.prod(stated) == math.prod(inferred)
     if node.kind == "pool":  # rounding up, or part of a window beyond the edge
-        return len(stated) == len(found) and all(0 <= a - b <= 1 for a, b in zip(stated, found, strict=True))
-    return stated == found
+        return len(stated) == len(inferred) and all(0 <= a - b <= 1 for a, b in zip(stated, inferred, strict=True))
+    return stated == inferred
 
 
-def _of_kind(node: Node, operands: Operands) -> Shape | None:
+def _inferred_shape(node: Node, operands: Operands) -> Shape | None:
+    """The output of a node without multiply-accumulates, from its kind; None where it does not follow."""
     if node.kind == "join":
         return _broadcast(node, [shape for shape in operands if shape is not None])
     shape = operands[0] if operands else None
@@ -67,7 +83,18 @@ def _of_kind(node: Node, operands: Operands) -> Shape | None:
 
 
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
-    """The axes, counted from 0, along which a node of kind rows or reduce needs whole rows."""
+    """The axes along which a node of kind rows or reduce needs whole rows.
+
+    Args:
+        node: the node, with the axes that it states; the last one where it states none.
+        rank: number of axes of its operand.
+
+    Returns:
+        Axes counted from 0.
+
+    Raises:
+        SpecError: the operand has no such axis.
+    """
     axes = node.axes or (-1,)
     if any(not -rank <= axis < rank for axis in axes):
         raise node.where.error(f"{node.name}: axes {list(axes)} of a tensor with {rank} axes", f"{-rank} to {rank - 1}")
@@ -75,6 +102,7 @@ def whole_axes(node: Node, rank: int) -> frozenset[int]:
 
 
 def _broadcast(node: Node, shapes: Sequence[Shape]) -> Shape | None:
+    """The shape of a join: axes are aligned at the last one, points of extent 1 repeated (NumPy's rule)."""
     if not shapes:
         return None
     rank = max(map(len, shapes))
@@ -86,22 +114,22 @@ def _broadcast(node: Node, shapes: Sequence[Shape]) -> Shape | None:
 
 
 def _pooled(node: Node, shape: Shape) -> Shape | None:
-    """floor((extent + padding - span) / stride) + 1 along every sliding axis."""
+    """The shape behind a pool: floor((extent + padding - window) / stride) + 1 along every sliding axis."""
     window = node.window
     if window is None:
         return None
     lead = len(shape) - len(window.kernel)
     if lead < 1:
         raise node.where.error(f"{node.name}: a window over {len(window.kernel)} axes on a tensor of {_shown(shape)}")
-    found = []
+    pooled = []
     for extent, kernel, stride, pad, dilation in zip(shape[lead:], window.kernel, window.stride, window.pad,
                                                      window.dilation, strict=True):
-        room = extent + sum(pad) - (dilation * (kernel - 1) + 1)
+        room = extent + sum(pad) - WindowSlide(kernel, stride, dilation).reach(1)
         if room < 0:
             raise node.where.error(f"{node.name}: a window of {kernel} does not fit into {extent} with padding "
                                    f"{list(pad)}")
-        found.append(room // stride + 1)
-    return shape[:lead] + tuple(found)
+        pooled.append(room // stride + 1)
+    return shape[:lead] + tuple(pooled)
 
 
 def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape | None) -> None:
@@ -117,57 +145,89 @@ def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape | N
         raise node.where.error(f"{node.name}: {dataspace} has {len(wanted)} axes {_shown(wanted)}, the tensor "
                                f"{_shown(shape)} has {len(shape)}")
     sliding = sliding_axes(layer, dataspace)
-    for index, (found, extent) in enumerate(zip(shape, wanted, strict=True)):
+    for index, (given, extent) in enumerate(zip(shape, wanted, strict=True)):
         if index in sliding:
-            _check_window(node, layer, dataspace, index, sliding[index], found, extent)
-        elif found != extent:
+            _check_window(node, layer, dataspace, index, sliding[index], given, extent)
+        elif given != extent:
             raise node.where.error(f"{node.name}: {dataspace} has {extent} along {'*'.join(axes[index])}, the tensor "
-                                   f"{_shown(shape)} has {found}")
+                                   f"{_shown(shape)} has {given}")
 
 
 def sliding_axes(layer: Operator, dataspace: str) -> dict[int, int]:
-    """Axis of a data space that windows slide over -> which of the layer's paddings is its own."""
+    """The axes of a data space that windows slide over.
+
+    Args:
+        layer: the operator.
+        dataspace: one of its data spaces.
+
+    Returns:
+        Axis of the tensor -> position among the operator's paddings (`Node.pad`).
+    """
     space = layer.dataspace(dataspace)
     ranks = {term.dimension: rank for rank in space.ranks for term in rank}
-    found = [index for index, axis in enumerate(layer.view(dataspace))
-             if axis != (REPEAT,) and any(len(ranks[name]) > 1 for name in axis)]
-    return {axis: position for position, axis in enumerate(found)}
+    sliding = [index for index, axis in enumerate(layer.view(dataspace))
+               if axis != (REPEAT,) and any(len(ranks[name]) > 1 for name in axis)]
+    return {axis: position for position, axis in enumerate(sliding)}
 
 
-def slide(layer: Operator, dataspace: str, axis: int) -> tuple[int, int, int]:
-    """(kernel, stride, dilation) of a layer along a sliding axis: the view names the output's dimension of the rank."""
+def own_slide(layer: Operator, dataspace: str, axis: int) -> WindowSlide:
+    """An operator's window along a sliding axis, without padding; the view names the output's dimension of the rank.
+
+    Args:
+        layer: the operator.
+        dataspace: one of its data spaces.
+        axis: a key of `sliding_axes`.
+    """
     name = layer.view(dataspace)[axis][0]
     rank = next(rank for rank in layer.dataspace(dataspace).ranks if name in [term.dimension for term in rank])
     moving = next(term for term in rank if term.dimension == name)
     kernel = next(term for term in rank if term.dimension != name)
-    return layer.problem.bounds[kernel.dimension], moving.coefficient, kernel.coefficient
+    return WindowSlide(layer.problem.bounds[kernel.dimension], moving.coefficient, kernel.coefficient)
 
 
-def _check_window(node: Node, layer: Operator, dataspace: str, axis: int, position: int, found: int, read: int) -> None:
-    """The tensor, padded, must give as many outputs as the layer has: read <= padded < read + stride."""
-    kernel, stride, dilation = slide(layer, dataspace, axis)
+def _check_window(node: Node, layer: Operator, dataspace: str, axis: int, position: int, extent: int,
+                  read: int) -> None:
+    """The tensor, padded, must give as many outputs as the operator has: read <= padded < read + stride.
+
+    Where no padding is stated, any from none to a window less a point on either side is accepted.
+    """
+    slide = own_slide(layer, dataspace, axis)
     name = layer.view(dataspace)[axis][0]
-    span = dilation * (kernel - 1)
-    low, high = (found, found + 2 * span) if node.pad is None else (found + sum(node.pad[position]),) * 2
-    if high < read or low >= read + stride:
+    most = 2 * (slide.reach(1) - 1)
+    low, high = (extent, extent + most) if node.pad is None else (extent + sum(node.pad[position]),) * 2
+    if high < read or low >= read + slide.stride:
         padding = "any usual padding" if node.pad is None else f"padding {list(node.pad[position])}"
-        raise node.where.error(f"{node.name}: {dataspace} needs {read} along {name}, the tensor has {found} with "
+        raise node.where.error(f"{node.name}: {dataspace} needs {read} along {name}, the tensor has {extent} with "
                                f"{padding}")
 
 
-def pad_before(node: Node, layer: Operator, dataspace: str, axis: int, position: int, found: int) -> int:
-    """Padding before the first element: as stated, else half a kernel where the tensor is smaller than what is read."""
+def pad_before(node: Node, layer: Operator, dataspace: str, axis: int, position: int, extent: int) -> int:
+    """Padding before the first element of a sliding axis.
+
+    Args:
+        node: the operator's node.
+        layer: its problem.
+        dataspace: the data space that the tensor becomes.
+        axis: a sliding axis of it.
+        position: the axis' position among the paddings.
+        extent: points of the tensor along the axis.
+
+    Returns:
+        The padding as stated; else half a window where the tensor is smaller than the points that are read, or 0.
+    """
     if node.pad is not None:
         return node.pad[position][0]
-    kernel, _, dilation = slide(layer, dataspace, axis)
-    return dilation * (kernel - 1) // 2 if found < layer.tensor_shape(dataspace)[axis] else 0
+    span = own_slide(layer, dataspace, axis).reach(1) - 1
+    return span // 2 if extent < layer.tensor_shape(dataspace)[axis] else 0
 
 
-def _same_size(node: Node, found: Shape, wanted: Shape, what: str) -> None:
-    if math.prod(found) != math.prod(wanted):
+def _same_size(node: Node, shape: Shape, wanted: Shape, what: str) -> None:
+    """Raises SpecError where a tensor has another number of elements than `what` has."""
+    if math.prod(shape) != math.prod(wanted):
         raise node.where.error(f"{node.name}: {what} is {_shown(wanted)}, {math.prod(wanted)} elements, the tensor "
-                               f"{_shown(found)} has {math.prod(found)}")
+                               f"{_shown(shape)} has {math.prod(shape)}")
 
 
 def _shown(shape: Shape) -> str:
+    """A shape for messages."""
     return " x ".join(map(str, shape)) or "one number"

@@ -1,7 +1,9 @@
-"""The way of a tensor from the layer that wrote it: what its axes are after each operator in between.
+"""Routes of tensors: the way from the operator that wrote a tensor, and its axes after each node in between.
 
-Every tensor has one route, that of the layer which was ready last: where tensors are joined, only its tiles can
-arrive just in time, so the routes of the others end there (`joins` names what they bring).
+Every tensor has one route, from the operator that is ready last: where tensors are joined, only its tiles can arrive
+just in time, so the routes of the others end there (`Route.joins` names the tensors that they bring). Nodes act on axes
+by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces,
+opaque nodes end the axes with an obstacle. A route with an obstacle goes on, so that links can name it.
 """
 
 from __future__ import annotations
@@ -23,14 +25,23 @@ from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.shapes import whole_axes
 
 MOST_BETWEEN = 200
-"""Operators between two layers; a route is followed no further."""
+"""Nodes between two operators; a route is followed no further: a plain safety limit for large graphs, in which every
+tensor would else carry a long list of names."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """From `producer` to a tensor: its axes (None once an obstacle stands in the way), the nodes passed `through`,
-    the tensors joined on the way, the producer's dimensions that must be `whole` in a tile, and how many layers
-    lie behind (`depth`)."""
+    """The way from an operator to a tensor.
+
+    Attributes:
+        producer: node of the operator.
+        axes: the tensor's axes in the producer's dimensions; None once an obstacle stands in the way.
+        depth: operators on the longest path that ends in the producer, itself included.
+        through: nodes passed, in order.
+        joins: other tensors joined on the way.
+        whole: dimensions of the producer that a tile must cover whole.
+        obstacle: the first obstacle on the way, if any.
+    """
 
     producer: str
     axes: tuple[TensorAxis, ...] | None
@@ -42,27 +53,41 @@ class Route:
 
 
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
-    """The route of every tensor that a layer stands behind, by the tensor's name. `nodes` in topological order."""
-    found: dict[str, Route] = {}
+    """The routes of all tensors that an operator stands behind.
+
+    Args:
+        nodes: the nodes in topological order, with shapes.
+
+    Returns:
+        Name of the tensor -> its route.
+    """
+    result: dict[str, Route] = {}
     shapes = {node.name: node.shape for node in nodes}
     for node in nodes:
         if node.layer:
-            found[node.name] = _start(node, found)
-        elif any(name in found for name in node.inputs):
-            found[node.name] = _passed(_arriving(node, found), node, shapes)
-    return found
+            result[node.name] = _start(node, result)
+        elif any(name in result for name in node.inputs):
+            result[node.name] = _passed(_arriving(node, result), node, shapes)
+    return result
 
 
 def blocked(route: Route, name: str, detail: str) -> Route:
-    """The same route with an obstacle; the first one stays."""
+    """The same route with an obstacle; the first one stays.
+
+    Args:
+        route: the route so far.
+        name: a key of `OBSTACLES`.
+        detail: the node at fault, for the sentence.
+    """
     return replace(route, axes=None,
                    obstacle=route.obstacle or Obstacle(name, f"{detail}: {OBSTACLES[name]}"))
 
 
-def _start(node: Node, found: Mapping[str, Route]) -> Route:
+def _start(node: Node, before: Mapping[str, Route]) -> Route:
+    """The route of an operator's own output: one piece per dimension."""
     layer = node.layer
     assert layer is not None
-    depth = 1 + max((found[name].depth for name in node.inputs if name in found), default=0)
+    depth = 1 + max((before[name].depth for name in node.inputs if name in before), default=0)
     output = layer.problem.output
     extents = layer.extents(output.name)
     axes = [axis_of([AxisPiece(name, extents[name]) for name in axis]) for axis in layer.view(output.name)]
@@ -71,15 +96,18 @@ def _start(node: Node, found: Mapping[str, Route]) -> Route:
     return _reshaped(start, node, node.shape) if simple else blocked(start, "rearranged", node.name)
 
 
-def _arriving(node: Node, found: Mapping[str, Route]) -> Route:
-    """The route of the operand that is ready last; the others end here."""
-    operands = [found[name] for name in node.inputs if name in found]
+def _arriving(node: Node, before: Mapping[str, Route]) -> Route:
+    """The route of the tensor that is ready last among those a node reads; the others end here.
+
+    Several paths from the same producer (as in x * sigmoid(x)) merge where they agree on the axes.
+    """
+    operands = [before[name] for name in node.inputs if name in before]
     main = max(operands, key=lambda route: route.depth)
     if len(main.through) >= MOST_BETWEEN:
         return blocked(main, "far", node.name)
     twins = [route for route in operands if route.producer == main.producer]
     longest = max(twins, key=lambda route: len(route.through))
-    others = tuple(name for name in node.inputs if name not in found or found[name].producer != main.producer)
+    others = tuple(name for name in node.inputs if name not in before or before[name].producer != main.producer)
     merged = replace(longest, whole=frozenset().union(*(route.whole for route in twins)),
                      joins=tuple(dict.fromkeys([name for route in twins for name in route.joins] + list(others))))
     unclear = next((route for route in twins if route.obstacle), None)
@@ -97,7 +125,7 @@ def _content(route: Route) -> tuple[TensorAxis, ...]:
 
 
 def _passed(route: Route, node: Node, shapes: Mapping[str, Shape | None]) -> Route:
-    """The route behind one operator."""
+    """The route behind one node without multiply-accumulates."""
     if len(route.through) >= MOST_BETWEEN:
         return route
     route = replace(route, through=(*route.through, node.name))
@@ -117,6 +145,7 @@ def _passed(route: Route, node: Node, shapes: Mapping[str, Shape | None]) -> Rou
 
 
 def _reshaped(route: Route, node: Node, shape: Shape | None) -> Route:
+    """The route with its axes under another shape."""
     if route.axes is None:
         return route
     assert shape is not None  # axes are only known where shapes are
@@ -127,6 +156,7 @@ def _reshaped(route: Route, node: Node, shape: Shape | None) -> Route:
 
 
 def _whole(route: Route, node: Node) -> Route:
+    """The route behind a node of kind rows or reduce, whose axes must be whole in a tile."""
     assert route.axes is not None
     chosen = whole_axes(node, len(route.axes))
     dims = {piece.dimension for axis in chosen for piece in route.axes[axis].pieces}
@@ -138,7 +168,7 @@ def _whole(route: Route, node: Node) -> Route:
 
 
 def _pooled(route: Route, node: Node) -> Route:
-    """Windows over the trailing axes. One that covers a whole axis leaves one point of it."""
+    """The route behind a pool, whose windows slide over the trailing axes; an axis of one output point is whole."""
     window, shape, axes = node.window, node.shape, list(route.axes or ())
     assert window is not None and shape is not None
     whole = set(route.whole)

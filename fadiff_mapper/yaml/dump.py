@@ -14,22 +14,28 @@ from typing import Any
 from fadiff_mapper.yaml.expressions import Literal
 
 MAX_FLOW = 100
-"""Characters of a list that is written in one line."""
+"""Characters of the longest list that is written in one line: a matter of taste alone."""
 
+# Text that may stand without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "infinity", "nan"))
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(value: Any) -> str:
-    """The YAML text of dicts, lists, strings, numbers, booleans and None; `.tag` of a `Map` or `Seq` is kept.
+    """Writes a value as YAML.
 
-    Raises TypeError for any other type.
+    Args:
+        value: Dicts, lists, strings, numbers, booleans and None; the tag of a `Map` or `Seq` is kept.
+
+    Raises:
+        TypeError: A value of any other type.
     """
     return "\n".join(_lines(value)) + "\n"
 
 
 def _lines(value: Any) -> list[str]:
+    """The lines of a value, its tag in a line of its own where the value is a block."""
     flow = _flow(value)
     if flow is not None:
         return [flow]
@@ -51,6 +57,7 @@ def _block(value: Any) -> Iterator[str]:
 
 
 def _tag(value: Any) -> str:
+    """The tag with a blank behind it, or an empty string."""
     return f"{value.tag} " if getattr(value, "tag", None) else ""
 
 
@@ -66,6 +73,7 @@ def _flow(value: Any) -> str | None:
 
 
 def _scalar(value: Any) -> str:
+    """One scalar. Booleans come before numbers, as Python's are integers."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -94,6 +102,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
+    """Text in double quotes, unprintable characters as YAML's escapes."""
     return '"' + "".join(_ESCAPES.get(letter) or (letter if letter.isprintable() else _escaped(ord(letter)))
                          for letter in text) + '"'
 

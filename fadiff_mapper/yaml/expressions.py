@@ -1,11 +1,12 @@
 """Arithmetic in specifications, such as `ceil(log2(depth)) if depth >= 1 else 1`, without Python's `eval`.
 
-An expression is parsed into Python's syntax tree, and only the kinds of node listed here are computed.
-Every operation that can make a value much larger than its operands (powers, shifts, products, repeated
-strings, ranges) is bounded, so an expression of at most `MAX_TEXT` characters ends quickly or is refused.
+Timeloop's Python front end evaluates such text with `eval`; here it is parsed into Python's syntax tree, of which
+only the kinds of node listed in `_value` are computed. Every operation that can make a value much larger than its
+operands (powers, shifts, products, repeated strings, ranges) is bounded, so an expression of at most `MAX_TEXT`
+characters ends quickly or is refused.
 
-As in Timeloop's v0.4 front end, the text of variables and attributes is an expression unless it was quoted in
-the file (`resolve`).
+As in the v0.4 front end, the text of variables and attributes is an expression unless it was quoted in the file
+(`resolve`).
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
+# Plain safety limits, generous for specifications; nothing was measured to choose them.
 MAX_TEXT = 1_000
 """Characters in one expression."""
 MAX_BITS = 4_096
-"""Bits of an integer result."""
+"""Bits of a whole-numbered result."""
 MAX_SIZE = 100_000
 """Characters or elements of a result, nested ones counted."""
 MAX_DEPTH = 50
-"""Levels of nesting in one expression."""
+"""Levels of nesting in one expression, far below Python's limit on recursion."""
 
 
 class ExpressionError(FadiffError):
-    """An expression that cannot be computed; its text is the reason, without a place."""
+    """An expression that cannot be computed. The message is the reason alone: the caller knows the place."""
 
 
 class Literal(str):
@@ -40,10 +42,18 @@ class Literal(str):
 
 
 def evaluate(text: str, names: Mapping[str, object]) -> Any:
-    """The value of an expression over `names`: a number, string, boolean or list.
+    """Computes an expression.
 
-    Mappings among the names are read by attribute or index, as in `len(spec.problem.instance)`.
-    Raises ExpressionError with a short reason; nothing else.
+    Args:
+        text: The expression, at most `MAX_TEXT` characters.
+        names: Values by name. Mappings among them are read by attribute or index, as in
+            `len(spec.problem.instance)`; attributes of Python objects are out of reach.
+
+    Returns:
+        A number, string, boolean or list.
+
+    Raises:
+        ExpressionError: The text is no expression, cannot be computed, or exceeds a limit; nothing else is raised.
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")
@@ -55,10 +65,15 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
 
 
 def resolve(value: Any, names: Mapping[str, object]) -> Any:
-    """A variable or attribute: numeric text becomes a number, other unquoted text is evaluated.
+    """The value of a variable or attribute as the v0.4 front end understands it.
 
-    Values that are not strings are returned as they are. Raises ExpressionError where the text is no
-    expression over `names` (the front end asks for quotes there).
+    Args:
+        value: As read from the file. Only unquoted text is changed: a whole number or boolean is converted, any
+            other text is evaluated.
+        names: Values by name, see `evaluate`.
+
+    Raises:
+        ExpressionError: The text is no expression over `names`; the front end asks for quotes there.
     """
     if not isinstance(value, str) or isinstance(value, Literal):
         return value
@@ -67,15 +82,22 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
 
 
 def binary(symbol: str, left: Any, right: Any) -> Any:
-    """`left symbol right` with the bounds of this module; symbols as in Python (`+`, `**`, `<<`, ...).
+    """Applies a binary operator with the bounds of this module.
 
-    Raises ExpressionError where a bound is exceeded, and what Python raises for unfit operands.
+    Args:
+        symbol: Python's spelling, such as `+`, `**` or `<<`.
+        left: Left operand.
+        right: Right operand.
+
+    Raises:
+        ExpressionError: A bound is exceeded.
+        ArithmeticError: As Python's own operators, which also raise TypeError and ValueError.
     """
     return _BINARY[symbol](left, right)
 
 
 def syntax_tree(text: str) -> ast.expr:
-    """Python's syntax tree of an expression, of which nothing is computed. Raises ExpressionError."""
+    """Parses an expression into Python's syntax tree and computes nothing. Raises ExpressionError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -135,6 +157,7 @@ def _value(node: ast.expr, names: Mapping[str, object], depth: int) -> Any:
 
 
 def _named(name: str, names: Mapping[str, object]) -> Any:
+    """The value of a name; the caller's names come before the constants of mathematics."""
     if name in names:
         return names[name]
     if name in _CONSTANTS:
@@ -145,6 +168,7 @@ def _named(name: str, names: Mapping[str, object]) -> Any:
 
 
 def _called(name: str, arguments: Sequence[Any]) -> Any:
+    """The value of a call of one of `_FUNCTIONS`."""
     if name not in _FUNCTIONS:
         raise ExpressionError(f'there is no function "{name}"{nearest(name, list(_FUNCTIONS))}; '
                               f"accepted: {listed(_FUNCTIONS)}")
@@ -174,6 +198,7 @@ def _first_deciding(sought: bool, values: Sequence[ast.expr], inner: Callable[[a
 
 
 def _comparison(left: Any, ops: Sequence[ast.cmpop], rights: Sequence[Any]) -> bool:
+    """A chain such as `0 < n <= 4`: every neighbouring pair must hold."""
     for op, right in zip(ops, rights, strict=True):
         if not _COMPARE[type(op)](left, right):
             return False
@@ -182,7 +207,7 @@ def _comparison(left: Any, ops: Sequence[ast.cmpop], rights: Sequence[Any]) -> b
 
 
 def _checked_size(value: Any) -> Any:
-    """The value, where its characters and elements are at most `MAX_SIZE`; mappings are not results."""
+    """The same value, refused where it has more than `MAX_SIZE` characters and elements or holds a mapping."""
     left, waiting = MAX_SIZE, [value]
     while waiting:
         item = waiting.pop()
@@ -200,11 +225,13 @@ def _checked_size(value: Any) -> Any:
 
 
 def _checked_bits(bits: int) -> None:
+    """Refuses a whole number of so many bits, before it is computed where the caller can tell."""
     if bits > MAX_BITS:
         raise ExpressionError(f"the result is too large; accepted: whole numbers of at most {MAX_BITS} bits")
 
 
 def _real(value: Any) -> Any:
+    """The same value; roots of negative numbers are complex in Python, and refused here."""
     if isinstance(value, complex):
         raise ValueError("the result is not a real number")
     return value
@@ -246,6 +273,7 @@ def _shifted(left: Any, right: Any) -> Any:
 
 
 def _factorial(value: Any) -> int:
+    """n!, which has at most 8 n bits up to n = 691; more than 512 are refused by that bound."""
     _checked_bits(value * 8 if value < MAX_BITS else value)
     return math.factorial(value)
 
@@ -278,7 +306,10 @@ def _range(*bounds: int) -> range:
 
 
 def rounded(value: Any, digits: int | None = None) -> Any:
-    """Python's `round`, whose work would otherwise grow with the number of digits asked for."""
+    """Python's `round`, refused for more than 400 digits, as its work grows with the number of digits asked for.
+
+    400 digits are beyond the exponents of doubles (308).
+    """
     if digits is not None and abs(digits) > 400:
         raise ExpressionError(f"cannot round to {digits} digits; accepted: at most 400")
     return round(value, digits)

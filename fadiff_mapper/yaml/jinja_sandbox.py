@@ -1,12 +1,13 @@
 """Jinja2 templates in specifications, rendered so that a template can neither escape nor run on.
 
-Three fences. Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by
-the caller, macros and a few methods of strings and mappings can be called. Only the statements in
-`_STATEMENTS` and the filters in `_filters` exist. And every loop step, call, computed value and piece of output
-is paid from a `Budget`: the syntax tree is rewritten before it is compiled, so nothing can be had for free.
+Timeloop's Python front end renders templates in an open Jinja environment; here three fences stand around it.
+Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by the caller, macros and
+a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in
+`_filters` exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the syntax
+tree is rewritten before it is compiled, so nothing can be had for free.
 
-The newlines of the template's own text carry invisible marks while it is rendered; they become the table
-that leads from a line of the output back to the file and line it came from.
+The newlines of the template's own text carry marks (control characters, which YAML does not allow) while it is
+rendered; they become the table that leads from a line of the output back to the file and line it came from.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.yaml import expressions
 from fadiff_mapper.yaml.located import Where
 
+# Plain safety limits; nothing was measured to choose them.
 MAX_TOKENS = 50_000
 """Words and signs inside the tags of one template: compiling them takes the longest."""
 MAX_OUTPUT = 8 << 20
@@ -35,20 +37,25 @@ MAX_OUTPUT = 8 << 20
 MAX_UNITS = 1_000_000
 """Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
 MAX_SECONDS = 20.0
-"""Time of one file with all it includes."""
+"""Seconds for one file with all it includes."""
 
 Function = Callable[..., Any]
 
 
 @dataclass
 class Budget:
-    """The work that may still be done; shared by a file and all that it includes."""
+    """The work that may still be done; shared by a file and all that it includes.
+
+    Attributes:
+        units: Units left: loop steps, calls, elements, and characters in portions of 16.
+        deadline: When the time is up, on the clock of `time.monotonic`.
+    """
 
     units: int = MAX_UNITS
     deadline: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
 
     def charge(self, units: int) -> None:
-        """Raises ValueError once more is spent than there was."""
+        """Spends units. Raises ValueError once there are none left, or the time is up."""
         self.units -= units
         if self.units < 0:
             raise ValueError(f"the template does too much work; accepted: at most {MAX_UNITS} loop steps and values")
@@ -56,7 +63,7 @@ class Budget:
             raise ValueError(f"the template takes too long; accepted: at most {MAX_SECONDS:g} seconds")
 
     def weigh(self, value: Any) -> Any:
-        """Charges for a value, nested elements included, and returns it."""
+        """Spends the units of a value, nested elements included, and returns the value."""
         waiting = [value]
         while waiting:
             item = waiting.pop()
@@ -68,7 +75,7 @@ class Budget:
         return value
 
     def steps(self, values: Iterable[Any]) -> Iterator[Any]:
-        """The same values, each charged as one loop step."""
+        """The same values one by one, one unit each."""
         for value in values:
             self.charge(1)
             yield value
@@ -76,7 +83,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rendered:
-    """Text, and for each of its lines the file and line (1-based) where it was written."""
+    """A rendered template.
+
+    Attributes:
+        text: The text.
+        lines: For each line of the text the file and line (from 1) in which it was written.
+    """
 
     text: str
     lines: tuple[tuple[str, int], ...]
@@ -89,10 +101,18 @@ def is_template(text: str) -> bool:
 
 def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
            budget: Budget) -> Rendered:
-    """Renders a template with the given functions and data.
+    """Renders a template; text without template syntax is returned as it is.
 
-    A function reports a mistake of the template's author as ValueError. Raises SpecError naming the
-    template's file and line for every mistake, undefined name, unavailable feature, or exhausted budget.
+    Args:
+        text: The template.
+        file: Its name for messages.
+        functions: Functions that it may call, by name. They report a mistake of the template's author as ValueError.
+        data: Variables by name.
+        budget: The work that it may do.
+
+    Raises:
+        SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
+            template.
     """
     if not is_template(text):
         return untouched(text, file)
@@ -119,7 +139,7 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
 
 
 def untouched(text: str, file: str) -> Rendered:
-    """Text without template syntax: each line stands for itself."""
+    """Text that is no template as a rendered one: each line stands for itself."""
     return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))
 
 
@@ -163,8 +183,10 @@ def _defined(value: Any) -> Any:
     return value
 
 
+# The methods of strings and mappings that a template may call.
 _METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "strip", "upper", "values")
 
+# The statements of Jinja that exist here; `include` and `import` are functions of the front end instead.
 _STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, nodes.Assign, nodes.AssignBlock,
                nodes.With, nodes.ExprStmt)
 
@@ -194,6 +216,7 @@ def _filters(budget: Budget) -> dict[str, Function]:
 
 
 def _refuse_statements(tree: nodes.Template, file: str) -> None:
+    """Raises SpecError for the first statement that is none of `_STATEMENTS`, and for recursive loops."""
     for statement in tree.find_all((nodes.Stmt, nodes.FilterBlock)):
         recursive = isinstance(statement, nodes.For) and statement.recursive
         if recursive or not isinstance(statement, _STATEMENTS):
@@ -225,6 +248,7 @@ def _guard(node: Any, environment: _Environment) -> Any:
 
 
 def _mark(line: int, file: str = "") -> str:
+    """The mark of a line; without a file it belongs to the template that is rendered."""
     return f"\x02{line}:{file}\x03"
 
 
@@ -259,6 +283,7 @@ def _unmarked(text: str, file: str) -> Rendered:
 
 
 def _places(lines: Sequence[str], file: str) -> list[tuple[str, int]]:
+    """File and line of every mark in these lines."""
     return [(found[2] or file, int(found[1] or 0)) for line in lines for found in _MARK.finditer(line)]
 
 

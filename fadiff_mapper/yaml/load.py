@@ -2,10 +2,10 @@
 
     tree = load_files(["arch.yaml", "problem.yaml"])
 
-Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. The
-functions that a template may call are those of Timeloop's front end, and find files as it does: in the folder
-of the file that asks, then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES`
-can be included. `load_text` reads a text, `dump` writes literal YAML.
+Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. A template may
+call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks,
+then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included. `load_text`
+reads a text, `dump` writes literal YAML.
 """
 
 from __future__ import annotations
@@ -28,21 +28,27 @@ from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, joined, parse
 __all__ = ["dump", "load_files", "load_text"]
 
 MAX_BYTES = 4 << 20
-"""Size of one input file."""
+"""Bytes of one input file. A plain safety limit; nothing was measured."""
 MAX_INCLUDES_DEEP = 20
-"""Files that include one another."""
+"""Files that include one another. A plain safety limit; nothing was measured."""
 INCLUDE_UNITS = 2_000
-"""What one inclusion costs of a template's budget; with the budget it bounds their number."""
+"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them. Not measured."""
 SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 """Files that a template may include."""
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads YAML files, in the order given, into one mapping of their top-level keys.
+    """Reads YAML files into one mapping of their top-level keys.
 
     A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
-    the other, an empty or equal value once; anything else is a contradiction. A file given twice is read once.
-    `jinja_data` are the variables of templates. Raises SpecError with file and line for whatever is wrong.
+    the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
+
+    Args:
+        paths: The files, in the order in which lists are joined.
+        jinja_data: Variables of the files' templates.
+
+    Raises:
+        SpecError: Whatever is wrong, with file and line.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -54,13 +60,21 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
 
 
 def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads one YAML file with a mapping at the top. Raises SpecError."""
+    """Reads one YAML file with a mapping at the top.
+
+    Args:
+        path: The file.
+        jinja_data: Variables of its template; its budget of work covers all that it includes.
+
+    Raises:
+        SpecError: Whatever is wrong, with file and line.
+    """
     built = _load(Path(path), _Loading(jinja_data or {}, Budget()))
     return mapping(built.value, Where(str(path), 1))
 
 
 def combined(trees: Sequence[Map]) -> Map:
-    """Several files as one mapping, see `load_files`. Raises SpecError where they contradict each other."""
+    """The mappings of several files as one, see `load_files`. Raises SpecError where they contradict each other."""
     return reduce(_combined_maps, trees)
 
 
@@ -98,6 +112,7 @@ def _siblings(path: Path) -> list[str]:
 
 
 def _decoded(raw: bytes, where: Where) -> str:
+    """The text of UTF-8 bytes with or without a byte order mark. Raises SpecError with the line of the first fault."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -111,7 +126,14 @@ def _decoded(raw: bytes, where: Where) -> str:
 
 @dataclass(frozen=True)
 class _Loading:
-    """What a file hands on to the files that it includes."""
+    """State that a file hands on to the files that it includes.
+
+    Attributes:
+        data: Variables of templates.
+        budget: Work that templates may still do, shared by all of them.
+        folders: Folders in which the including files look for others.
+        depth: Number of files around this one.
+    """
 
     data: Mapping[str, object]
     budget: Budget
@@ -120,6 +142,7 @@ class _Loading:
 
 
 def _load(path: Path, loading: _Loading) -> Built:
+    """Reads one file, rendered first where it is a template."""
     text = read_text(path)
     if not jinja_sandbox.is_template(text):
         return parse(text, str(path))
@@ -134,7 +157,14 @@ def _rendered(text: str, scope: _TemplateScope) -> Rendered:
 
 @dataclass
 class _TemplateScope:
-    """One file while its template is rendered: where it looks for files, and the trees it included so far."""
+    """One file while its template is rendered.
+
+    Attributes:
+        file: The template.
+        loading: State handed on by the file that includes it.
+        folders: Folders in which it looks for files, its own first.
+        included: Trees included so far; the rendered text refers to them by number.
+    """
 
     file: Path
     loading: _Loading
@@ -145,7 +175,7 @@ class _TemplateScope:
         self.folders = [self.file.resolve().parent, *self.loading.folders]
 
     def functions(self) -> dict[str, jinja_sandbox.Function]:
-        """What a template may call, under the front end's names."""
+        """The functions that a template may call, under the front end's names."""
         return {
             "add_to_path": self.add_to_path,
             "cwd": lambda: str(self.folders[0]),
@@ -159,19 +189,19 @@ class _TemplateScope:
         }
 
     def add_to_path(self, pattern: str) -> str:
-        """Adds folders to those where files are looked for."""
+        """Adds folders to those in which files are looked for."""
         self.folders += self.found(pattern)
         return ""
 
     def include(self, pattern: str, keys: str = "") -> str:
-        """Stands for a file's tree, or for the part of it under dot-separated keys."""
+        """A placeholder for a file's tree, or for the part of it under dot-separated keys."""
         paths = self.found(pattern)
         if len(paths) > 1:
             raise ValueError(f'include("{pattern}") finds {listed(paths)}; accepted: one file, or include_all')
         return self._placeholder(_picked(_load(self._includable(paths[0]), self._inner()), keys))
 
     def include_all(self, pattern: str, keys: str = "") -> str:
-        """Stands for the parts of several files: their lists joined, or a list of what is not a list."""
+        """A placeholder for one list of several files' parts, lists among them joined; one part stays as it is."""
         parts = [_picked(_load(self._includable(path), self._inner()), keys) for path in self.found(pattern)]
         return self._placeholder(parts[0] if len(parts) == 1 else _gathered(parts))
 
@@ -198,12 +228,14 @@ class _TemplateScope:
         return path.relative_to(here) if path.is_relative_to(here) else path
 
     def _inner(self) -> _Loading:
+        """State for a file that this one includes, paid from the budget. Raises ValueError beyond the limits."""
         self.loading.budget.charge(INCLUDE_UNITS)
         if self.loading.depth >= MAX_INCLUDES_DEEP:
             raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
         return _Loading(self.loading.data, self.loading.budget, tuple(self.folders), self.loading.depth + 1)
 
     def _placeholder(self, built: Built) -> str:
+        """Text that stands for a tree: the tree itself is put in when the rendered text is parsed."""
         self.included.append(built)
         return f"{INCLUDED_TAG} {len(self.included) - 1}"
 
@@ -213,6 +245,7 @@ def _setenv(*_: object) -> str:
 
 
 def _exists(path: Path) -> bool:
+    """Whether there is a file or folder; False for names that the system refuses."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -251,6 +284,7 @@ def _gathered(parts: Sequence[Built]) -> Built:
 
 
 def _combined_maps(mine: Map, theirs: Map) -> Map:
+    """Both mappings in one, keys of `mine` first."""
     items, places = dict(mine), dict(mine.places)
     for key, value in theirs.items():
         if key in items:
@@ -261,7 +295,7 @@ def _combined_maps(mine: Map, theirs: Map) -> Map:
 
 
 def _combined(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
-    """One value out of what two files say under the same key."""
+    """The value of a key that two files give. Raises SpecError where they contradict each other."""
     if _is_empty(mine) or _is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
         return theirs if _is_empty(mine) else mine
     if isinstance(mine, Map) and isinstance(theirs, Map):

@@ -1,8 +1,9 @@
 """Plain values that remember where they were written, and the typed reading of them.
 
-A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its
-own `Where` and that of each of its entries, so every later complaint can name file, line and YAML path.
-A `Reader` takes the keys of one `Map`, checks their types, and complains about the keys nobody took.
+A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its own `Where`
+and that of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
+keys of one `Map`, checks their types, and complains about keys that were never asked for: Timeloop drops these in
+silence.
 """
 
 from __future__ import annotations
@@ -16,17 +17,25 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 
 T = TypeVar("T")
 Check = Callable[[Any, "Where"], T]
+"""Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """A place in the input: file, line (1-based, None where there is no text) and YAML path."""
+    """A place in the input.
+
+    Attributes:
+        file: The file as messages show it, or another word for the source, such as "input".
+        line: Line from 1; None where there is no text.
+        path: YAML path, such as "architecture.nodes[2].name"; "" is the whole document.
+    """
 
     file: str
     line: int | None = None
     path: str = ""
 
     def child(self, key: object, line: int | None = None) -> Where:
+        """The place of an entry: a number is an index of a list, anything else a key. `line` defaults to this one's."""
         step = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else str(key)
         return Where(self.file, self.line if line is None else line, self.path + step)
 
@@ -35,12 +44,23 @@ class Where:
         return f"{place}: {self.path}" if self.path else place
 
     def error(self, found: str, accepted: str = "") -> SpecError:
-        """The error for this place: what was found, and what is accepted."""
+        """The error of one line for this place.
+
+        Args:
+            found: The mistake, such as "found a string".
+            accepted: What would be right, after "; accepted: "; left out where empty.
+        """
         return SpecError(f"{self}: {found}" + (f"; accepted: {accepted}" if accepted else ""))
 
 
 class Map(dict[Any, Any]):
-    """A YAML mapping with its tag (such as "!Component", or None) and the places of itself and its keys."""
+    """A YAML mapping that knows where it stands.
+
+    Attributes:
+        where: Place of the mapping.
+        tag: Its YAML tag, such as "!Component", or None.
+        places: Place of each key that was written; other keys are placed below `where`.
+    """
 
     def __init__(self, items: Any = (), *, where: Where, tag: str | None = None,
                  places: dict[Any, Where] | None = None):
@@ -50,11 +70,18 @@ class Map(dict[Any, Any]):
         self.places: dict[Any, Where] = dict(places or {})
 
     def at(self, key: object) -> Where:
+        """Place of an entry, also of one that is not there."""
         return self.places.get(key) or self.where.child(key)
 
 
 class Seq(list[Any]):
-    """A YAML sequence with its tag and the places of itself and its entries."""
+    """A YAML sequence that knows where it stands.
+
+    Attributes:
+        where: Place of the sequence.
+        tag: Its YAML tag, or None.
+        places: Places of its first entries, possibly of none; other entries are placed below `where`.
+    """
 
     def __init__(self, items: Iterable[Any] = (), *, where: Where, tag: str | None = None,
                  places: Sequence[Where] = ()):
@@ -64,11 +91,17 @@ class Seq(list[Any]):
         self.places = list(places)
 
     def at(self, index: int) -> Where:
+        """Place of an entry, also of one that is not there."""
         return self.places[index] if index < len(self.places) else self.where.child(index)
 
 
 def with_places(value: Any, where: Where) -> Any:
-    """A plain dict or list as `Map` and `Seq`, recursively; values that know their places are kept."""
+    """Turns dicts and lists into `Map` and `Seq`, recursively.
+
+    Args:
+        value: Any value; a `Map` or `Seq` is returned as it is, a scalar too.
+        where: Place of the value; its entries are placed below.
+    """
     if isinstance(value, Map | Seq):
         return value
     if isinstance(value, dict):
@@ -79,7 +112,7 @@ def with_places(value: Any, where: Where) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The same value as ordinary dicts and lists (for writing it out)."""
+    """The same value as ordinary dicts and lists, for writing it out; tags and places are lost."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -88,7 +121,7 @@ def plain(value: Any) -> Any:
 
 
 def kind_of(value: object) -> str:
-    """How a value is named in a message."""
+    """The name of a value's type for a message, scalars with the value itself (at most 60 characters)."""
     names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
              float: "a number"}
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
@@ -101,7 +134,15 @@ def kind_of(value: object) -> str:
 # Checks: (value, where) -> value of the right type, or SpecError.
 
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
-    """A finite number, at least `minimum` or greater than `above`. Strings such as "1e-9" count as numbers."""
+    """A check for a finite number; the type, int or float, is kept.
+
+    Args:
+        minimum: The least accepted value.
+        above: Values must be greater than this.
+
+    Returns:
+        A check that also takes text such as "1e-9", as YAML 1.1 reads such a number as text.
+    """
     wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
         f" > {above:g}" if above is not None else "")
 
@@ -120,7 +161,7 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
 
 
 def integer(minimum: int | None = None) -> Check[int]:
-    """A whole number, at least `minimum`. 16.0 and "16" count as 16."""
+    """A check for a whole number of at least `minimum`; 16.0 and "16" count as 16."""
     wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
 
     def check(value: Any, where: Where) -> int:
@@ -132,7 +173,7 @@ def integer(minimum: int | None = None) -> Check[int]:
 
 
 def text(value: Any, where: Where) -> str:
-    """A string; a bare number is taken as its digits (a level may be named 3)."""
+    """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -141,7 +182,7 @@ def text(value: Any, where: Where) -> str:
 
 
 def boolean(value: Any, where: Where) -> bool:
-    """True or false (YAML 1.1 spellings are already booleans here)."""
+    """Checks for true or false, also as text in any case. `yes` and `no` are text here, as in YAML 1.2."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):
@@ -150,23 +191,26 @@ def boolean(value: Any, where: Where) -> bool:
 
 
 def mapping(value: Any, where: Where) -> Map:
+    """Checks for a mapping; a plain dict becomes a `Map`."""
     if isinstance(value, dict):
         return value if isinstance(value, Map) else with_places(value, where)
     raise where.error(f"found {kind_of(value)}", "a mapping")
 
 
 def sequence(value: Any, where: Where) -> Seq:
+    """Checks for a list; a plain list or tuple becomes a `Seq`."""
     if isinstance(value, list | tuple):
         return value if isinstance(value, Seq) else with_places(list(value), where)
     raise where.error(f"found {kind_of(value)}", "a list")
 
 
 def anything(value: Any, where: Where) -> Any:
+    """Accepts every value, for keys that are read elsewhere or have no effect."""
     return value
 
 
 def one_of(*accepted: str) -> Check[str]:
-    """One of the given words."""
+    """A check for one of the given words; a near miss is suggested."""
     def check(value: Any, where: Where) -> str:
         if value not in accepted:
             raise where.error(f"found {kind_of(value)}{nearest(str(value), accepted)}", listed(accepted))
@@ -175,23 +219,40 @@ def one_of(*accepted: str) -> Check[str]:
 
 
 REQUIRED: Any = object()
+"""The default of a key that must be there."""
 
 
 @dataclass
 class Reader:
-    """Takes keys from one `Map`; `finish` complains about those that were never asked for."""
+    """Takes keys from one `Map`; `finish` complains about those that were never asked for.
+
+    Attributes:
+        node: The mapping that is read.
+        asked: All keys asked for so far, in order.
+    """
 
     node: Map
     asked: list[str] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
+        """Whether any of the keys is written, a null included."""
         return any(name in self.node for name in names)
 
     def at(self, name: str) -> Where:
+        """Place of a key."""
         return self.node.at(name)
 
     def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
-        """The value of the first of these spellings that is there (a null counts as absent)."""
+        """Reads the value of a key; a null counts as absent.
+
+        Args:
+            name: The key, or several spellings of it, of which the first that is there counts.
+            check: Turns the value into the wanted type.
+            default: Returned, unchecked, where the key is absent.
+
+        Raises:
+            SpecError: The check fails, or a key without a default is absent.
+        """
         names = (name,) if isinstance(name, str) else name
         self.asked += names
         for spelling in names:
@@ -202,12 +263,21 @@ class Reader:
         return default  # type: ignore[no-any-return]
 
     def refuse(self, name: str, why: str) -> None:
-        """Valid Timeloop that is not supported here: named, never ignored."""
+        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay.
+
+        Raises:
+            SpecError: The key says something; the message tells why it is not supported.
+        """
         self.asked.append(name)
         if self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
+        """Refuses keys that were never asked for, each in a line of one SpecError, with the nearest known key.
+
+        Args:
+            context: Words after the key in the message, such as " of a coefficient".
+        """
         unknown = [key for key in self.node if key not in self.asked]
         if unknown:
             accepted = list(dict.fromkeys(self.asked))

@@ -1,10 +1,10 @@
 """YAML text -> `Map`, `Seq` and scalars that know their file, line and path.
 
-Values are built straight from the parser's events: no tag can construct a Python object, nesting and size are
-bounded while reading, and an alias costs what it would cost if it were written out, so that a few lines cannot
-grow into millions of nodes. Scalars are read as YAML 1.2 means them and architects expect them: `1e-9` is a
-number, `no` and `0777` are strings, keys are always text. `<<` merges shallowly and `<<<` deeply, as in
-Timeloop's front end.
+Values are built straight from the events of PyYAML's parser: no tag can construct a Python object, nesting and size
+are bounded while reading, and an alias costs as much as its value written out, so that a few lines cannot grow into
+millions of nodes (the "billion laughs" attack). Scalars are read by YAML 1.2's core schema, as architects expect:
+`1e-9` is a number, `no` and `0777` are strings, keys are always text. `<<` merges shallowly and `<<<` deeply, as in
+Timeloop's Python front end.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from fadiff_mapper.yaml.expressions import Literal
 from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of
 
 MAX_NODES = 500_000
-"""Values in one document, aliases written out."""
+"""Values in one document, aliases written out. A plain safety limit; nothing was measured."""
 MAX_DEPTH = 100
-"""Levels of nesting in one document, aliases written out."""
+"""Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
 MAX_MERGED = 100
-"""Mappings in one merge key."""
+"""Mappings in one merge key. A plain safety limit; nothing was measured."""
 INCLUDED_TAG = "!include_loaded"
 """`!include_loaded 3` stands for the fourth of the `included` values."""
 NO_MERGE_TAG = "!nomerge"
+"""A mapping or list with this tag is not completed by a deep merge (the front end's tag)."""
 
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
@@ -42,7 +43,13 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Built(NamedTuple):
-    """A value, how many values it holds with itself, and how many levels deep it goes (aliases written out)."""
+    """A value with its extent, aliases written out.
+
+    Attributes:
+        value: A `Map`, `Seq` or scalar.
+        size: Number of values in it, itself included.
+        height: Levels of nesting; 1 for a scalar.
+    """
 
     value: Any
     size: int
@@ -51,7 +58,17 @@ class Built(NamedTuple):
 
 @dataclass
 class _Document:
-    """What is known while one document is read."""
+    """State of the reading of one document.
+
+    Attributes:
+        file: Name of the text for messages.
+        lines: File and line of each line of the text, where a template produced it; else None.
+        included: Values for `!include_loaded`.
+        stream: Events of the parser, consumed as values are built.
+        nodes: Values built so far.
+        anchors: Values by anchor; None while the anchored value itself is built.
+        unmerged: Values tagged `!nomerge`, whose tag is taken off in the end.
+    """
 
     file: str
     lines: Sequence[tuple[str, int]] | None
@@ -62,13 +79,14 @@ class _Document:
     unmerged: list[Map | Seq] = field(default_factory=list)
 
     def at(self, line: int, path: str = "") -> Where:
-        """The place of a line of the text, counted from 0."""
+        """Place of a line of the text, counted from 0 as the parser does."""
         if self.lines is None:
             return Where(self.file, line + 1, path)
         file, number = self.lines[min(line, len(self.lines) - 1)]
         return Where(file, number, path)
 
     def count(self, nodes: int, where: Where) -> None:
+        """Adds values to the count. Raises SpecError beyond `MAX_NODES`."""
         self.nodes += nodes
         if self.nodes > MAX_NODES:
             raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
@@ -76,10 +94,17 @@ class _Document:
 
 def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
           included: Sequence[Built] = ()) -> Built:
-    """Reads the one YAML document in `text`.
+    """Reads the one YAML document in a text.
 
-    `lines` gives file and line of each line of the text where it does not stand in `file` itself, `included`
-    the values that `!include_loaded` may refer to. Raises SpecError with file and line.
+    Args:
+        text: The document.
+        file: Name of the text for messages.
+        lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
+            were produced by a template.
+        included: The values that `!include_loaded N` may refer to.
+
+    Raises:
+        SpecError: Not one YAML document, or one beyond the limits; with file and line.
     """
     if _SURROGATE.search(text):
         raise Where(file).error("the text is not valid Unicode", "UTF-8")
@@ -104,6 +129,7 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
 
 
 def _build(document: _Document, event: Any, where: Where, depth: int) -> Built:
+    """The value that begins with this event; `depth` levels of nesting include it."""
     if depth > MAX_DEPTH:
         raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
     document.count(1, where)
@@ -124,6 +150,7 @@ def _build(document: _Document, event: Any, where: Where, depth: int) -> Built:
 
 
 def _aliased(document: _Document, anchor: str, where: Where, depth: int) -> Built:
+    """The value of an alias, which must not contain itself."""
     if anchor not in document.anchors:
         raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
     built = document.anchors[anchor]
@@ -133,7 +160,7 @@ def _aliased(document: _Document, anchor: str, where: Where, depth: int) -> Buil
 
 
 def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Built:
-    """A value built before, used once more."""
+    """A value built before, used once more and counted once more."""
     document.count(built.size, where)
     if depth + built.height > MAX_DEPTH:
         raise Where(where.file, where.line).error("nested too deeply, aliases written out",
@@ -142,6 +169,7 @@ def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Bu
 
 
 def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
+    """The list that begins with the event `start`, and its height."""
     items: list[Any] = []
     places: list[Where] = []
     height = 0
@@ -156,6 +184,7 @@ def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tupl
 
 
 def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple[Map, int]:
+    """The mapping that begins with the event `start`, merge keys worked in, and its height."""
     items: dict[str, Any] = {}
     places: dict[str, Where] = {}
     height, prefix = 0, f"{where.path}." if where.path else ""
@@ -172,7 +201,7 @@ def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple
 
 
 def _key(document: _Document, event: Any, where: Where) -> str:
-    """The text of a key: `3`, `no` and `N` are what they look like."""
+    """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
     place = document.at(event.start_mark.line, where.path)
     if not isinstance(event, events.ScalarEvent):
         raise place.error("a key that is not a simple text", "text")
@@ -193,6 +222,7 @@ def _remembered(document: _Document, value: Any) -> Any:
 
 
 def _tag(tag: str | None, kind: str, where: Where) -> str | None:
+    """The local tag of a mapping or list, such as "!Component"; None for the type's own. Other tags are refused."""
     if tag in (None, "!", f"{_CORE}{kind}"):
         return None
     if not _LOCAL_TAG.fullmatch(tag or ""):
@@ -206,6 +236,7 @@ def _shown(tag: str | None) -> str:
 
 
 def _scalar(document: _Document, event: Any, where: Where, depth: int) -> Built:
+    """The value of a scalar, by its tag or, without one, by its text."""
     tag, text = event.tag, event.value
     if tag is None or tag == "!":
         return Built(_untagged(event), 1, 1)
@@ -221,6 +252,7 @@ def _scalar(document: _Document, event: Any, where: Where, depth: int) -> Built:
 
 
 def _untagged(event: Any) -> Any:
+    """The value of a scalar without a type: quoted text stays text, and is never an expression."""
     if event.style in ("'", '"'):
         return Literal(event.value)
     if event.style in ("|", ">") or event.tag == "!":
@@ -229,7 +261,11 @@ def _untagged(event: Any) -> Any:
 
 
 def plain_scalar(text: str) -> Any:
-    """The value of unquoted text: null, boolean, number, or the text itself."""
+    """The value of unquoted text by YAML 1.2's core schema: null, boolean, number, or the text itself.
+
+    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, so that no reader takes them for another
+    number.
+    """
     lower = text.lower()
     if lower in ("", "~", "null"):
         return None
@@ -274,7 +310,7 @@ def _with_merges(node: Map) -> Map:
 
 
 def _merge_base(value: Any, where: Where, deep: bool) -> Map:
-    """What a merge key names: one mapping, or a list of which the earlier win."""
+    """The mapping that a merge key adds: the one named, or those of a list in one, of which the earlier win."""
     sources = value if isinstance(value, Seq) else [value]
     if len(sources) > MAX_MERGED:
         raise where.error(f"{len(sources)} mappings in a merge key", f"at most {MAX_MERGED}")
@@ -287,7 +323,13 @@ def _merge_base(value: Any, where: Where, deep: bool) -> Map:
 
 
 def merged(mine: Map, theirs: Map, deep: bool) -> Map:
-    """`mine` completed by `theirs`; deep: mappings merge, lists join (mine first), unless tagged !nomerge."""
+    """One mapping completed by another.
+
+    Args:
+        mine: The mapping whose entries win.
+        theirs: The mapping whose other entries are added.
+        deep: Whether under a common key mappings merge and lists join (mine first), unless mine is tagged `!nomerge`.
+    """
     items, places = dict(mine), dict(mine.places)
     for key, value in theirs.items():
         if key not in items:
@@ -298,6 +340,7 @@ def merged(mine: Map, theirs: Map, deep: bool) -> Map:
 
 
 def _combined(mine: Any, theirs: Any) -> Any:
+    """The value of a common key in a deep merge."""
     if isinstance(mine, Map) and isinstance(theirs, Map) and mine.tag != NO_MERGE_TAG:
         return merged(mine, theirs, deep=True)
     if isinstance(mine, Seq) and isinstance(theirs, Seq) and mine.tag != NO_MERGE_TAG:
@@ -306,12 +349,13 @@ def _combined(mine: Any, theirs: Any) -> Any:
 
 
 def joined(first: Seq, second: Seq) -> Seq:
-    """Both lists in one."""
+    """Both lists in one, with the places of all entries."""
     places = [part.at(index) for part in (first, second) for index in range(len(part))]
     return Seq([*first, *second], where=first.where, tag=first.tag, places=places)
 
 
 def _syntax_error(error: yaml.YAMLError, text: str, document: _Document) -> SpecError:
+    """The parser's complaint with the user's file and line; a tab in the indentation is named as such."""
     if isinstance(error, ReaderError):
         counts_letters = error.encoding == "unicode"  # libyaml counts bytes
         before = text[:error.position] if counts_letters else text.encode()[:error.position].decode(errors="ignore")

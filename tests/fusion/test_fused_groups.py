@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from fadiff_mapper import FadiffError, evaluate_fused
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import evaluate_group, evaluate_groups, group_cost, single
-from fadiff_mapper.fusion.groups.group_legality import group_violations, live_words
-from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
+from fadiff_mapper.fusion.groups.group_legality import group_violations
+from fadiff_mapper.fusion.groups.live_words import live_words
+from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
+from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.axis_algebra import WindowSlide

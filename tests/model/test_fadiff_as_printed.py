@@ -25,7 +25,7 @@ ACTIONS = ("reads", "fills", "updates")
 
 def memory(name: str, width: int = 1) -> StorageLevel:
     return StorageLevel(name, "SRAM", width, width, 1, word_bits=8, block_size=1, cluster_size=1, size=None,
-                        read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None, network=Interconnect(8))
+                        read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None, interconnect=Interconnect(8))
 
 
 TWO_LEVELS = Architecture("two levels", (memory("L0", 2), memory("L1")), Arithmetic("MAC", "mac", 2, 2, 1, word_bits=8))
@@ -83,7 +83,7 @@ def test_the_product_over_dimensions_overstates_a_window_and_the_box_does_not() 
 
 def wire_free(case: Case) -> Case:
     """With levels whose networks can add up, so that eq. (12) has something to describe."""
-    levels = tuple(replace(level, network=Interconnect(8, reduction_supported=True)) for level in case.arch.levels)
+    levels = tuple(replace(level, interconnect=Interconnect(8, reduction_supported=True)) for level in case.arch.levels)
     return replace(case, arch=replace(case.arch, levels=levels))
 
 

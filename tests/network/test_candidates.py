@@ -28,7 +28,8 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
+from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
+from fadiff_mapper.fusion.groups.tile_steps import space_of
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of

@@ -16,7 +16,8 @@ from fadiff_mapper import FadiffError, evaluate_fused
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.tile_steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words
+from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.spec.mapping import Mapping

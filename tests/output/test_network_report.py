@@ -28,7 +28,7 @@ from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork,
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload
-from fadiff_mapper.workload.operator import make_layer
+from fadiff_mapper.workload.operator import make_operator
 
 HOSTILE = '<script>alert("x")</script>&{{ 7*7 }}'
 
@@ -41,7 +41,7 @@ def spec_of(problem: Problem) -> Spec:
 def result(second: str = "second", fused: bool = True) -> MappedNetwork:
     """Three convolutions, the first two in a group of three steps."""
     sizes = {"first": (2, 3, 14), second: (3, 2, 12), "third": (2, 2, 10)}
-    layers = {name: make_layer("conv", {"N": 1, "M": m, "C": c, "P": p, "Q": 4, "R": 3, "S": 1})
+    layers = {name: make_operator("conv", {"N": 1, "M": m, "C": c, "P": p, "Q": 4, "R": 3, "S": 1})
               for name, (c, m, p) in sizes.items()}
     nodes = [Node("image", "input", shape=(1, 2, 16, 4))]
     for name, layer in layers.items():

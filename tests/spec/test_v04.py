@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v04_designs import DRAM, MAC, PROBLEM, buffer, constraints, document, levels
+from v04_designs import DRAM, MAC, PROBLEM, buffer, constraints, document, levels, to_native
 
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.v04 import is_v04, to_native
+from fadiff_mapper.spec.v04 import is_v04
 from fadiff_mapper.spec.v04.macros import fill_greedily
 from fadiff_mapper.yaml.load import load_files, load_text
 from fadiff_mapper.yaml.located import plain

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v04_designs import DRAM, PROBLEM, buffer, document
+from v04_designs import DRAM, PROBLEM, buffer, document, to_native
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.v04 import to_native
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Seq
 

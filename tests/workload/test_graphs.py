@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_layer
+from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_operator
 from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, regrouped
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
@@ -34,13 +34,13 @@ def bundled_network(name: str) -> Workload:
 def conv(name: str, source: str, cin: int, cout: int, size: int, k: int = 1, stride: int = 1, n: int = 1,
          **fields: Any) -> Node:
     dims = {"N": n, "M": cout, "C": cin, "P": size, "Q": size, "R": k, "S": k}
-    layer = make_layer("conv", dims, (stride, stride))
+    layer = make_operator("conv", dims, (stride, stride))
     return Node(name, "conv", (source,), layer=layer, operands=("Inputs",), **fields)
 
 
 def product(name: str, *sources: str, n: int, c: int, m: int, repeat: int = 1) -> Node:
     dims = {"N": n, "M": m, "C": c, "P": 1, "Q": 1, "R": 1, "S": 1}
-    return Node(name, "gemm", sources, layer=make_layer("gemm", dims, repeat=repeat),
+    return Node(name, "gemm", sources, layer=make_operator("gemm", dims, repeat=repeat),
                 operands=("Inputs", "Weights")[:len(sources)])
 
 

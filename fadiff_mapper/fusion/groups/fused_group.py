@@ -1,10 +1,13 @@
-"""A fused group on one of Timeloop's architectures: which layers share tile loops, and what stays on the chip.
+"""A fused group on one of Timeloop's architectures: layers that share tile loops, and tensors that stay on the chip.
 
     for each step of the shared loops, outermost first:
         for each layer, first to last:
             run its tile by an exact Timeloop mapping
 
-The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what the next layer needs.
+The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what the next layer needs. A group
+is FADiff's chain of links with sigma = 1, and decides what the paper does not model: the shared loops and their tiles,
+the home level of each intermediate (always L2 in the paper), and the loops along which halos are retained instead of
+fetched or computed again (LoopTree, DeFiNES).
 """
 
 from __future__ import annotations
@@ -26,8 +29,12 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A shared loop over a dimension of the last layer, such as rows, columns, tokens or the channels between two
-    layers, in tiles of `tile` points (the last one may be smaller)."""
+    """A shared loop over a dimension of the last layer, such as rows, tokens or the channels between two layers.
+
+    Attributes:
+        dim: the dimension of the last layer.
+        tile: points per step; the last tile may be smaller.
+    """
 
     dim: str
     tile: int
@@ -35,12 +42,14 @@ class TileLoop:
 
 @dataclass(frozen=True)
 class Stay:
-    """A tensor that lies in `level` and survives from one step to the next.
+    """The residency of a tensor: its home level, and the shared loops along which its words survive to the next step.
 
-    `across`: the shared loops (by the last layer's dimension) along which words that are still needed are kept; along
-    the others they are fetched or computed again. `lines`: of what was used before, room is taken for what a later step
-    uses again only, as by line buffers and in DeFiNES; else for all that the loops inside a kept one walk through, as
-    in LoopTree.
+    Attributes:
+        level: name of the home level.
+        across: the loops (by the last layer's dimension) along which words that a later step needs are kept; along the
+            others they are fetched or computed again.
+        lines: True stores, beside the tile, only words that a later step uses again, as line buffers and DeFiNES do;
+            False stores all that the loops inside a kept one walk through, as LoopTree does (`stored_words`).
     """
 
     level: str
@@ -52,9 +61,11 @@ class Stay:
 class FusedLayer:
     """One layer of a group.
 
-    `mappings` has an exact mapping for every shape that the layer's tile takes. `operands` says which of the tensors
-    that come from outside the group stay on the chip (resident weights, the halo of the first input); one that is
-    not named is fetched in every step as the mapping says.
+    Attributes:
+        problem: the whole layer.
+        mappings: an exact mapping for every shape that the layer's tile takes.
+        operands: the data spaces from outside the group that stay on the chip (resident weights, the halo of the first
+            input); any other is fetched in every step as the mapping says.
     """
 
     problem: Problem
@@ -64,17 +75,20 @@ class FusedLayer:
 
 @dataclass(frozen=True)
 class FusedLink:
-    """What ties a layer to the next one.
+    """The producer-consumer relation between a layer and the next one of its group.
 
-    tensor    the data space of the next layer that this layer's output becomes
-    dims      dimension of this layer's output -> dimension of the next layer that moves along it
-    stay      where the intermediate lies, and along which loops its halo is retained; elsewhere it is recomputed
-    padding   points before the first one of its operand that the next layer reads as zeros, per dimension of the next
-              layer
-    pooled    windows of pools in between, per dimension of the next layer. Where windows overlap, what the next layer's
-              tile reads lies in the same level, beside what is pooled; else words are pooled as they arrive there
-    written   whether it also goes to the outermost level, for a consumer outside the group: each time it is computed;
-              or where it is pooled, what the pools make, once
+    Attributes:
+        tensor: the data space of the next layer that this layer's output becomes.
+        dims: dimension of this layer's output -> dimension of the next layer that moves along it.
+        stay: home level of the intermediate, and the loops along which its halo is retained; along the others it is
+            recomputed.
+        padding: points before the first one of its operand that the next layer reads as zeros, per dimension of the
+            next layer.
+        pooled: windows of pools in between, per dimension of the next layer. Where windows overlap, the words that the
+            next layer's tile reads lie in the same level, beside the intermediate; else words are pooled as they
+            arrive there.
+        written: True if the tensor also goes to the outermost level, for a consumer outside the group: the
+            intermediate each time it is computed or, where it is pooled, the pooled tensor once.
     """
 
     tensor: str
@@ -86,35 +100,40 @@ class FusedLink:
 
     @property
     def lies_pooled(self) -> bool:
-        """Whether what the pools make lies there instead of what they read."""
+        """True if the pooled tensor, not the pool's input, is stored at the home level (windows neither overlap nor are
+        padded)."""
         return bool(self.pooled) and all(slide.kernel <= slide.stride and not slide.pad
                                          for slide in self.pooled.values())
 
     @property
     def beside(self) -> bool:
-        """Whether what the next layer's tile reads has room of its own, beside the intermediate."""
+        """True if the pooled words that the next layer's tile reads have room of their own, beside the intermediate."""
         return bool(self.pooled) and not self.lies_pooled
 
     @property
     def written_whole(self) -> bool:
-        """Whether all of the layer's output goes to the outermost level."""
+        """True if all of the layer's output goes to the outermost level."""
         return self.written and not self.pooled
 
     @property
     def written_pooled(self) -> bool:
-        """Whether what pools make of it goes there."""
+        """True if the pooled tensor goes to the outermost level instead of the layer's output."""
         return self.written and bool(self.pooled)
 
 
 @dataclass(frozen=True)
 class FusedGroup:
-    """Layers in the order in which they run, `links[i]` from layer i to i + 1, and the shared loops, outermost first.
+    """Layers that run tile by tile inside shared loops; one layer without loops is that layer as Timeloop runs it.
 
-    `repeat`: how often the group runs, such as once per attention head. `double_buffered`: levels in which the tile
-    that comes and goes has room twice, so that the next one can arrive; what stays from step to step is there once.
-    `spilled`: whether sums of the last layer to which later steps add go to the outermost level in between and come
-    back; else they stay where they are summed up.
-    A group of one layer without loops is that layer as Timeloop runs it.
+    Attributes:
+        layers: the layers in the order in which they run.
+        links: `links[i]` leads from layer i to layer i + 1.
+        loops: the shared loops, outermost first.
+        repeat: runs of the whole group, such as one per attention head.
+        double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
+            tensors that stay from step to step are there once.
+        spilled: True if sums of the last layer to which later steps add go to the outermost level in between and come
+            back; False if they stay where they are summed up.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -133,7 +152,12 @@ class FusedGroup:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a group runs on."""
+    """The machine that a group runs on.
+
+    Attributes:
+        arch: levels, interconnect and arithmetic.
+        tables: energies in pJ per action and areas.
+    """
 
     arch: Architecture
     tables: Tables

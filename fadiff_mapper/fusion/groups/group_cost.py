@@ -1,10 +1,24 @@
 """The exact cost of a fused group on one of Timeloop's architectures.
 
-Every step of every layer is Timeloop's cost of the layer's tile, with what fusion changes in its access counts: an
-intermediate is not kept outside its level (eqs. 13 and 15 of the paper), it is copied there from the level where it
-was summed up (eq. 14), operands that stay are fetched only where they are new, and sums that go on in a later step
-stay where they are or, where they are spilled, come back from outside. Steps run one after the other, so cycles and
-energies add up. A group of one layer without loops is exactly Timeloop's result.
+Problem. Timeloop evaluates one layer; a fused group runs tiles of several layers in turn, and words that stay on the
+chip between steps are neither fetched nor written back as the layer alone would do.
+
+Method. Every step of every layer costs what Timeloop computes for the layer's tile, after corrections to its access
+counts. With sigma = 1 for each link of the group and 0 for all others:
+
+    eqs. 13, 15   no write-back of the intermediate beyond its home level, no fill of it from there: the tile's mapping
+                  keeps it at no level outside its home (`step_evaluation.fused_mapping`)
+    eq. 14        the copy into the home level: a read where the words were summed up (`_copied`); Timeloop already
+                  counts the update at the home, but charges a drain no read (SEMANTICS.md, section 6)
+    -             operands that stay are filled only with words that no earlier step left there (`_fetched_only`)
+    -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
+                  back from the outermost level (`_returned`)
+
+Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
+so cycles and energies add up. A group of one layer without loops is exactly Timeloop's result.
+
+Source. FADiff, section 3.2.1 (4), for the fusion-aware boundary; LoopTree and DeFiNES for steps whose halos are
+retained or computed again.
 """
 
 from __future__ import annotations
@@ -17,35 +31,55 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
-from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedStep, evaluate_step, kept_levels, tensor_index
-from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
+from fadiff_mapper.fusion.groups.group_legality import structure_violations, tile_violations
+from fadiff_mapper.fusion.groups.step_evaluation import (
+    EvaluatedLayer,
+    EvaluatedTile,
+    dataspace_index,
+    evaluate_tiles,
+    home_level,
+    kept_levels,
+)
+from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT
+from fadiff_mapper.model.legality import Violation
 
-NETWORKS = "networks"
+NOC = "networks"
 """Among the components of a layer: the wires between all levels."""
 
 
 @dataclass(frozen=True)
 class GroupTraffic:
-    """Words over all instances and the whole run."""
+    """Words of one data space at one level, over all instances and the whole run.
+
+    Attributes:
+        reads: words read from the level.
+        fills: words that arrive from the next level outside that keeps the data space.
+        updates: words of an output that arrive from inside.
+    """
 
     reads: float = 0.0
     fills: float = 0.0
     updates: float = 0.0
 
     def plus(self, other: GroupTraffic) -> GroupTraffic:
+        """The sum of both, count by count."""
         return GroupTraffic(self.reads + other.reads, self.fills + other.fills, self.updates + other.updates)
 
 
 @dataclass(frozen=True)
 class LayerCost:
-    """One layer within its group: over all steps, before the group is repeated.
+    """One layer within its group, over all steps, before the group is repeated.
 
-    recomputed: multiply-accumulates beyond those of the layer. traffic: (level, data space) -> words. components:
-    level or arithmetic -> pJ, and `NETWORKS` -> pJ of all wires.
+    Attributes:
+        cycles: sum over the steps.
+        energy_pj: sum over the steps.
+        computes: multiply-accumulates that are executed.
+        recomputed: multiply-accumulates beyond those of the layer, for halos that are computed again.
+        traffic: (level, data space) -> words.
+        components: level or arithmetic -> pJ, and `NOC` -> pJ of all wires where these cost energy.
     """
 
     cycles: float
@@ -58,7 +92,13 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class FusedCost:
-    """Cycles and energy in pJ of a group, or of several one after the other."""
+    """Cost of a group with its repeats, or of several groups one after the other.
+
+    Attributes:
+        cycles: cycles of all repeats.
+        energy_pj: energy of all repeats.
+        layers: the layers in the order in which they run, each without the group's repeats.
+    """
 
     cycles: float
     energy_pj: float
@@ -71,84 +111,146 @@ class FusedCost:
 
 
 def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
-    """Cycles and energy of a group. Raises FadiffError with the first violation where it cannot run."""
-    broken = group_violations(hardware, group)
-    if broken:
+    """Checks a group and computes its cycles and energy.
+
+    Args:
+        hardware: architecture and energy tables.
+        group: layers with a mapping for every tile, links, shared loops.
+
+    Returns:
+        The cost of all repeats, layer by layer.
+
+    Raises:
+        FadiffError: the group cannot run; the message names the first violation.
+    """
+    broken, result = checked_cost(hardware, group)
+    if result is None:
         raise FadiffError(f"the fused group cannot run: {broken[0].constraint}: {broken[0].reason}")
-    return group_cost(hardware, group)
+    return result
+
+
+def checked_cost(hardware: Hardware, group: FusedGroup) -> tuple[list[Violation], FusedCost | None]:
+    """Violations of a group and, where there are none, its cost, from one evaluation of each tile.
+
+    Args:
+        hardware: architecture and energy tables.
+        group: any group.
+
+    Returns:
+        What `group_violations` and `group_cost` return; the cost is None where the group cannot run.
+    """
+    broken = structure_violations(hardware, group)
+    if broken:
+        return broken, None
+    layers = evaluate_tiles(hardware, group)
+    broken = tile_violations(hardware, group, layers)
+    return broken, None if broken else _total_cost(hardware, group, layers)
 
 
 def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
-    """The same for a group that is known to be legal."""
-    layers = tuple(_layer_cost(hardware, group, index, steps) for index, steps in enumerate(layer_steps(group)))
+    """Cycles and energy of a group that is known to be legal.
+
+    Args:
+        hardware: architecture and energy tables.
+        group: a group without violations, which are not looked for again.
+    """
+    return _total_cost(hardware, group, evaluate_tiles(hardware, group))
+
+
+def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCost:
+    """Cost of the groups of a network, one after the other.
+
+    Args:
+        hardware: architecture and energy tables.
+        groups: the groups in any order; layers that are not fused are groups of one (`single`).
+
+    Returns:
+        Sums of cycles and energies, so that the EDP is the product of the sums, as in the paper.
+
+    Raises:
+        FadiffError: a group cannot run.
+    """
+    costs = [evaluate_group(hardware, group) for group in groups]
+    return FusedCost(sum(cost.cycles for cost in costs), sum(cost.energy_pj for cost in costs),
+                     tuple(layer for cost in costs for layer in cost.layers))
+
+
+def _total_cost(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> FusedCost:
+    layers = tuple(_layer_cost(hardware, group, index, layer) for index, layer in enumerate(evaluated))
     return FusedCost(group.repeat * sum(layer.cycles for layer in layers),
                      group.repeat * sum(layer.energy_pj for layer in layers), layers)
 
 
-def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCost:
-    """The groups of a network one after the other; the EDP is the product of the sums. Raises FadiffError."""
-    costs = [evaluate_group(hardware, group) for group in groups]
-    return FusedCost(sum(one.cycles for one in costs), sum(one.energy_pj for one in costs),
-                     tuple(layer for one in costs for layer in one.layers))
-
-
-def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, steps: LayerSteps) -> LayerCost:
-    layer = group.layers[index]
+def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, evaluated: EvaluatedLayer) -> LayerCost:
+    """Sums over the steps of one layer, each class of equal steps priced once."""
     cycles = energy = 0.0
     computes = 0
     traffic: dict[tuple[str, str], GroupTraffic] = {}
     components: Counter[str] = Counter()
-    for kind, count in step_classes(group, layer, steps).items():
-        step = evaluate_step(hardware, group, index, kind)
-        counts = fused_counts(hardware, group, index, kind, step)
-        one = cost(counts, step.found.use, step.layer.machine, float(step.layer.problem.computes), EXACT)
-        network = 0.0 if step.found.network is None else float(step.found.network.total[0])
-        cycles += count * float(one.cycles[0])
-        energy += count * (float(one.energy[0]) + network)
-        computes += count * step.layer.problem.computes
-        components.update(_components(step, one, network, count))
-        for place, words in _traffic(step, counts, count).items():
-            traffic[place] = traffic.get(place, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, computes, computes - layer.problem.computes, traffic, dict(components))
+    for step, times in evaluated.classes.items():
+        tile = evaluated.tiles[step.shape]
+        counts = fused_counts(hardware, group, index, step, tile)
+        price = cost(counts, tile.evaluation.use, tile.layer.machine, float(tile.layer.problem.computes), EXACT)
+        wires = 0.0 if tile.evaluation.network is None else float(tile.evaluation.network.total[0])
+        cycles += times * float(price.cycles[0])
+        energy += times * (float(price.energy[0]) + wires)
+        computes += times * tile.layer.problem.computes
+        components.update(_components(tile, price, wires, times))
+        for key, words in _traffic(tile, counts, times).items():
+            traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
+    whole = group.layers[index].problem.computes
+    return LayerCost(cycles, energy, computes, computes - whole, traffic, dict(components))
 
 
-def _components(step: EvaluatedStep, one: Cost, network: float, count: int) -> dict[str, float]:
-    """pJ of each component in `count` steps; levels that stand only for a fan-out have none."""
-    levels = {level.name: count * float(one.level_energy[k, 0]) for k, level in enumerate(step.layer.arch.levels)
+def _components(tile: EvaluatedTile, price: Cost, wires: float, times: int) -> dict[str, float]:
+    """pJ of each component in `times` steps; levels that stand only for a fan-out have none."""
+    levels = {level.name: times * float(price.level_energy[k, 0]) for k, level in enumerate(tile.layer.arch.levels)
               if not level.is_dummy}
-    arithmetic = {step.layer.arch.arithmetic.name: count * float(one.compute_energy[0])}
-    return arithmetic | levels | ({NETWORKS: count * network} if network else {})
+    arithmetic = {tile.layer.arch.arithmetic.name: times * float(price.compute_energy[0])}
+    return arithmetic | levels | ({NOC: times * wires} if wires else {})
 
 
-def _traffic(step: EvaluatedStep, counts: Counts, count: int) -> dict[tuple[str, str], GroupTraffic]:
-    names, spaces = step.layer.arch.level_names(), step.layer.problem.dataspace_names()
-    scale = count * step.found.use.instances[:, 0]
-    return {(names[level], spaces[tensor]): GroupTraffic(*(float(values[level, tensor, 0] * scale[level])
-                                                           for values in (counts.reads, counts.fills, counts.updates)))
-            for level, tensor in np.argwhere(step.found.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
+def _traffic(tile: EvaluatedTile, counts: Counts, times: int) -> dict[tuple[str, str], GroupTraffic]:
+    """Words per level and data space in `times` steps, where the level keeps the data space or is updated with it."""
+    names, spaces = tile.layer.arch.level_names(), tile.layer.problem.dataspace_names()
+    scale = times * tile.evaluation.use.instances[:, 0]     # counts are per instance
+    return {(names[level], spaces[t]): GroupTraffic(*(float(values[level, t, 0] * scale[level])
+                                                      for values in (counts.reads, counts.fills, counts.updates)))
+            for level, t in np.argwhere(tile.evaluation.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
 
 
-def fused_counts(hardware: Hardware, group: FusedGroup, index: int, kind: StepClass, step: EvaluatedStep) -> Counts:
-    """The access counts of one step with what the steps before left in place."""
+def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepClass, tile: EvaluatedTile) -> Counts:
+    """The access counts of one step, corrected for words that other steps leave in place (see the module's head).
+
+    Args:
+        hardware: the architecture, whose level names the stays use.
+        group: the group.
+        index: position of the layer in the group.
+        step: the class of the step, with the new words of each operand that stays.
+        tile: the evaluation of the step's tile.
+
+    Returns:
+        Words per instance, [L, T, 1], as `model.access_counts` counts them.
+    """
     layer = group.layers[index]
-    counts = step.found.counts
-    for (name, stay), fresh in zip(layer.operands.items(), kind.fresh, strict=True):
-        counts = _fetched_only(counts, step, name, hardware.level(stay.level), fresh)
+    counts = tile.evaluation.counts
+    for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
+        counts = _fetched_only(counts, tile, name, home_level(hardware, stay.level), fresh)
     if index and group.links[index - 1].written_pooled:
-        counts = _written_out(counts, step, group.links[index - 1].tensor, kind.pooled_out)
+        counts = _written_out(counts, tile, group.links[index - 1].tensor, step.pooled_out)
     if index < len(group.links):
-        counts = _copied(counts, step, hardware.level(group.links[index].stay.level))
+        counts = _copied(counts, tile, home_level(hardware, group.links[index].stay.level))
     if group.spilled:
-        return counts if kind.first_sum else _come_back(counts, step)
-    return counts if kind.first_sum and kind.last_sum else _summed_on(counts, step, kind)
+        return counts if step.first_sum else _returned(counts, tile)
+    return counts if step.first_sum and step.last_sum else _summed_on(counts, tile, step)
 
 
-def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills: float = 0.0,
+def _changed(counts: Counts, level: int, dataspace: int, reads: float = 0.0, fills: float = 0.0,
              updates: float = 0.0) -> Counts:
-    """The counts with words per instance added at one place (negative: left out)."""
+    """The counts with words per instance added for one data space of a level (negative: taken away)."""
     def plus(values: np.ndarray, words: float) -> np.ndarray:
         result = values.copy()
-        result[level, tensor] += words
+        result[level, dataspace] += words
         return result
 
     return replace(counts, reads=plus(counts.reads, reads), fills=plus(counts.fills, fills),
@@ -156,56 +258,70 @@ def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills:
                    address_generations=plus(counts.address_generations, reads + fills + updates))
 
 
-def _fetched_only(counts: Counts, step: EvaluatedStep, name: str, home: int | None, fresh: int) -> Counts:
-    """An operand that stays: only `fresh` words come from the level outside its home."""
-    tensor, levels = tensor_index(step, name), kept_levels(step, name)
-    assert home is not None
+def _fetched_only(counts: Counts, tile: EvaluatedTile, name: str, home: int, fresh: int) -> Counts:
+    """An operand that stays: only `fresh` words come from the next level outside its home that keeps it.
+
+    Legality has made sure that the home has one instance and is filled with the whole tile once, so words per instance
+    are words, and the parent's reads fall by as many as the home's fills.
+    """
+    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
     parent = next(level for level in levels if level > home)
-    saved = float(counts.fills[home, tensor, 0]) - fresh
-    return _changed(_changed(counts, home, tensor, fills=-saved), parent, tensor, reads=-saved)
+    saved = float(counts.fills[home, t, 0]) - fresh
+    return _changed(_changed(counts, home, t, fills=-saved), parent, t, reads=-saved)
 
 
-def _written_out(counts: Counts, step: EvaluatedStep, name: str, fresh: int) -> Counts:
-    """What pools made and others read, too: words that are new are read where they lie, and written outside."""
-    tensor = tensor_index(step, name)
-    outside = _changed(counts, len(step.layer.arch.levels) - 1, tensor, updates=fresh)
-    return _changed(outside, kept_levels(step, name)[-1], tensor, reads=fresh)
+def _written_out(counts: Counts, tile: EvaluatedTile, name: str, fresh: int) -> Counts:
+    """A pooled tensor with a reader outside the group: new words are read at the home level and written outside."""
+    t = dataspace_index(tile, name)
+    outside = _changed(counts, len(tile.layer.arch.levels) - 1, t, updates=fresh)
+    return _changed(outside, kept_levels(tile, name)[-1], t, reads=fresh)
 
 
-def _copied(counts: Counts, step: EvaluatedStep, home: int | None) -> Counts:
-    """The output's final words are read where they were summed up, and written to their home (counted already)."""
-    name = step.layer.problem.output.name
-    tensor, levels = tensor_index(step, name), kept_levels(step, name)
-    inside = [level for level in levels if home is not None and level < home]
+def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:
+    """FADiff eq. (14): final words of the output are read where they were summed up, for their home level.
+
+    The update at the home is counted already. Where the home itself adds them up nothing is copied.
+    """
+    name = tile.layer.problem.output.name
+    t = dataspace_index(tile, name)
+    inside = [level for level in kept_levels(tile, name) if level < home]
     if not inside:
         return counts
-    instances = step.found.use.instances[:, 0]
-    words = float(counts.updates[home, tensor, 0] * instances[home] / instances[inside[-1]])
-    return _changed(counts, inside[-1], tensor, reads=words)
+    instances = tile.evaluation.use.instances[:, 0]
+    words = float(counts.updates[home, t, 0] * instances[home] / instances[inside[-1]])
+    return _changed(counts, inside[-1], t, reads=words)
 
 
-def _summed_on(counts: Counts, step: EvaluatedStep, kind: StepClass) -> Counts:
-    """Sums that go on: later steps read what is there, and all but the last step hand nothing outwards."""
-    name = step.layer.problem.output.name
-    tensor, levels = tensor_index(step, name), kept_levels(step, name)
-    if not kind.first_sum:
-        counts = _changed(counts, levels[0], tensor, reads=float(counts.partition[levels[0], tensor, 0]))
-    if not kind.last_sum:
+def _summed_on(counts: Counts, tile: EvaluatedTile, step: StepClass) -> Counts:
+    """Sums that go on in place: later steps read the earlier sums, and all but the last step hand nothing outwards.
+
+    A later step has no first touch of a word (Timeloop's first-read elision left out `partition` words).
+    """
+    name = tile.layer.problem.output.name
+    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
+    if not step.first_sum:
+        counts = _changed(counts, levels[0], t, reads=float(counts.partition[levels[0], t, 0]))
+    if not step.last_sum:
         for level in levels[1:]:
-            counts = _changed(counts, level, tensor, updates=-float(counts.updates[level, tensor, 0]))
+            counts = _changed(counts, level, t, updates=-float(counts.updates[level, t, 0]))
     return counts
 
 
-def _come_back(counts: Counts, step: EvaluatedStep) -> Counts:
-    """Sums to which earlier steps added: the first touch of a word, too, is read, and filled in from outside."""
-    name = step.layer.problem.output.name
-    tensor, levels = tensor_index(step, name), kept_levels(step, name)
+def _returned(counts: Counts, tile: EvaluatedTile) -> Counts:
+    """Spilled sums: the first touch of a word, too, is a read, and a fill at all levels but the outermost."""
+    name = tile.layer.problem.output.name
+    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
     for level in levels:
-        words = float(counts.partition[level, tensor, 0])
-        counts = _changed(counts, level, tensor, reads=words, fills=words if level != levels[-1] else 0.0)
+        words = float(counts.partition[level, t, 0])
+        counts = _changed(counts, level, t, reads=words, fills=words if level != levels[-1] else 0.0)
     return counts
 
 
 def single(layer: FusedLayer, repeat: int = 1) -> FusedGroup:
-    """A layer by itself, not fused with anything."""
+    """A group of one layer, not fused with anything.
+
+    Args:
+        layer: the layer, with one mapping of its whole problem.
+        repeat: runs of the layer, such as one per attention head.
+    """
     return FusedGroup((layer,), repeat=repeat)

@@ -1,9 +1,10 @@
-"""The two kinds of isl text in a fused problem, read by a small parser: index tuples and bounds of ranks.
+"""Parses the two kinds of isl text in a fused problem: index tuples and bounds of ranks.
 
     projection("[ C1, 2*P1 + R1 ]")         one affine expression per axis of a tensor
     bounds("0 <= P1 < 14 and 0 <= R1 < 3")  the first and last value of every rank
 
-isl knows much more (existential variables, unions, modulo); what is not read here is refused, never guessed.
+isl knows much more (existential variables, unions, modulo); any other text is refused, never guessed. LoopTree hands
+the text to isl itself; here Python's own grammar parses it (`yaml.expressions.syntax_tree`), which executes nothing.
 """
 
 from __future__ import annotations
@@ -18,21 +19,37 @@ from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
 
 MOST = 1 << 31
-"""Size of any coefficient, constant or bound."""
+"""Size of any coefficient, constant or bound: a plain safety limit, so that a product of two fits into int64."""
 
 _IMPLICIT_PRODUCT = re.compile(r"(?<!\w)(\d+)\s*(?=[A-Za-z_(])(?!(?:and|or|not|in|is|if|else)\b)")
 
 
 @dataclass(frozen=True)
 class Affine:
-    """`constant + sum(coefficient * rank)`; ranks with coefficient 0 are left out."""
+    """An affine expression, `constant + sum(coefficient * rank)`.
+
+    Attributes:
+        terms: rank -> coefficient; ranks with coefficient 0 are left out.
+        constant: the constant.
+    """
 
     terms: Mapping[str, int]
     constant: int = 0
 
 
 def projection(text: str, ranks: Sequence[str]) -> tuple[Affine, ...]:
-    """The entries of an isl tuple of affine expressions over `ranks`. Raises ExpressionError."""
+    """Parses an isl tuple of affine expressions.
+
+    Args:
+        text: such as "[ C1, 2*P1 + R1 ]"; a number may stand directly before a rank, as in "2P1".
+        ranks: the names that may occur.
+
+    Returns:
+        One expression per entry.
+
+    Raises:
+        ExpressionError: the text is no tuple, names another rank, or has an entry that is not affine.
+    """
     node = _parsed(text)
     if not isinstance(node, ast.List):
         raise ExpressionError(f'found "{text.strip()}"; accepted: a tuple such as [ {listed(ranks[:2])} ]')
@@ -40,7 +57,18 @@ def projection(text: str, ranks: Sequence[str]) -> tuple[Affine, ...]:
 
 
 def bounds(text: str, ranks: Sequence[str]) -> dict[str, range]:
-    """The values of every rank, from comparisons with numbers that are joined by `and`. Raises ExpressionError."""
+    """Parses comparisons of ranks with numbers that are joined by `and`.
+
+    Args:
+        text: such as "0 <= P1 < 14 and 0 <= R1 < 3".
+        ranks: the ranks to bound.
+
+    Returns:
+        The values of every rank, in the order of `ranks`.
+
+    Raises:
+        ExpressionError: a rank has no lower or no upper bound or no value, or the text is no such comparison.
+    """
     node = _parsed(text)
     parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
     low: dict[str, int] = {}
@@ -61,6 +89,7 @@ def bounds(text: str, ranks: Sequence[str]) -> dict[str, range]:
 
 
 def _parsed(text: str) -> ast.expr:
+    """The syntax tree of isl text, with the products that isl leaves implicit ("2P1") written out."""
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the text has {len(text)} characters; accepted: at most {MAX_TEXT}")
     return syntax_tree(_IMPLICIT_PRODUCT.sub(r"\1*", text))
@@ -68,23 +97,24 @@ def _parsed(text: str) -> ast.expr:
 
 _MIRRORED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+"""The comparisons that are read -> the same comparison with its sides exchanged."""
 
 
 def _take_bound(left: Affine, op: ast.cmpop, right: Affine, low: dict[str, int], high: dict[str, int]) -> None:
     """Tightens the bounds of a rank by `rank op number` or `number op rank`."""
-    kind = type(op)
+    comparison = type(op)
     if right.terms and not left.terms:
-        left, right, kind = right, left, _MIRRORED.get(kind, kind)
-    if right.terms or len(left.terms) != 1 or set(left.terms.values()) != {1} or kind not in _MIRRORED:
+        left, right, comparison = right, left, _MIRRORED.get(comparison, comparison)
+    if right.terms or len(left.terms) != 1 or set(left.terms.values()) != {1} or comparison not in _MIRRORED:
         raise ExpressionError("found a bound that is not a comparison of one rank with a number; "
                               "accepted: 0 <= P < 8 and so on")
     (rank,) = left.terms
     value = right.constant - left.constant
-    if kind in (ast.Gt, ast.GtE, ast.Eq):
-        least = value + (kind is ast.Gt)
+    if comparison in (ast.Gt, ast.GtE, ast.Eq):
+        least = value + (comparison is ast.Gt)
         low[rank] = max(least, low.get(rank, least))
-    if kind in (ast.Lt, ast.LtE, ast.Eq):
-        most = value - (kind is ast.Lt)
+    if comparison in (ast.Lt, ast.LtE, ast.Eq):
+        most = value - (comparison is ast.Lt)
         high[rank] = min(most, high.get(rank, most))
 
 
@@ -105,17 +135,17 @@ def _affine(node: ast.expr, ranks: Sequence[str], depth: int) -> Affine:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _scaled(_affine(operand, ranks, depth + 1), -1)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SUMS:
-            one, two = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
+            first, second = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
             combine = _SUMS[type(op)]
-            names = dict.fromkeys([*one.terms, *two.terms])
-            return _checked({name: combine(one.terms.get(name, 0), two.terms.get(name, 0)) for name in names},
-                            combine(one.constant, two.constant))
+            names = dict.fromkeys([*first.terms, *second.terms])
+            return _checked({name: combine(first.terms.get(name, 0), second.terms.get(name, 0)) for name in names},
+                            combine(first.constant, second.constant))
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            one, two = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
-            if not one.terms:
-                return _scaled(two, one.constant)
-            if not two.terms:
-                return _scaled(one, two.constant)
+            first, second = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
+            if not first.terms:
+                return _scaled(second, first.constant)
+            if not second.terms:
+                return _scaled(first, second.constant)
     raise ExpressionError(f'"{_written(node)}" is not affine; accepted: sums of number * rank')
 
 
@@ -128,11 +158,13 @@ def _written(node: ast.expr) -> str:
 
 
 def _scaled(value: Affine, factor: int) -> Affine:
+    """The expression times a number."""
     return _checked({name: factor * coefficient for name, coefficient in value.terms.items()},
                     factor * value.constant)
 
 
 def _checked(terms: Mapping[str, int], constant: int) -> Affine:
+    """The expression without zero terms. Raises ExpressionError where a number is too large."""
     if any(abs(value) > MOST for value in (*terms.values(), constant)):
         raise ExpressionError(f"a number is too large; accepted: at most {MOST}")
     return Affine({name: value for name, value in terms.items() if value}, constant)

@@ -1,4 +1,8 @@
-"""The exact cost of a fused mapping, as LoopTree counts it."""
+"""The exact cost of a fused mapping, as LoopTree counts it: accesses, operations, occupancy, energy.
+
+Energy is the number of actions times the energy of an action in the input's ERT, per word. LoopTree's latency is not
+modelled: its memory part counts accesses that its own actions leave out.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion.looptree.chain import leaf, paths
-from fadiff_mapper.fusion.looptree.occupancy import Kind, Movement, axes_of
+from fadiff_mapper.fusion.looptree.occupancy import Movement, StepOrder, axes_of
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
 from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, accesses, movements, peak_words
@@ -18,7 +22,17 @@ from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, ac
 
 @dataclass(frozen=True)
 class FusedStats:
-    """Counts in words over the whole run, energies in pJ; `components` names the levels, outermost first."""
+    """Results for a fused mapping over the whole run.
+
+    Attributes:
+        components: names of the levels, outermost first; the last one computes.
+        accesses: storage node -> words read and written.
+        operations: layer -> operations, recomputation included.
+        compute_steps: layer -> steps, where operations that run side by side share one.
+        peak: storage node -> the most words that one unit holds.
+        peak_words: level -> words that it must hold for all tensors.
+        energy_pj: component -> pJ.
+    """
 
     components: tuple[str, ...]
     accesses: Mapping[StoredPlace, LevelAccesses]
@@ -30,14 +44,16 @@ class FusedStats:
 
     @property
     def total_energy_pj(self) -> float:
+        """pJ of all components."""
         return sum(self.energy_pj.values())
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values.
 
-        accesses["component/tensor/layer"] with reads and writes, actions[component] with read, write or compute,
-        ops[layer] with recomputation, compute_steps[layer], occupancy_max["component/tensor/layer"],
-        capacity_peak_words[component], energy_pJ with total and every component.
+        Returns:
+            accesses["component/tensor/layer"] with reads and writes, actions[component] with read, write or compute,
+            ops[layer] with recomputation, compute_steps[layer], occupancy_max["component/tensor/layer"],
+            capacity_peak_words[component], energy_pJ with total and every component.
         """
         return {
             "accesses": {self._name(place): {"reads": count.reads, "writes": count.writes}
@@ -54,10 +70,18 @@ class FusedStats:
 
 
 def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
-    """What LoopTree computes for a fused mapping: a `v4fused` input as a dict or as YAML text.
+    """Computes LoopTree's counts for a fused mapping.
 
-    Operations are enumerated one by one, so layers of up to some two million are accepted. Raises SpecError for
-    mistakes in the input and FadiffError for what cannot be evaluated.
+    Args:
+        document: a `v4fused` input (problem, mapping, architecture, ERT), as a dict or as YAML text. Operations are
+            enumerated one by one, so layers of up to some two million are accepted.
+
+    Returns:
+        Accesses, operations, steps, occupancy and energy.
+
+    Raises:
+        SpecError: a mistake in the input, with its place.
+        FadiffError: the mapping is too large, or of a form that is not supported.
     """
     given = read_fused(document)
     tiles = tilings(given.chain, given.nodes)
@@ -73,7 +97,16 @@ def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
 
 def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAccesses],
             operations: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """component -> read, write or compute -> count, over all layers; the last component computes."""
+    """Actions of every component over all layers.
+
+    Args:
+        components: names of the levels, outermost first; the last one computes.
+        counted: storage node -> words read and written.
+        operations: layer -> operations.
+
+    Returns:
+        component -> read, write or compute -> count.
+    """
     result: dict[str, dict[str, int]] = {}
     for place, count in counted.items():
         row = result.setdefault(components[place.level], {"read": 0, "write": 0})
@@ -84,14 +117,15 @@ def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAcce
 
 def _stored_peaks(moved: Mapping[StoredPlace, Movement],
                   counted: Mapping[StoredPlace, LevelAccesses]) -> dict[StoredPlace, int]:
+    """The most words at each storage node, without the arithmetic."""
     return {place: moved[place].peak for place in counted}
 
 
 def _compute_steps(given: FusedInput, tiles: Mapping[str, Tiling]) -> dict[str, int]:
-    """Steps of every layer; what runs side by side is one step."""
+    """Steps of every layer; operations side by side share one step."""
     result = {}
     for path in paths(given.nodes):
-        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not Kind.SPATIAL]
+        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not StepOrder.SPATIAL]
         steps = tiles[leaf(path).einsum].steps[:, in_order]
         result[leaf(path).einsum] = len(np.unique(steps, axis=0))
     return result

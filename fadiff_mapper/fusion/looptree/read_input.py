@@ -1,4 +1,12 @@
-"""Reads a LoopTree (`v4fused`) input: problem, mapping, architecture and ERT to frozen values."""
+"""Reads a LoopTree (`v4fused`) input: problem, mapping, architecture and ERT to frozen values.
+
+    problem        a list of layers: shape (name, dimensions, data_spaces with isl projections), instance (isl bounds)
+    mapping        {type: fused, nodes: [...]}: storage, temporal, spatial, sequential, pipeline and compute nodes
+    architecture   a flat list of components, the outermost level first, the arithmetic last
+    ERT            energies in pJ per action, as Accelergy writes them
+
+Unknown keys and values are errors that name the place; `with_places` gives values of a dict places, too.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +22,10 @@ from fadiff_mapper.fusion.looptree.chain import (
     Compute,
     Einsum,
     Loop,
-    Node,
     Path,
     Split,
     Storage,
+    TreeNode,
     layers_below,
     leaf,
     paths,
@@ -44,22 +52,38 @@ from fadiff_mapper.yaml.located import (
 T = TypeVar("T")
 
 MOST_LAYERS = 64
+"""Layers of a chain: a plain safety limit."""
+
 MOST_DEEP = 20
-"""Splits inside one another."""
+"""Splits inside one another: a plain safety limit for the recursion over branches."""
 
 
 @dataclass(frozen=True)
 class FusedInput:
-    """Layers, mapping, the components (outermost first; the last one computes), and energies in pJ per action."""
+    """A LoopTree input.
+
+    Attributes:
+        chain: the layers.
+        nodes: the mapping tree.
+        components: names of the levels, outermost first; the last one computes.
+        energies: component -> action -> pJ.
+    """
 
     chain: Chain
-    nodes: tuple[Node, ...]
+    nodes: tuple[TreeNode, ...]
     components: tuple[str, ...]
     energies: Mapping[str, Mapping[str, float]]
 
 
 def read_fused(document: Mapping[str, Any] | str) -> FusedInput:
-    """A dict or YAML text with `problem`, `mapping`, `architecture` and `ERT`. Raises SpecError."""
+    """Reads a LoopTree input.
+
+    Args:
+        document: a dict or YAML text with `problem`, `mapping`, `architecture` and `ERT`.
+
+    Raises:
+        SpecError: a mistake, with its place and the accepted values.
+    """
     tree = load_text(document, "input") if isinstance(document, str) else with_places(dict(document), Where("input"))
     assert isinstance(tree, Map)
     reader = Reader(tree)
@@ -153,7 +177,7 @@ def _components(architecture: Map) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _mapping(node: Map, chain: Chain, levels: int) -> tuple[Node, ...]:
+def _mapping(node: Map, chain: Chain, levels: int) -> tuple[TreeNode, ...]:
     reader = Reader(node)
     reader.take("type", one_of("fused"))
     rows = reader.take("nodes", sequence)
@@ -171,18 +195,25 @@ def _mapping(node: Map, chain: Chain, levels: int) -> tuple[Node, ...]:
 
 @dataclass(frozen=True)
 class _MappingScope:
-    """What the nodes of a mapping may name, and how many splits surround them."""
+    """Names that the nodes of a mapping may use, and the number of splits around them.
+
+    Attributes:
+        chain: the layers.
+        levels: number of components.
+        depth: splits around the nodes.
+    """
 
     chain: Chain
     levels: int
     depth: int = 0
 
     def inner(self) -> _MappingScope:
+        """The scope inside one more split."""
         return _MappingScope(self.chain, self.levels, self.depth + 1)
 
 
-def _nodes(rows: Seq, scope: _MappingScope) -> tuple[Node, ...]:
-    """One branch. It ends in a compute node or a split, and has them nowhere else."""
+def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
+    """One branch, which ends in a compute node or a split and has neither elsewhere."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
     nodes = tuple(_node(Reader(mapping(row, rows.at(i))), scope) for i, row in enumerate(rows))
@@ -195,7 +226,7 @@ def _nodes(rows: Seq, scope: _MappingScope) -> tuple[Node, ...]:
     return nodes
 
 
-def _node(reader: Reader, scope: _MappingScope) -> Node:
+def _node(reader: Reader, scope: _MappingScope) -> TreeNode:
     kind = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
     node = _READ[kind](reader, scope)
     reader.finish(f" of a {kind} node")
@@ -234,7 +265,7 @@ def _compute(reader: Reader, scope: _MappingScope) -> Compute:
     return Compute(name, level)
 
 
-_READ: Mapping[str, Callable[[Reader, _MappingScope], Node]] = {
+_READ: Mapping[str, Callable[[Reader, _MappingScope], TreeNode]] = {
     "storage": _storage, "temporal": _loop, "spatial": _loop, "sequential": _split, "pipeline": _split,
     "compute": _compute}
 

@@ -1,4 +1,10 @@
-"""Accesses of every level of a fused mapping: what moves between storage nodes, counted as reads and writes."""
+"""Accesses of every level of a fused mapping: words that move between storage nodes, counted as reads and writes.
+
+LoopTree's rules. A fill of a node is a read of its parent, the nearest node of the same tensor further out. An output
+is written to the parent as often as it is read from there; the first reads of its words, for which there is nothing to
+read yet, are left out, one volume of the tensor per node (also where a level holds several partial copies). Draining an
+output to the parent is no read of the node that it leaves.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.fusion.looptree.boxes import all_rows, grid_of
-from fadiff_mapper.fusion.looptree.chain import Chain, Node, Path, Split, Storage, layers_below, leaf, paths
+from fadiff_mapper.fusion.looptree.boxes import all_rows, box_of
+from fadiff_mapper.fusion.looptree.chain import Chain, Path, Split, Storage, TreeNode, layers_below, leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Movement, axes_of, held, movement, outer_axes
-from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_grid, words
+from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_box, words
 
 
 @dataclass(frozen=True)
 class StoredPlace:
-    """A tensor in a level, as one layer uses it."""
+    """A tensor in a level, as one layer uses it.
+
+    Attributes:
+        level: index of the level, outermost first.
+        tensor: name of the tensor.
+        einsum: name of the layer.
+    """
 
     level: int
     tensor: str
@@ -24,27 +36,36 @@ class StoredPlace:
 
 @dataclass(frozen=True)
 class LevelAccesses:
-    """Words read and written over the whole run."""
+    """Words read and written at a storage node over the whole run."""
 
     reads: int = 0
     writes: int = 0
 
 
 def stored_places(path: Path, chain: Chain) -> list[StoredPlace]:
-    """The storage nodes of the tensors that the path's layer uses, outermost first."""
+    """The storage nodes on a path of the tensors that its layer uses, outermost first."""
     einsum = chain.einsum(leaf(path).einsum)
     return [StoredPlace(node.level, tensor, einsum.name) for node in path if isinstance(node, Storage)
             for tensor in node.tensors if einsum.access(tensor)]
 
 
-def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
-    """What every storage node, and the arithmetic, moves for each layer."""
+def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
+    """Words held and moved by every storage node, and by the arithmetic, for each layer.
+
+    Args:
+        chain: the layers.
+        nodes: the mapping tree.
+        tiles: the layers' operations with their steps (`tiling.tilings`).
+
+    Returns:
+        A movement for each storage node of each layer's tensors; the arithmetic counts as the last level.
+    """
     result = {}
     for path in paths(nodes):
         einsum, compute = chain.einsum(leaf(path).einsum), leaf(path).level
         tile, axes = tiles[einsum.name], axes_of(path)
         for access in einsum.accesses:
-            grid = tensor_grid(chain, access.tensor)
+            grid = tensor_box(chain, access.tensor)
             word = grid.encode(words(access, einsum, tile.operations))
             for place in stored_places(path, chain):
                 if place.tensor == access.tensor:
@@ -55,19 +76,25 @@ def movements(chain: Chain, nodes: tuple[Node, ...], tiles: Mapping[str, Tiling]
     return result
 
 
-def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
-                                                                                                   LevelAccesses]:
+def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
+                                                                                                       LevelAccesses]:
     """Reads and writes at every storage node.
 
-    A fill is a read of the parent and a write here. What a layer writes is also read and written back where it
-    comes as a partial sum; the first time there is nothing to read yet, which is left out once per word of the
-    tensor. The outermost node of a tensor has no parent.
+    Args:
+        chain: the layers.
+        nodes: the mapping tree.
+        moved: words moved at each node (`movements`).
+
+    Returns:
+        Words over the whole run. A fill is a read of the parent and a write at the node. A tensor that a layer writes
+        is also written back to the parent, and read from there where it comes as a partial sum; the first reads are
+        left out, once per word of the tensor. The outermost node of a tensor has no parent.
     """
-    found: dict[StoredPlace, LevelAccesses] = {}
+    counted: dict[StoredPlace, LevelAccesses] = {}
 
     def add(place: StoredPlace, reads: int, writes: int) -> None:
-        before = found.get(place, LevelAccesses())
-        found[place] = LevelAccesses(before.reads + reads, before.writes + writes)
+        before = counted.get(place, LevelAccesses())
+        counted[place] = LevelAccesses(before.reads + reads, before.writes + writes)
 
     for path in paths(nodes):
         einsum = chain.einsum(leaf(path).einsum)
@@ -83,18 +110,18 @@ def accesses(chain: Chain, nodes: tuple[Node, ...], moved: Mapping[StoredPlace, 
                 add(parent, sent - first_reads, sent if access.written else 0)
                 if place is not compute:
                     add(place, 0, moved[place].fills - first_reads)
-    return found
+    return counted
 
 
 def volume(chain: Chain, tensor: str) -> int:
-    """Words of a tensor that are in use: written by its writer and, where somebody reads it, read by one."""
-    grid = tensor_grid(chain, tensor)
+    """Words of a tensor that are in use: made by its writer, if it has one, and read by a reader, if it has any."""
+    grid = tensor_box(chain, tensor)
 
     def touched(name: str) -> np.ndarray:
         einsum = chain.einsum(name)
         access = einsum.access(tensor)
         assert access is not None
-        every = all_rows(grid_of(list(einsum.ranks.values())), f"the layer {name}")
+        every = all_rows(box_of(list(einsum.ranks.values())), f"the layer {name}")
         return np.unique(grid.encode(words(access, einsum, every)))
 
     writer, readers = chain.writer(tensor), chain.readers(tensor)
@@ -105,11 +132,16 @@ def volume(chain: Chain, tensor: str) -> int:
     return len(made) if read is None else len(np.intersect1d(made, read, assume_unique=True))
 
 
-def peak_words(nodes: tuple[Node, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
+def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
     """Words that every level must hold, with each tensor at its largest.
 
-    A tensor that several layers use counts once, with the largest of them. Branches that run one after the other
-    need the largest of what each needs, stages of a pipeline the sum.
+    Args:
+        nodes: the mapping tree, or a branch of it.
+        moved: words held at each storage node (`movements`).
+
+    Returns:
+        Level -> words. A tensor that several layers use counts once, with its largest occupancy. Branches that run one
+        after the other need the largest of their needs, stages of a pipeline the sum.
     """
     need: dict[int, int] = {}
     for node in nodes:

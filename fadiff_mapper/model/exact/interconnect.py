@@ -43,7 +43,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     words, hop_words = tally.words * reaches, hop_words * reaches
     for level, unit in enumerate(arch.levels):
         for tensor, read_write in enumerate(projection.read_write):
-            if read_write and not unit.network.reduction_supported:
+            if read_write and not unit.interconnect.reduction_supported:
                 part, first = words[:, level, tensor], partition[level, tensor] * keep[level, tensor]
                 words[:, level, tensor] = np.where(part > 0, 2 * part - first, part)
     total = words.sum(axis=0)
@@ -52,7 +52,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     reductions = np.where(written, (words * (tally.multicast - 1)).sum(axis=0), 0)
 
     def wire(name: str) -> np.ndarray:
-        return np.array([getattr(unit.network, name) for unit in arch.levels], dtype=np.float64)[:, None, None]
+        return np.array([getattr(unit.interconnect, name) for unit in arch.levels], dtype=np.float64)[:, None, None]
 
     hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
     routers = np.zeros_like(total)

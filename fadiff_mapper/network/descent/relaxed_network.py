@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from fadiff_mapper.fusion.groups.tile_steps import reading, space_of
+from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
@@ -209,7 +209,7 @@ def _carried(segment: Segment) -> list[_Carried]:
               for dim in other.dimensions}
     found = []
     for own, theirs in link.dims.items():
-        slide, extent = reading(after, link, theirs), before.bounds[own]
+        slide, extent = read_slide(after, link, theirs), before.bounds[own]
         stride, reach = (0, extent) if own in whole else (slide.stride, slide.kernel)
         found.append(_Carried(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
                               after.bounds[theirs], theirs in others))

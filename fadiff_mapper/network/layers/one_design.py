@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from fadiff_mapper.inputs.load import Source, read_document, read_spec
+from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.located import Map, Where, with_places
@@ -37,7 +37,7 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
     if isinstance(design, Map):
         return design, ()
     sources = [design] if isinstance(design, str | os.PathLike | AnyMapping) else list(design)
-    return read_document(*sources), tuple(str(one) for one in sources if not isinstance(one, AnyMapping))
+    return read_document(*sources), source_files(sources)
 
 
 def _with_problem(document: Map, literal: dict[str, Any]) -> Map:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.search.options import MODELS
 
-MODELS = ("refined", "paper")
 METRICS = ("edp", "energy", "delay")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware, group_violations
-from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
+from fadiff_mapper.fusion.groups.group_cost import checked_cost
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
@@ -84,5 +84,6 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
                                stopped)
         if not stopped():
             saved.keep_mapped(batch, mapped)
-    return [None if group is None or group_violations(hardware, group)
-            else EvaluatedGroup(group, group_cost(hardware, group)) for group in mapped]
+    costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
+    return [None if group is None or cost is None else EvaluatedGroup(group, cost)
+            for group, cost in zip(mapped, costs, strict=True)]

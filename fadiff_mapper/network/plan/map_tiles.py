@@ -14,7 +14,8 @@ from math import ceil, inf, prod
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.groups.tile_steps import StepClass, intermediates, live_intermediates, operand_words, space_of
+from fadiff_mapper.fusion.groups.stored_words import intermediates, live_intermediates, operand_words
+from fadiff_mapper.fusion.groups.tile_steps import StepClass, space_of
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room

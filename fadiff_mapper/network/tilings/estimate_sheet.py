@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.groups.tile_steps import live_intermediates, moved_rank, space_of
+from fadiff_mapper.fusion.groups.stored_words import live_intermediates
+from fadiff_mapper.fusion.groups.tile_steps import moved_rank, space_of
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedLink
-from fadiff_mapper.fusion.groups.tile_steps import lying, moved_rank, reading
+from fadiff_mapper.fusion.groups.stored_words import stored_extents
+from fadiff_mapper.fusion.groups.tile_steps import moved_rank, read_slide
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -86,7 +87,7 @@ def _cut_before(segment: Segment, index: int, after: LoopCut, retained: bool) ->
     one = np.ones_like(after.steps)
     if own is None or after.dim is None:
         return LoopCut(after.loop, None, one if retained else after.steps, one, one, one, one, one)
-    extent, slide = problem.bounds[own], reading(reader, link, after.dim)
+    extent, slide = problem.bounds[own], read_slide(reader, link, after.dim)
     first = np.minimum(slide.reach(after.first) - slide.pad, extent)
     later = np.minimum(slide.reach(after.usual), extent)
     whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
@@ -135,7 +136,7 @@ def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]
         if cut.dim is not None and not outlive:
             extents[cut.dim] = cut.largest if link is None else cut.needed
         outlive = outlive or cut.loop in across
-    return np.asarray(prod(space.tile_extents(lying(link, extents) if link else extents), start=1.0))
+    return np.asarray(prod(space.tile_extents(stored_extents(link, extents) if link else extents), start=1.0))
 
 
 def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], link: FusedLink) -> np.ndarray:
@@ -146,7 +147,7 @@ def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collectio
     words, innermost = held(space, problem, cuts, across, link), cuts[-1]
     if [cut.loop for cut in kept] != [innermost.loop] or innermost.dim is None:
         return words
-    shared, tile = (lying(link, {innermost.dim: points})[innermost.dim]
+    shared, tile = (stored_extents(link, {innermost.dim: points})[innermost.dim]
                     for points in (np.maximum(innermost.needed - innermost.advance, 0), innermost.needed))
     return np.asarray(words * shared / tile)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.groups.tile_steps import reading, space_of
+from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
 
 LOOPED = 3
@@ -88,7 +88,7 @@ def _alike(segment: Segment, one: str, two: str) -> bool:
             back = {theirs: own for own, theirs in segment.links[place - 1].dims.items()}
             if one not in back or two not in back:
                 return False
-            if reading(problem, segment.links[place - 1], one) != reading(problem, segment.links[place - 1], two):
+            if read_slide(problem, segment.links[place - 1], one) != read_slide(problem, segment.links[place - 1], two):
                 return False
             one, two = back[one], back[two]
     return True
@@ -134,7 +134,7 @@ def _has_halo(segment: Segment, place: int, dim: str) -> bool:
     for link, after in zip(reversed(segment.links[place:]), reversed(segment.problems[place + 1:]), strict=True):
         if cut is None or cut not in space_of(after, link.tensor).dimensions:
             return False
-        slide = reading(after, link, cut)
+        slide = read_slide(after, link, cut)
         if slide.kernel > slide.stride:
             return True
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware, Shape, Stay
-from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, axis_window, layer_steps, moved_rank
+from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, layer_steps, moved_rank, touched_points
 from fadiff_mapper.output.looptree_files.einsums import handed_on, read_ranks
 from fadiff_mapper.output.looptree_files.mapping_tree import (
     Branch,
@@ -123,7 +123,7 @@ def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, at: int) -> 
     if cut is None or cut not in space.dimensions:
         return [range(1) for span in spans if len(span.done)]
     rank = moved_rank(space, cut)[1]
-    return [axis_window(rank, problem, cut, span.done) for span in spans if len(span.done)]
+    return [touched_points(rank, problem, cut, span.done) for span in spans if len(span.done)]
 
 
 def _shares(windows: Sequence[range]) -> bool:

@@ -12,14 +12,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay
-from fadiff_mapper.fusion.groups.tile_steps import (
-    DimSpan,
-    LayerSteps,
-    intermediate_words,
-    layer_steps,
-    operand_words,
-    outlasting_words,
-)
+from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
+from fadiff_mapper.fusion.groups.tile_steps import DimSpan, LayerSteps, layer_steps
 from fadiff_mapper.output.network_report.drawing import (
     Drawing,
     Label,

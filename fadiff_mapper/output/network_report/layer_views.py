@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.fusion.groups.group_cost import NETWORKS
+from fadiff_mapper.fusion.groups.group_cost import NOC
 from fadiff_mapper.model.exact.stats import Stats, network_energy
 from fadiff_mapper.workload import Node
 
@@ -57,8 +57,8 @@ def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
 
 def component_names(result: MappedNetwork) -> tuple[str, ...]:
     """Arithmetic, storage levels from the innermost, and wires where they cost anything."""
-    wired = any(NETWORKS in share.components for view in layer_views(result) for share in (view.planned, view.alone))
-    return (*_built(result), NETWORKS) if wired else _built(result)
+    wired = any(NOC in share.components for view in layer_views(result) for share in (view.planned, view.alone))
+    return (*_built(result), NOC) if wired else _built(result)
 
 
 def _built(result: MappedNetwork) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _layer_view(result: MappedNetwork, node: Node) -> LayerView:
 
 def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
     energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
-    components = {name: repeat * energies[name] for name in built} | ({NETWORKS: repeat * wires} if wires else {})
+    components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
     outermost = {name: float(repeat * space["utilized_instances"] * sum(space[kind] for kind in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()}
     return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)

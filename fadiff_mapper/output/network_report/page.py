@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import StrictUndefined, Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from fadiff_mapper.fusion.groups.group_legality import live_words
+from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule

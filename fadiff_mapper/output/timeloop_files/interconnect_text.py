@@ -7,7 +7,7 @@ from typing import Any
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
 from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.native.written_attributes import Attributes, written_attributes, written_number
+from fadiff_mapper.spec.native.written_components import Attributes, written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
 
 READ_FILL_UPDATE_DRAIN = 3
@@ -25,7 +25,7 @@ def network_lines(spec: Spec, stats: Stats, found: dict[str, Any]) -> list[str]:
     lines += ["", "    STATS", "    -----"]
     for name in spec.problem.dataspace_names():
         lines.append(f"    {name}:")
-        lines += _dataspace(found["dataspaces"].get(name, {}), instances, level.network.energy_per_hop)
+        lines += _dataspace(found["dataspaces"].get(name, {}), instances, level.interconnect.energy_per_hop)
     return [*lines, ""]
 
 
@@ -35,10 +35,11 @@ def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
 
     return [
         ("Type", "Legacy"), ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")),
-        ("ConnectionType", READ_FILL_UPDATE_DRAIN), ("Word bits", level.network.word_bits),
+        ("ConnectionType", READ_FILL_UPDATE_DRAIN), ("Word bits", level.interconnect.word_bits),
         ("Router energy", f"{energy('router_energy')} pJ"), ("Wire energy", f"{energy('wire_energy')} pJ/b/mm"),
         ("Ingress energy", f"{energy('energy-per-ingress')} pJ"),
-        ("Fill latency", int(level.network.fill_latency)), ("Drain latency", int(level.network.drain_latency))]
+        ("Fill latency", int(level.interconnect.fill_latency)),
+        ("Drain latency", int(level.interconnect.drain_latency))]
 
 
 def _dataspace(found: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:

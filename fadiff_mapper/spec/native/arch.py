@@ -1,4 +1,9 @@
-"""Reads a native architecture (a `subtree` / `local` tree, or the old list format) into an `Architecture`."""
+"""Reads a native architecture (a `subtree` / `local` tree, or the old list format) into an `Architecture`.
+
+Timeloop walks the tree from the outside in: components listed later lie further in, and a component has as many
+instances as the ranges on the way to it multiply to. The model takes a component's own attributes, of several
+spellings the first that is there; attributes of the nodes around it are left to the energy tables.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes
+from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.located import (
     Map,
     Reader,
@@ -27,16 +33,22 @@ from fadiff_mapper.yaml.located import (
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")
 NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
-"""A class whose name contains one of these words is what the word says (Timeloop's rule)."""
+"""A class whose name contains one of these words is of that sort (Timeloop's rule); other classes are left out."""
 
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 
 
 def read_architecture(node: Any, where: Where, key: str = "architecture") -> Architecture:
-    """The architecture as Timeloop's model flattens it: what is listed later lies further in.
+    """Reads an architecture and flattens it as Timeloop's model does.
 
-    Raises SpecError for an unknown key, a size or word width that does not fit, a memory without a size, and
-    fan-outs that do not divide.
+    Args:
+        node: The section: a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`.
+        where: Its place.
+        key: Its top-level key, "architecture" or "arch", under which it is written out again.
+
+    Raises:
+        SpecError: An unknown key, a size or word width that does not fit, a memory without a size, two components of
+            one name, or meshes that do not divide.
     """
     root = mapping(node, where)
     components, name = (_from_lists(root), "") if "storage" in root else _from_tree(root)
@@ -64,8 +76,8 @@ def read_architecture(node: Any, where: Where, key: str = "architecture") -> Arc
 
 def span(name: str) -> int:
     """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
-    found = RANGE.search(name)
-    return int(found[2]) - int(found[1]) + 1 if found else 1
+    ends = RANGE.search(name)
+    return int(ends[2]) - int(ends[1]) + 1 if ends else 1
 
 
 def bare(name: str) -> str:
@@ -78,7 +90,7 @@ Component = tuple[str, str, Map, int, Where]
 
 
 def _from_tree(root: Map) -> tuple[list[Component], str]:
-    """Components from the outside in, and the name of the outermost node."""
+    """Components of the tree format from the outside in, and the name of the outermost node."""
     reader = Reader(root)
     reader.take("version", anything, None)
     for key in ("constraints", "name", "attributes", "local"):
@@ -86,7 +98,7 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
     subtree = reader.take("subtree", sequence)
     reader.finish(" in the architecture")
     components: list[Component] = []
-    name, instances, inherited = "", 1, Map(where=root.where)
+    name, instances = "", 1
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
@@ -94,7 +106,7 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
         node_name = node.take("name", text, "")
         name = name or bare(node_name)
         instances *= span(node_name)
-        inherited = _inherit(inherited, node.take("attributes", mapping, Map(where=node.node.where)))
+        node.take("attributes", mapping, None)  # left to the energy tables
         local = node.take("local", sequence, Seq(where=node.node.where))
         subtree = node.take("subtree", sequence, Seq(where=node.node.where))
         node.finish(f' of the node "{node_name}"')
@@ -103,6 +115,7 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
 
 
 def _component(node: Any, where: Where, instances: int) -> Component:
+    """One entry of a `local` list; keys that only Accelergy reads are accepted. `instances`: those of its node."""
     reader = Reader(mapping(node, where))
     name = reader.take("name", text)
     kind = reader.take("class", text)
@@ -119,7 +132,10 @@ def _component(node: Any, where: Where, instances: int) -> Component:
 
 
 def _from_lists(root: Map) -> list[Component]:
-    """The old format: `arithmetic` and a list `storage` from the innermost outwards; attributes lie inline."""
+    """Components of the old format from the outside in.
+
+    The format has `arithmetic` and a list `storage` from the innermost outwards, with attributes inline.
+    """
     reader = Reader(root)
     reader.take("version", anything, None)
     reader.take("constraints", anything, None)
@@ -135,16 +151,12 @@ def _from_lists(root: Map) -> list[Component]:
     return [*components, (name, "mac", arithmetic, 1, arithmetic.where)]
 
 
-def _inherit(outer: Map, inner: Map) -> Map:
-    return Map({**outer, **inner}, where=inner.where, places={**outer.places, **inner.places})
-
-
 def _matches(kind: str, words: tuple[str, ...]) -> bool:
     return any(word in kind for word in words)
 
 
 def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
-    """meshX and meshY; a missing one is what is left of the instances, both missing: all on X."""
+    """meshX and meshY. A missing one is the rest of the instances; without both, all instances lie along X."""
     x = reader.take("meshX", integer(1), None)
     y = reader.take("meshY", integer(1), None)
     if x is None:
@@ -195,11 +207,15 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
-        network=_network(reader, kind, word_bits))
+        interconnect=_interconnect(reader, kind, word_bits))
 
 
 def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
-    """Words per access and instances per cluster; `width` fills in the one that is not given."""
+    """Words per access and instances per cluster.
+
+    A `width` in bits, block_size * cluster_size * word bits, fills in the one that is not given. Without both the
+    block takes it all; without a width, a missing one is 1.
+    """
     block = reader.take(("block_size", "n_words"), integer(1), None)
     cluster = reader.take("cluster_size", integer(1), None)
     width = reader.take(("width", "memory_width", "data_storage_width"), integer(1), None)
@@ -221,27 +237,27 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
 
 
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
-    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; only DRAM may have none.
+    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; None where there is none, as only DRAM may.
 
-    `entries: 0` is how old specs write a level that only stands for a fan-out; a depth of 0 is a mistake.
+    Old specs write `entries: 0` for a level that only stands for a fan-out; a depth of 0 is a mistake.
     """
     given = {key: reader.take(key, integer(0 if key == "entries" else 1), None)
              for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
-    found = [key for key, value in given.items() if value is not None]
-    if len(found) > 1 and "sizeKB" in found:
-        raise reader.at("sizeKB").error(f'"{name}" has its size twice: {listed(found)}', "one of them")
-    if not found:
+    written = [key for key, value in given.items() if value is not None]
+    if len(written) > 1 and "sizeKB" in written:
+        raise reader.at("sizeKB").error(f'"{name}" has its size twice: {listed(written)}', "one of them")
+    if not written:
         if "DRAM" not in kind:
             raise reader.node.where.error(f'"{name}" has no size', "depth (with width), entries or sizeKB")
         return None
-    value = given[found[0]]
+    value = given[written[0]]
     assert value is not None
-    if found[0] == "sizeKB":
-        return value * 8192 // word_bits
-    return value if found[0] == "entries" else value * block
+    if written[0] == "sizeKB":
+        return value * BITS_PER_KIB // word_bits
+    return value if written[0] == "entries" else value * block
 
 
-def _network(reader: Reader, kind: str, word_bits: int) -> Interconnect:
+def _interconnect(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     """The wires inwards. A hop costs energy_per_hop, or word bits * tile_width / 1000 * wire_energy."""
     network_type = reader.take("network_type", text, "1:1")
     if network_type == "M:N":
@@ -261,6 +277,7 @@ def _network(reader: Reader, kind: str, word_bits: int) -> Interconnect:
 
 
 def _check_fanouts(arch: Architecture, where: Where) -> None:
+    """Raises SpecError where the mesh of a level is no multiple of that of the next level outwards."""
     units: list[StorageLevel | Arithmetic] = [*reversed(arch.levels), arch.arithmetic]
     for outer, inner in pairwise(units):
         for axis, big, small in (("X", inner.mesh_x, outer.mesh_x), ("Y", inner.mesh_y, outer.mesh_y)):

@@ -1,4 +1,4 @@
-"""The attributes of a component: which ones change a result, and which misspelt ones Timeloop would drop."""
+"""The attributes of a component: those that change a result, and misspelt ones, which Timeloop drops in silence."""
 
 from __future__ import annotations
 
@@ -23,11 +23,27 @@ REWRITTEN_HYPHENS = (
 """Old hyphenated spellings that Timeloop still understands; it ignores all others in silence."""
 
 
+def underscored(key: str) -> str:
+    """The spelling under which Timeloop knows an attribute: an old hyphenated one is rewritten, others stay."""
+    return key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
+
+
 def read_attributes(name: str, attributes: Map) -> Reader:
-    """The attributes with old hyphens rewritten, refusing the misspelt ones that Timeloop would drop."""
+    """Prepares the attributes of a component for reading.
+
+    Args:
+        name: Name of the component, for messages.
+        attributes: As written; unknown attributes may stay, as they are for Accelergy.
+
+    Returns:
+        A reader of the attributes in Timeloop's spelling.
+
+    Raises:
+        SpecError: An attribute looks like a misspelt one of `LEVEL_ATTRIBUTES`, which Timeloop would drop.
+    """
     node = Map(where=attributes.where)
     for key, value in attributes.items():
-        spelling = key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
+        spelling = underscored(key)
         node[spelling] = value
         node.places[spelling] = attributes.at(key)
         dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES and key not in REWRITTEN_HYPHENS
@@ -40,19 +56,24 @@ def read_attributes(name: str, attributes: Map) -> Reader:
 
 
 def _squash(key: str) -> str:
+    """A spelling without case, hyphens and underscores, by which "read-bandwidth" is "read_bandwidth"."""
     return key.replace("-", "").replace("_", "").lower()
 
 
+# Short names (width, depth, meshX, ...) are left out: other spellings of them may be attributes for Accelergy.
 _SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
 
 
 @cache
 def _one_edit(key: str) -> str:
-    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else ""."""
+    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else "".
+
+    Short keys are left alone: a single letter makes another word of them too easily. Nothing was measured.
+    """
     if len(key) < 8:
         return ""
     guess = nearest(key, LEVEL_ATTRIBUTES)
-    meant = guess.split('"')[1] if guess else ""
+    meant = guess.split('"')[1] if guess else ""  # from ` (did you mean "x"?)`
     changed = sorted(set(enumerate(key)) ^ set(enumerate(meant)))
     near = abs(len(key) - len(meant)) <= 1 and (
         len(changed) <= 4 if len(key) == len(meant) else _is_one_insertion(key, meant))
@@ -60,5 +81,6 @@ def _one_edit(key: str) -> str:
 
 
 def _is_one_insertion(a: str, b: str) -> bool:
+    """Whether the longer word is the shorter one with one letter more."""
     short, long = sorted((a, b), key=len)
     return any(long[:i] + long[i + 1:] == short for i in range(len(long)))

@@ -22,10 +22,18 @@ TYPES = {
 
 @dataclass(frozen=True)
 class ConstraintEntry:
-    """One constraint: its target level, its kind, and the readers of its keys.
+    """One constraint, ready to be read.
 
-    Timeloop takes some keys from the constraint itself (`own`) and some from its `attributes`; without
-    `attributes` both readers are the same.
+    Timeloop takes some keys from the constraint itself and some from its `attributes`, where it has them.
+
+    Attributes:
+        section: `ARCHITECTURE` or `MAPSPACE`.
+        target: Name of its level.
+        target_where: Place of that name.
+        type: Its type as written.
+        kind: The loops or data spaces that it constrains, a value of `TYPES`.
+        own: Reader of the constraint itself.
+        attributes: Reader of its `attributes`; without them the same as `own`.
     """
 
     section: str
@@ -38,16 +46,17 @@ class ConstraintEntry:
 
     @property
     def where(self) -> Where:
+        """Place of the constraint."""
         return self.own.node.where
 
     def keys(self) -> dict[Any, Any]:
-        """The keys that say what is constrained, wherever they stand."""
+        """The keys that constrain something, those of `attributes` included."""
         structure = ("target", "name", "type", "attributes")
         return {key: value for node in (self.own.node, self.attributes.node) for key, value in node.items()
                 if key not in structure}
 
     def finish(self) -> None:
-        """Complain about keys that nobody asked for."""
+        """Refuses keys that were never asked for. Raises SpecError."""
         context = f" in a {self.kind} constraint"
         self.own.finish(context)
         if self.attributes is not self.own:
@@ -56,7 +65,13 @@ class ConstraintEntry:
 
 @dataclass(frozen=True)
 class FoundConstraint:
-    """A constraint before it is read: its section, the node that names the target, and its own node."""
+    """A constraint before it is read.
+
+    Attributes:
+        section: `ARCHITECTURE` or `MAPSPACE`.
+        target: The node that names its level; several constraints of one target share it.
+        node: The constraint itself.
+    """
 
     section: str
     target: Map
@@ -70,18 +85,24 @@ def find_constraints(document: Map) -> Iterator[FoundConstraint]:
     `constraints` (one of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first
     it finds of the former without a word on the others; here two of them are an error.
 
-    Raises SpecError.
+    Raises:
+        SpecError: Two sections of which Timeloop would read one, or a section that is no list of constraints.
     """
-    for section, found in ((ARCHITECTURE, _architecture_sections(document)), (MAPSPACE, _mapspace_sections(document))):
-        if len(found) > 1:
-            raise found[1][1].error(f'found "{found[1][0]}" besides "{found[0][0]}" ({found[0][1]})',
-                                    "one of these sections")
-        for _, where, value in found:
+    sections = {ARCHITECTURE: _architecture_sections(document), MAPSPACE: _mapspace_sections(document)}
+    for section, written in sections.items():
+        if len(written) > 1:
+            (first, first_where, _), (second, second_where, _) = written[:2]
+            raise second_where.error(f'found "{second}" besides "{first}" ({first_where})', "one of these sections")
+        for _, where, value in written:
             yield from _section_entries(section, value, where)
 
 
 def open_entry(found: FoundConstraint) -> ConstraintEntry:
-    """The constraint with its target, type and readers. Raises SpecError."""
+    """Reads target and type of a constraint.
+
+    Raises:
+        SpecError: There is no target, or the type is unknown.
+    """
     own = Reader(found.node)
     named = own if found.target is found.node else Reader(found.target)
     target = named.take(("target", "name"), text)
@@ -93,6 +114,7 @@ def open_entry(found: FoundConstraint) -> ConstraintEntry:
 
 
 def _architecture_sections(document: Map) -> list[tuple[str, Where, Any]]:
+    """(key, place, value) of every section of architecture constraints that is there."""
     trees = [(key, document[key]) for key in ("architecture", "arch") if isinstance(document.get(key), Map)]
     inside = [(f"{key}.constraints", where, value) for key, tree in trees
               for _, where, value in _present(tree, "constraints")]

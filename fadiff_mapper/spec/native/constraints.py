@@ -1,7 +1,8 @@
 """Constraints on the map space: native sections -> values.
 
-Every constraint is first taken apart into statements, each saying one thing about one level ("temporal factor C=2
-at Buf"). What is said twice is an error that names both places; the rest is put together level by level.
+Every constraint is first taken apart into statements, each about one property of one level ("temporal factor C=2 at
+Buf"). A statement given twice is an error that names both places, as in Timeloop's parser of constraints; the others
+are put together level by level.
 """
 
 from __future__ import annotations
@@ -20,18 +21,25 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
+"""Operator of a factor -> field of `LoopConstraint`."""
 REUSE_SWITCHES = {
     "spatial": ("no_reuse", "no_multicast_no_reduction"),
     "temporal": ("no_reuse", "no_temporal_reuse"),
 }
+"""Kind of loops -> the keys that list data spaces without reuse over them."""
 
 
 @dataclass(frozen=True)
 class ConstraintStatement:
-    """One thing said about one level: `part` of its `kind` ("temporal", "spatial", "dataspace", "parallelism").
+    """One property of one level.
 
-    Parts are "fixed.C", "minimum.C", "maximum.C", "order", "split", "no_reuse" for loops, the name of a data
-    space (value: whether it is kept), and "min".
+    Attributes:
+        level: Number of the storage level.
+        kind: "temporal", "spatial", "dataspace" or "parallelism".
+        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or "no_reuse"; for
+            data spaces the name of one; for parallelism "min".
+        value: A number, an order (inner, outer), a set of data spaces, or whether a data space is kept.
+        where: Place of the statement.
     """
 
     level: int
@@ -43,7 +51,13 @@ class ConstraintStatement:
 
 @dataclass(frozen=True)
 class ConstraintScope:
-    """What constraints can be about."""
+    """Levels and problem that constraints can name.
+
+    Attributes:
+        levels: Names of the storage levels, innermost first.
+        fanouts: Fan-outs (X, Y) below them.
+        problem: The problem.
+    """
 
     levels: tuple[str, ...]
     fanouts: tuple[tuple[int, int], ...]
@@ -53,24 +67,31 @@ class ConstraintScope:
 def read_constraints(
     document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem
 ) -> Constraints:
-    """The constraints of a document, per storage level (innermost first).
-
-    `fanouts` are the (X, Y) fan-outs below the levels. Architecture and map-space sections count alike, as in
-    Timeloop; `Constraints.native` holds them as plain lists with every factor and permutation as a string.
+    """Reads the constraints of a document; architecture and map-space sections count alike, as in Timeloop.
 
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
     in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
     spatial permutation, those with factor 1 too.
 
-    Raises SpecError with all mistakes at once.
+    Args:
+        document: The merged input in the native dialect.
+        levels: Storage levels, innermost first.
+        fanouts: Fan-out (X, Y) below each level.
+        problem: The problem.
+
+    Returns:
+        The limits per level; `native` holds them as plain lists with every factor and permutation as a string.
+
+    Raises:
+        SpecError: All mistakes at once.
     """
     scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem)
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for found in find_constraints(document):
+    for constraint in find_constraints(document):
         try:
-            entry = open_entry(found)
+            entry = open_entry(constraint)
             statements += _statements(entry, scope)
             native.setdefault(entry.section, []).append(_native(entry, problem))
         except SpecError as error:
@@ -88,6 +109,7 @@ def read_constraints(
 # From one constraint to its statements.
 
 def _statements(entry: ConstraintEntry, scope: ConstraintScope) -> list[ConstraintStatement]:
+    """The statements of one constraint. Raises SpecError."""
     one_of(*scope.levels)(entry.target, entry.target_where)
     level = scope.levels.index(entry.target)
     read = {"temporal": _loop_parts, "spatial": _loop_parts, "dataspace": _dataspace_parts,
@@ -104,6 +126,7 @@ def _statements(entry: ConstraintEntry, scope: ConstraintScope) -> list[Constrai
 
 
 def _check_fanout(entry: ConstraintEntry, level: int, scope: ConstraintScope) -> None:
+    """Raises SpecError for a spatial constraint on a level without a fan-out."""
     x, y = scope.fanouts[level]
     if x * y == 1:
         inner = f'the next level inwards ("{scope.levels[level - 1]}")' if level else "the arithmetic"
@@ -114,6 +137,7 @@ def _check_fanout(entry: ConstraintEntry, level: int, scope: ConstraintScope) ->
 
 
 Part = tuple[str, Any, Where]
+"""Part, value and place of a `ConstraintStatement`."""
 
 
 def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
@@ -137,6 +161,7 @@ def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
 
 
 def _factor_parts(attributes: Reader, problem: Problem) -> Iterator[Part]:
+    """Limits on factors; a default holds for the dimensions without a limit of the same direction."""
     factors = attributes.take("factors", lambda value, where: parse_factors(value, where, problem.bounds), ())
     for factor in factors:
         yield f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where
@@ -172,14 +197,15 @@ def _overbooking_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Par
 
 
 def _dataspaces(names: Seq, problem: Problem) -> list[str]:
+    """The names in a list of data spaces. Raises SpecError for an unknown or repeated one."""
     accepted = problem.dataspace_names()
-    found = [text(name, names.at(i)) for i, name in enumerate(names)]
-    for i, name in enumerate(found):
+    written = [text(name, names.at(i)) for i, name in enumerate(names)]
+    for i, name in enumerate(written):
         if name not in accepted:
             raise names.at(i).error(f'unknown data space "{name}"{nearest(name, accepted)}', listed(accepted))
-        if name in found[:i]:
+        if name in written[:i]:
             raise names.at(i).error(f'the data space "{name}" stands twice in the list', "each data space once")
-    return found
+    return written
 
 
 def _native(entry: ConstraintEntry, problem: Problem) -> dict[str, Any]:
@@ -195,7 +221,7 @@ def _native(entry: ConstraintEntry, problem: Problem) -> dict[str, Any]:
 # From statements to values.
 
 def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintScope) -> Iterator[str]:
-    """Timeloop refuses to hear a thing twice, but for what the outermost level keeps."""
+    """A message for every statement given twice; like Timeloop, the outermost level's keeps may be repeated."""
     said: dict[tuple[int, str, str], ConstraintStatement] = {}
     outermost = len(scope.levels) - 1
     for statement in statements:
@@ -207,6 +233,7 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
 
 
 def _subject(statement: ConstraintStatement) -> str:
+    """The property that a statement is about, in words."""
     if statement.kind == "dataspace":
         return f"the data space {statement.part}"
     names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
@@ -216,6 +243,7 @@ def _subject(statement: ConstraintStatement) -> str:
 
 
 def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
+    """All statements about one level as a value."""
     spaces = [s for s in statements if s.kind == "dataspace"]
     return LevelConstraints(
         temporal=_loops(s for s in statements if s.kind == "temporal"),
@@ -227,12 +255,14 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
 
 
 def _source_key(statement: ConstraintStatement) -> str:
+    """The key of a statement in `LevelConstraints.sources`."""
     if statement.kind == "parallelism":
         return "min_parallelism"
     return f"{'keep' if statement.value else 'bypass'}.{statement.part}"
 
 
 def _loops(statements: Iterable[ConstraintStatement]) -> LoopConstraint:
+    """All statements about a level's temporal (or spatial) loops as a value."""
     by_part = {s.part: s for s in statements}
 
     def limits(which: str) -> dict[str, int]:

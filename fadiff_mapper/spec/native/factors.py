@@ -19,28 +19,41 @@ _IMPERFECT = re.compile(r"\s*,\s*\d+")
 
 @dataclass(frozen=True)
 class LoopFactor:
-    """One factor: `dimension` `operator` `value`, and where it was written.
+    """One factor, or a limit on one.
 
-    `value` is at least 1; a 0 in the text ("the whole dimension") is already the dimension's bound.
+    Attributes:
+        dimension: Its dimension.
+        operator: "=", "<=" or ">=".
+        value: At least 1; a 0 in the text, for the whole dimension, is already the dimension's bound.
+        where: Place of the text.
     """
 
     dimension: str
     operator: str
-    """ "=", "<=" or ">=". """
     value: int
     where: Where
 
 
 def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
                   bounded: bool = True) -> tuple[LoopFactor, ...]:
-    """The factors in a string or a list of strings, in the order in which they were written.
+    """Reads the factors in a string or a list of strings.
 
-    `dimensions` maps each dimension to its bound. As in Timeloop, "=" may be left out, 0 stands for the whole
-    dimension and text from "#" on is a comment. What Timeloop skips without a word is an error here: leftover
-    text, a factor above its dimension, two values for the same dimension. Imperfect factors (`P=5,3`) are
-    refused by name. `bounded` off lets a factor be larger than its dimension (a mapping's are checked as a product).
+    As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
+    on is a comment.
 
-    Raises SpecError.
+    Args:
+        value: A string or a list of strings.
+        where: Its place.
+        dimensions: Bound by dimension.
+        bounded: Whether a factor may be at most its dimension. The factors of a mapping are checked as a product
+            instead.
+
+    Returns:
+        The factors in the order of the text.
+
+    Raises:
+        SpecError: Imperfect factors (`P=5,3`), and what Timeloop skips in silence: leftover text, a factor above its
+            dimension, two values for the same dimension.
     """
     factors: list[LoopFactor] = []
     for part, place in _strings(value, where):
@@ -55,7 +68,7 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
 
 
 def factor_text(factor: LoopFactor) -> str:
-    """The factor as both dialects read it, such as "C<=4"."""
+    """A factor as both dialects read it, such as "C<=4"."""
     return f"{factor.dimension}{factor.operator}{factor.value}"
 
 

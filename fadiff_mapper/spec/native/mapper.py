@@ -1,4 +1,4 @@
-"""Reads `mapper:` into `MapperOptions`: what has a meaning here, and a word on what has none."""
+"""Reads `mapper:` into `MapperOptions`: options with a meaning for the search here, and a reason for each other."""
 
 from __future__ import annotations
 
@@ -31,12 +31,21 @@ WITHOUT_MEANING = {
     "max_permutations_per_if_visit": "loop orders are not enumerated",
     "out_prefix": "files are named after timeloop-mapper",
 }
+"""Options of `timeloop-mapper` that change nothing here -> the reason."""
 UNSET = (None, False, -1, "timeloop-mapper")
 """Values by which Timeloop's front end says that an option is not used; they need no word."""
 
 
 def read_mapper(node: Any, where: Where) -> MapperOptions:
-    """The options; an unknown key or metric is an error."""
+    """Reads the mapper section; hyphens may stand for underscores.
+
+    Args:
+        node: The section.
+        where: Its place.
+
+    Raises:
+        SpecError: An unknown key or metric.
+    """
     reader = Reader(mapping(node, where))
     reader.take("version", anything, None)
     spelling = ("optimization_metric", "optimization_metrics", "optimization-metric", "optimization-metrics")

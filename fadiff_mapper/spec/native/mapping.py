@@ -1,4 +1,7 @@
-"""Reads `mapping:` into a `Mapping`, as `timeloop-model` understands it."""
+"""Mappings as `timeloop-model` understands them: the directives of `mapping:` -> a `Mapping`, and back.
+
+Permutations are written innermost loop first; the first `split` dimensions of a spatial one lie on X.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,30 @@ from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
+"""Types of directives; the last four mean the same, the data spaces that a level keeps."""
 REFUSED = {"no_link_transfer": "links between neighbours are always used",
            "no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
            "rmw_first_update": "the first update of an output is always a plain write",
            "no_coalesce": "accesses of a level are always counted by its block size"}
+"""Switches of a directive that are not modelled -> the reason."""
 
 
 def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) -> Mapping:
-    """The mapping, with Timeloop's defaults for what is left out.
+    """Reads a mapping, with Timeloop's defaults for everything left out.
 
-    Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape,
-    a data space that no directive mentions is kept, spatial loops lie on X unless `split` says otherwise, and of
-    two directives for the same loops the later one counts; what it does not say about `no_reuse` stays as it was.
-    Raises SpecError, also where the factors of a dimension do not multiply up to its bound.
+    Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a
+    data space that no directive mentions is kept, and spatial loops lie on X without a `split`. Of two directives
+    for the same loops the later one counts, but for a `no_reuse` that it does not mention.
+
+    Args:
+        node: The list of directives.
+        where: Its place.
+        arch: The architecture, whose levels the directives name.
+        problem: The problem, whose dimensions and data spaces they name.
+
+    Raises:
+        SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
+            factors of a dimension do not multiply to its bound.
     """
     directives = sequence(node, where)
     levels = [_untouched(problem) for _ in arch.levels]
@@ -55,12 +69,14 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
 
 
 def _untouched(problem: Problem) -> LevelMapping:
+    """A level that no directive mentions: no loops, and every data space kept."""
     ones = dict.fromkeys(problem.dimensions, 1)
     return LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
                         frozenset(problem.dataspace_names()))
 
 
 def _target(reader: Reader, arch: Architecture) -> int:
+    """Number of the level that a directive names."""
     name = reader.take(("target", "name"), text)
     names = arch.level_names()
     if name not in names:
@@ -69,6 +85,7 @@ def _target(reader: Reader, arch: Architecture) -> int:
 
 
 def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
+    """(factor by dimension, full order) of a temporal or spatial directive."""
     written = reader.take("factors", anything, "")
     if isinstance(written, list) and single_letter(problem.dimensions):
         raise reader.at("factors").error("timeloop-model ignores a list of factors", 'one string such as "C=2 M=3"')
@@ -98,11 +115,11 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
 
 
 def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:
-    """The data spaces whose reuse a directive switches off; what an earlier directive said holds where it is silent."""
+    """The data spaces whose reuse is switched off: by this directive or, where it is silent, by an earlier one."""
     if all(reader.node.get(key) is not None for key in keys) and len(keys) > 1:
         raise reader.at(keys[1]).error(f"there is both {listed(keys)}", "one of them")
-    found = _spaces(reader, keys, problem)
-    return before if found is None else found
+    listed_here = _spaces(reader, keys, problem)
+    return before if listed_here is None else listed_here
 
 
 def _spaces(reader: Reader, key: str | tuple[str, ...], problem: Problem) -> frozenset[str] | None:
@@ -119,6 +136,7 @@ def _keep(reader: Reader, kept: frozenset[str], problem: Problem) -> frozenset[s
 
 
 def _check_products(levels: list[LevelMapping], problem: Problem, where: Where) -> None:
+    """Raises SpecError, in Timeloop's words, for dimensions whose factors do not multiply to their bound."""
     problems = []
     for name, bound in problem.bounds.items():
         product = math.prod(level.temporal[name] * level.spatial[name] for level in levels)
@@ -130,7 +148,17 @@ def _check_products(levels: list[LevelMapping], problem: Problem, where: Where) 
 
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
-    """The mapping as complete directives that `timeloop-model` reads, from the outermost level inwards."""
+    """A mapping as directives that `timeloop-model` reads, with nothing left to its defaults.
+
+    Args:
+        mapping: The mapping.
+        arch: Its architecture.
+        problem: Its problem.
+
+    Returns:
+        Directives from the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a
+        fan-out.
+    """
     names = problem.dataspace_names()
     directives: list[dict[str, Any]] = []
     for index in reversed(range(len(arch.levels))):

@@ -9,5 +9,13 @@ from fadiff_mapper.yaml.load import dump
 
 
 def map_yaml(spec: Spec, mapping: Mapping) -> str:
-    """A YAML document with the one key `mapping`: every factor, order and bypass spelled out, no expressions."""
+    """A mapping as a YAML document.
+
+    Args:
+        spec: Architecture and problem of the mapping.
+        mapping: The mapping.
+
+    Returns:
+        YAML with the one key `mapping`: every factor, order and bypass spelled out, no expressions.
+    """
     return dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)})

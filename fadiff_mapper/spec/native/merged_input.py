@@ -1,4 +1,4 @@
-"""Everything that a result rests on, as one file that `timeloop-model` runs as it is."""
+"""All input of an evaluation in one file that `timeloop-model` runs as it is."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from fadiff_mapper.yaml.load import dump
 def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
     """Architecture, problem, tables and mapping in Timeloop's native dialect: no expressions, templates or tags.
 
-    The tables stand there whenever Timeloop would otherwise ask Accelergy, that is, for every architecture
-    written as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the
-    map space are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings
-    that its own mapper found. Without a mapping the file is complete but for `mapping:`.
+    The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
+    as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
+    are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
+    mapper found.
+
+    Args:
+        spec: Architecture, problem and tables.
+        mapping: The mapping; None leaves the section out.
+
+    Returns:
+        The text of a YAML file.
     """
     sections: dict[str, Any] = {key: _unconstrained(tree) for key, tree in spec.arch.native.items()}
     sections["problem"] = spec.literal["problem"]

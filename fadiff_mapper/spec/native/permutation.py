@@ -9,19 +9,29 @@ from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
 
 SEPARATOR = "_"
+"""Between the innermost and the outermost loops of a partial order: the loops in between are free."""
 
 
 def parse_permutation(
     value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The (innermost, outermost) loops of a permutation, each from the inside outwards.
+    """Reads a permutation.
 
-    What stands before `_` (or everything, where there is no `_`) are the innermost loops, what stands after it
-    the outermost ones. In a string every letter is a dimension and blanks do not count; longer names stand
-    apart, in a list or between blanks. Text from "#" on is a comment, as in Timeloop. `commas`: whether a string
-    may hold commas, which the v0.4 front end reads and `timeloop-model` does not.
+    The loops before `_` (all of them, where there is none) are the innermost ones, the loops after it the outermost.
+    In a string every letter is a dimension and blanks do not count; longer names stand apart, in a list or between
+    blanks. Text from "#" on is a comment, as in Timeloop.
 
-    Raises SpecError: unknown dimension, dimension named twice, second `_`, comma.
+    Args:
+        value: A string or a list of strings.
+        where: Its place.
+        dimensions: Names of the problem's dimensions.
+        commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
+
+    Returns:
+        (innermost, outermost) dimensions, both from the inside outwards.
+
+    Raises:
+        SpecError: An unknown dimension, a dimension named twice, a second `_`, a comma.
     """
     names = [name for token, place in _tokens(value, where, commas) for name in _names(token, place, dimensions)]
     if names.count(SEPARATOR) > 1:
@@ -34,11 +44,17 @@ def parse_permutation(
 
 
 def permutation_text(inner: Sequence[str], outer: Sequence[str] = ()) -> str:
-    """One string of letters, innermost first, as the native dialect reads it."""
+    """An order as one string of letters, which the native dialect reads.
+
+    Args:
+        inner: The innermost dimensions, innermost first; their names are single letters.
+        outer: The outermost dimensions, innermost first.
+    """
     return "".join(inner) + (SEPARATOR + "".join(outer) if outer else "")
 
 
 def _tokens(value: Any, where: Where, commas: bool) -> list[tuple[str, Where]]:
+    """The words of a string, or the entries of a list, with their places."""
     if isinstance(value, str):
         line = value.split("#")[0]
         if "," in line and not commas:

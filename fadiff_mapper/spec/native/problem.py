@@ -1,4 +1,9 @@
-"""Reads `problem:` into a `Problem`: shape (inline or by name), instance, coefficients."""
+"""Reads `problem:` into a `Problem`: shape (inline or by name), instance, coefficients.
+
+A rank of a data space is the sum of coefficient * dimension. A coefficient has its value from the instance, else the
+shape's default. Timeloop drops keys of an instance that the shape does not know, and with a misspelt stride it
+computes another layer without a word; here such a key is an error.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
 
 MOST_COMPUTES = 2 ** 53
+"""Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
 
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
@@ -44,10 +50,19 @@ HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-lay
 
 
 def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
-    """The problem, and the same as a literal tree (shape and instance) for writing it out.
+    """Reads a problem section.
 
-    Raises SpecError for an unknown key, a dimension without a bound, and an instance key other than 1 that is neither
-    a dimension nor a coefficient of the shape (Timeloop drops the latter in silence and takes the default).
+    Args:
+        node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
+            the bounds lie beside `shape`.
+        where: Its place.
+
+    Returns:
+        (the problem, the same as plain data for writing it out, see `literal_problem`)
+
+    Raises:
+        SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
+            dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
     reader = Reader(mapping(node, where))
     _refuse_sparse(reader)
@@ -81,7 +96,15 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
 
 
 def problem_notes(node: Map, problem: Problem) -> list[str]:
-    """A sentence for every key of the instance that may stay but means nothing."""
+    """Notes about keys of the instance that may stay but have no effect.
+
+    Args:
+        node: The problem section.
+        problem: The same, read.
+
+    Returns:
+        A sentence for each key.
+    """
     instance = node.get("instance")
     coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
     known = [*problem.dimensions, *coefficients]
@@ -92,7 +115,13 @@ def problem_notes(node: Map, problem: Problem) -> list[str]:
 
 
 def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
-    """The problem as plain YAML data that every Timeloop version reads."""
+    """A problem as plain YAML data that every Timeloop version reads.
+
+    Args:
+        problem: The problem.
+        defaults: Defaults of the shape's coefficients.
+        coefficients: Values of the coefficients in the instance.
+    """
     def space(ds: DataSpace) -> dict[str, Any]:
         ranks = [[[t.dimension] if t.name is None else [t.dimension, t.name] for t in rank] for rank in ds.ranks]
         return {"name": ds.name, "projection": ranks} | ({"read_write": True} if ds.read_write else {})
@@ -109,6 +138,7 @@ def _refuse_sparse(reader: Reader) -> None:
 
 
 def _shape(value: Any, where: Where) -> Map:
+    """The shape itself, by name or inline; a shape file included as a whole has one more key `shape` around it."""
     if isinstance(value, str):
         name = HYPHENATED.get(value, value)
         if name not in NAMED_SHAPES:
@@ -119,6 +149,7 @@ def _shape(value: Any, where: Where) -> Map:
 
 
 def _names(node: Seq, what: str) -> list[str]:
+    """Names in a list, at least one and each once. Raises SpecError, with `what` as the word for a name."""
     names = [text(value, node.at(i)) for i, value in enumerate(node)]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -129,6 +160,7 @@ def _names(node: Seq, what: str) -> list[str]:
 
 
 def _coefficients(node: Seq) -> dict[str, int]:
+    """Default by coefficient, 1 where the shape gives none."""
     result = {}
     for i, value in enumerate(node):
         reader = Reader(mapping(value, node.at(i)))
@@ -138,11 +170,17 @@ def _coefficients(node: Seq) -> dict[str, int]:
 
 
 def dropped(instance: Map, known: list[str]) -> list[str]:
-    """Keys of an instance that its shape does not know. One that says 1 loses nothing and may stay."""
+    """Keys of an instance that its shape does not know, and which Timeloop drops.
+
+    Args:
+        instance: The instance.
+        known: Dimensions and coefficients of the shape.
+    """
     return [str(key) for key in instance if key not in known and key not in ("name", *SPARSE)]
 
 
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
     known = [*dimensions, *defaults]
     _refuse_sparse(Reader(node))
     problems = [
@@ -176,6 +214,7 @@ def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: di
 
 
 def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> Term:
+    """One `[dimension]` or `[dimension, coefficient]` of a projection."""
     parts = [text(part, where) for part in sequence(node, where)]
     if len(parts) not in (1, 2):
         raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
@@ -190,6 +229,7 @@ def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[st
 
 
 def _check_dataspaces(dataspaces: tuple[DataSpace, ...], node: Seq) -> None:
+    """Raises SpecError for a name given twice, and unless exactly one data space is written."""
     _names(Seq([ds.name for ds in dataspaces], where=node.where, places=node.places), "data space")
     written = [ds.name for ds in dataspaces if ds.read_write]
     if len(written) != 1:

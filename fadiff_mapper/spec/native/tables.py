@@ -1,4 +1,4 @@
-"""Reads `ERT:` and `ART:` into `Tables`."""
+"""Reads `ERT:` and `ART:`, Accelergy's energy and area reference tables, into `Tables`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from fadiff_mapper.spec.tables import EnergyTable, Tables
 from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
 
 MOST_ENERGY = 1e15
-"""pJ per action: a kilojoule is no energy of a chip, and sums of such numbers would overflow."""
+"""pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:
-    """The tables of one input; a missing one (None) is empty. `source` says where the energies come from.
+    """Reads the tables of one input.
 
-    An action that is listed several times counts with its largest energy, as in Timeloop. Raises SpecError
-    for a table without name or actions and for an energy that is no number.
+    An action that is listed several times counts with its largest energy, as in Timeloop.
+
+    Args:
+        ert: The ERT section, or None.
+        ert_where: Its place.
+        art: The ART section, or None.
+        art_where: Its place.
+        source: Where the energies come from, for the report.
+
+    Returns:
+        The tables; a missing section leaves them empty.
+
+    Raises:
+        SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
     ert_reader = Reader(mapping(ert, ert_where)) if ert is not None else None
     version = "0.4"

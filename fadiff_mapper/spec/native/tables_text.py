@@ -1,4 +1,4 @@
-"""The energy and area tables in force, in the layout of Accelergy's ERT and ART."""
+"""The energy and area tables in force, in the layout of Accelergy's reference tables ERT and ART."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from fadiff_mapper.yaml.load import dump
 
 
 def ert_yaml(spec: Spec) -> str:
-    """The ERT: pJ per action of every component, the built-in values where the input and the design have none."""
+    """The ERT as YAML: pJ per action of every component, see `ert_tree`."""
     return dump({"ERT": ert_tree(spec.arch, spec.tables)})
 
 
 def art_yaml(spec: Spec) -> str:
-    """The ART: um^2 per component; where there is none, the areas that the architecture writes (built in: 0)."""
+    """The ART as YAML: um^2 per component, see `art_tree`."""
     return dump({"ART": art_tree(spec.arch, spec.tables)})
 
 
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
-    """The tables as given, or the built-in values of all components."""
+    """The ERT as plain data: as given, or Timeloop's built-in values of all components where there is none.
+
+    Args:
+        arch: The architecture.
+        tables: The tables in force.
+    """
     rows = ([(table.component, table.actions) for table in tables.ert]
             or [*((full_name(arch, level.name), _built_in(level)) for level in reversed(arch.levels)),
                 (full_name(arch, arch.arithmetic.name), {"compute": compute_energy(arch.arithmetic, tables)[0]})])
@@ -32,7 +37,12 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
-    """The areas as given, or those of all components."""
+    """The ART as plain data: as given, or the areas that the architecture writes (built in: 0) where there is none.
+
+    Args:
+        arch: The architecture.
+        tables: The tables in force.
+    """
     rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
     return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
 

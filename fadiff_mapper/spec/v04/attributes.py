@@ -1,4 +1,7 @@
-"""Attributes and variables: expressions are worked out, unset values fall away, containers hand theirs inwards."""
+"""Attributes and variables: expressions are worked out, unset values fall away, containers hand theirs inwards.
+
+The defaults and the rules are those of Timeloop's Python front end.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,24 @@ Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""
 
 VERSION = "0.4"
+"""Version of the dialect, which its sections may state."""
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
+"""Attributes that the front end writes where a node says nothing."""
 STORAGE_DEFAULTS: dict[str, Any] = {
     **COMMON_DEFAULTS, "n_banks": 2, "cluster_size": 1, "reduction_supported": True, "multiple_buffering": 1,
     "min_utilization": 0, "allow_overbooking": False}
-"""What the front end writes where a memory says nothing."""
+"""Attributes that the front end writes where a memory says nothing."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
+"""Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
 SPARSE_ATTRIBUTES = (
     "metadata_block_size", "metadata_datawidth", "metadata_storage_width", "metadata_storage_depth",
     "concordant_compressed_tile_traversal", "tile_partition_supported", "decompression_supported",
     "compression_supported")
+"""Attributes of sparse data, which is not modelled."""
 
 
 def worked_out(value: Any, where: Where, names: Names) -> Any:
-    """The value of an expression such as "2 * depth"; other values as they are. SpecError names the place."""
+    """The value of an expression such as "2 * depth"; other values stay. Raises SpecError with the place."""
     try:
         return resolve(value, names)
     except SpecError:
@@ -36,20 +43,33 @@ def worked_out(value: Any, where: Where, names: Names) -> Any:
 
 
 def expression_of(check: Check[Any], names: Names) -> Check[Any]:
-    """The check, on a value that may be written as an expression."""
+    """A check that works out a value written as an expression, and then checks it as the given one does."""
     return lambda value, where: check(worked_out(value, where, names), where)
 
 
 def resolve_map(node: Map, names: Names) -> Map:
-    """All values worked out in order; each may use those before it."""
-    found = Map(where=node.where, tag=node.tag, places=node.places)
+    """A map with all values worked out in order: each may use those before it, besides `names`."""
+    resolved = Map(where=node.where, tag=node.tag, places=node.places)
     for key, value in node.items():
-        found[key] = worked_out(value, node.at(key), {**names, **found})
-    return found
+        resolved[key] = worked_out(value, node.at(key), {**names, **resolved})
+    return resolved
 
 
 def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[str, Any]) -> Map:
-    """The attributes of one node with the front end's defaults, without those that are null or empty."""
+    """Reads the attributes of one node.
+
+    Args:
+        value: The mapping under `attributes:`.
+        where: Its place.
+        names: Values that its expressions can use.
+        defaults: Attributes that hold where it does not give them.
+
+    Returns:
+        Defaults and attributes, without null and empty ones.
+
+    Raises:
+        SpecError: An expression cannot be computed, or an attribute is about sparse data.
+    """
     resolved = resolve_map(mapping(value, where), names)
     for key in SPARSE_ATTRIBUTES:
         if resolved.get(key):
@@ -58,25 +78,25 @@ def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[st
 
 
 def inherit(outer: Map, inner: Map) -> Map:
-    """The entries of both, those of `inner` first in line."""
+    """The entries of both maps. Where both have a key, that of `inner` counts."""
     items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
     return Map(items, where=inner.where, places={**outer.places, **inner.places})
 
 
 def without_empty(node: Map) -> Map:
-    """The map without entries that say nothing: null, "", [] and {}."""
+    """The map without empty entries: null, "", [] and {}."""
     return Map({key: value for key, value in node.items() if value not in (None, "", [], {})},
                where=node.where, tag=node.tag, places=node.places)
 
 
 def without_ignored(node: Map) -> Map:
-    """The map without the keys that contain "ignore", which the front end leaves to the user (for anchors)."""
+    """The map without keys that contain "ignore": the front end leaves them to the user, for anchors."""
     return Map({key: value for key, value in node.items() if "ignore" not in str(key)},
                where=node.where, tag=node.tag, places=node.places)
 
 
 def version(value: Any, where: Where) -> str:
-    """The only version of this dialect, as the front end writes it."""
+    """Checks for the only version of this dialect."""
     if str(value) != VERSION:
         raise where.error(f"found version {value}", VERSION)
     return VERSION

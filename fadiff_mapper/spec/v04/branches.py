@@ -1,4 +1,4 @@
-"""What the tree itself says about data spaces and loops, beyond the constraints that users write."""
+"""Constraints that follow from the tree itself: paths of data spaces through branches, and places of unit loops."""
 
 from __future__ import annotations
 
@@ -11,18 +11,32 @@ from fadiff_mapper.spec.v04.nodes import BranchNode, LeafNode, leaves
 
 
 def split_parallel(tree: BranchNode, groups: dict[str, Group], problem: Problem) -> dict[str, Group]:
-    """Every data space goes through one branch of each !Parallel (the one that keeps it) and bypasses the others.
+    """Writes out `!Parallel`: every data space goes through the branch that keeps it and bypasses the others.
 
-    Raises SpecError where two branches keep the same data space, or none does.
+    Args:
+        tree: The architecture.
+        groups: Constraints by node.
+        problem: The problem, whose data spaces are shared out.
+
+    Returns:
+        The constraints, with the bypasses that follow.
+
+    Raises:
+        SpecError: Several branches keep the same data space, or none does.
     """
     return _split(tree, problem.dataspace_names(), groups, problem)
 
 
 def place_unit_loops(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
-    """Loops that are 1 by a factor or by the problem go innermost in a permutation that does not mention them.
+    """Puts loops of factor 1 innermost in permutations that do not mention them, as the front end does.
 
-    As the front end does, for the temporal loops of memories and the spatial loops of fan-outs. `split` keeps its
-    number, and thus counts the loops that were put in.
+    Such loops are 1 by a constraint or by the problem. Touched are temporal loops of memories and spatial loops of
+    fan-outs. A `split` keeps its number, and thus counts the loops that were put in.
+
+    Args:
+        groups: Constraints by node.
+        nodes: All leaves of the tree.
+        problem: The problem.
     """
     for leaf in nodes:
         kinds = ["temporal"] * (leaf.role == "storage") + ["spatial"] * (leaf.fanout > 1)
@@ -49,11 +63,13 @@ def _split(branch: BranchNode, passing: Sequence[str], groups: dict[str, Group],
 
 
 def _kept(node: LeafNode | BranchNode, groups: dict[str, Group], problem: Problem) -> tuple[str, ...]:
+    """Data spaces that the leaves of a node keep."""
     kept = {name for leaf in _leaves_of(node) for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
     return tuple(name for name in problem.dataspace_names() if name in kept)
 
 
 def _check_shares(branch: BranchNode, passing: Sequence[str], kept: Sequence[tuple[str, ...]]) -> None:
+    """Raises SpecError unless exactly one node of a !Parallel keeps each data space that reaches it."""
     for name in passing:
         keepers = [node for node, keep in zip(branch.nodes, kept, strict=True) if name in keep]
         if len(keepers) > 1:
@@ -70,6 +86,7 @@ def _leaves_of(node: LeafNode | BranchNode) -> list[LeafNode]:
 
 
 def _ordered(directive: Directive, problem: Problem) -> Directive:
+    """The directive with its unit loops in its permutation; without a permutation it stays."""
     inner, outer = directive.entries.get("permutation", ((), ()))
     units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
     units += [dimension for dimension, bound in problem.bounds.items() if bound == 1]

@@ -14,22 +14,26 @@ from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_igno
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
 
 KINDS = ("spatial", "temporal", "dataspace")
-"""The order in which the front end writes those that a node does not mention."""
+"""Kinds of constraints of a node, in the order in which the front end writes the ones that it does not mention."""
 FACTORS = ("factors", "factors_only")
+"""Lists of factors; two of them add up unless they contradict each other."""
 JOINED = ("keep", "bypass", "no_reuse", "no_link_transfer")
-"""Lists that, like factors, add up when two constraints speak of the same node. Others may be given once."""
+"""Lists that, like factors, add up when two constraints are about the same node. Others may be given once."""
 ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_only")
-"""Entries that say something when they are empty, too: nothing else."""
+"""Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
 NOTHING: tuple[Any, ...] = ((), ((), ()))
 """An empty list, and an empty order."""
 
 
 @dataclass(frozen=True)
 class Directive:
-    """What is said about the spatial loops, temporal loops or data spaces of one node.
+    """The constraints of one kind on one node.
 
-    `entries` holds checked values by key: tuples of `LoopFactor`, of data space names, an order (inner, outer),
-    numbers. `places` says where each was written.
+    Attributes:
+        kind: "spatial", "temporal" or "dataspace"; "utilization" for a target of that type.
+        where: Place of the constraint.
+        entries: Checked values by key: tuples of `LoopFactor` or of names, an order (inner, outer), numbers.
+        places: Place of each entry.
     """
 
     kind: str
@@ -38,12 +42,15 @@ class Directive:
     places: dict[str, Where] = field(default_factory=dict)
 
     def at(self, key: str) -> Where:
+        """Place of an entry."""
         return self.places.get(key, self.where)
 
     def with_entry(self, key: str, value: Any, where: Where | None = None) -> Directive:
+        """The directive with one entry set; without a place the entry keeps the one it has."""
         return replace(self, entries={**self.entries, key: value}, places={**self.places, key: where or self.at(key)})
 
     def without(self, *keys: str) -> Directive:
+        """The directive without some entries."""
         return replace(self, entries={key: value for key, value in self.entries.items() if key not in keys})
 
 
@@ -53,24 +60,51 @@ Group = dict[str, Directive]
 
 @dataclass(frozen=True)
 class ExpressionScope:
-    """What constraints can be about: the problem, and the names that expressions may use."""
+    """The surroundings in which constraints are read.
+
+    Attributes:
+        problem: The problem, whose dimensions and data spaces they name.
+        names: Values that expressions can use.
+    """
 
     problem: Problem
     names: Names
 
 
 def read_group(node: Map, scope: ExpressionScope) -> Group:
-    """The inline `constraints:` of one node; every kind has an entry."""
+    """Reads the inline `constraints:` of one node.
+
+    Args:
+        node: The mapping under `constraints:`.
+        scope: Problem and names.
+
+    Returns:
+        A directive of every kind, those without a constraint empty.
+
+    Raises:
+        SpecError: An unknown key, or one that is not modelled.
+    """
     reader = Reader(node)
     reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
     kinds = dict.fromkeys([*(kind for kind in node if kind in KINDS), *KINDS])
-    found = {kind: _read_directive(kind, reader.take(kind, mapping, Map(where=node.where)), scope) for kind in kinds}
+    group = {kind: _read_directive(kind, reader.take(kind, mapping, Map(where=node.where)), scope) for kind in kinds}
     reader.finish(" in the constraints of a node")
-    return found
+    return group
 
 
 def read_target(node: Map, scope: ExpressionScope) -> tuple[str, Directive]:
-    """One entry of a top-level list: the name of its node and what it says."""
+    """Reads one entry of a top-level list of constraints.
+
+    Args:
+        node: The entry.
+        scope: Problem and names.
+
+    Returns:
+        (name of its node, the constraint)
+
+    Raises:
+        SpecError: An unknown key or type, or one that is not modelled.
+    """
     node = without_ignored(node)
     reader = Reader(node)
     target = reader.take("target", text)
@@ -83,7 +117,16 @@ def read_target(node: Map, scope: ExpressionScope) -> tuple[str, Directive]:
 
 
 def attach(groups: dict[str, Group], name: str, directive: Directive) -> dict[str, Group]:
-    """The groups with one directive more. SpecError names the target that is not there, or what is said twice."""
+    """Adds a directive to those of a node.
+
+    Args:
+        groups: Directives by node.
+        name: The node.
+        directive: The directive to add.
+
+    Raises:
+        SpecError: There is no such node, or the directive contradicts an earlier one.
+    """
     if name not in groups:
         raise directive.at("target").error(f'unknown target "{name}"{nearest(name, list(groups))}', listed(groups))
     group = groups[name]
@@ -92,38 +135,42 @@ def attach(groups: dict[str, Group], name: str, directive: Directive) -> dict[st
 
 
 def combine(first: Directive, second: Directive) -> Directive:
-    """Both constraints on the same node in one. SpecError where they contradict each other."""
-    found = first if first.entries else replace(first, where=second.where)
+    """Both constraints of one kind on the same node in one. Raises SpecError where they contradict each other."""
+    both = first if first.entries else replace(first, where=second.where)
     for key, value in second.entries.items():
-        if key not in found.entries:
-            found = found.with_entry(key, value, second.at(key))
+        if key not in both.entries:
+            both = both.with_entry(key, value, second.at(key))
         elif key in FACTORS:
-            found = found.with_entry(key, add_factors(found.entries[key], value))
+            both = both.with_entry(key, add_factors(both.entries[key], value))
         elif key in JOINED:
-            found = found.with_entry(key, tuple(dict.fromkeys((*found.entries[key], *value))))
-        elif found.entries[key] != value:
-            raise second.at(key).error(f'"{key}" is given a second time (first at {found.at(key)})', "one of them")
-    check_dataspaces(found)
-    return found
+            both = both.with_entry(key, tuple(dict.fromkeys((*both.entries[key], *value))))
+        elif both.entries[key] != value:
+            raise second.at(key).error(f'"{key}" is given a second time (first at {both.at(key)})', "one of them")
+    check_dataspaces(both)
+    return both
 
 
 def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tuple[LoopFactor, ...]:
-    """Both lists in one, without repetitions. SpecError where they contradict each other."""
-    found = list(first)
+    """Both lists in one, without repetitions.
+
+    Raises:
+        SpecError: Two factors of one dimension contradict each other. A minimum and a maximum do not.
+    """
+    both = list(first)
     for factor in second:
-        same = [other for other in found if other.dimension == factor.dimension]
+        same = [other for other in both if other.dimension == factor.dimension]
         for other in same:
             range_of_two = {other.operator, factor.operator} == {"<=", ">="}
             if other.value != factor.value and not range_of_two:
                 raise factor.where.error(f'"{factor_text(factor)}" contradicts "{factor_text(other)}" at {other.where}',
                                          "one of them")
         if factor_text(factor) not in map(factor_text, same):
-            found.append(factor)
-    return tuple(found)
+            both.append(factor)
+    return tuple(both)
 
 
 def check_dataspaces(directive: Directive) -> None:
-    """SpecError where a data space is both kept and bypassed."""
+    """Raises SpecError where a data space is both kept and bypassed."""
     for name in directive.entries.get("keep", ()):
         if name in directive.entries.get("bypass", ()):
             raise directive.at("keep").error(f'the data space "{name}" is kept here and bypassed at '
@@ -131,9 +178,16 @@ def check_dataspaces(directive: Directive) -> None:
 
 
 def native_directive(directive: Directive, target: str, problem: Problem) -> Map | None:
-    """The directive in the native dialect; None where it says nothing.
+    """A directive in the native dialect.
 
-    Factors and orders become strings; an order stays a list where a dimension has more than one letter.
+    Args:
+        directive: The directive, with macros written out.
+        target: Name of its native level.
+        problem: The problem.
+
+    Returns:
+        The native entry, None for a directive without entries. Factors and orders become strings; an order stays a
+        list where a dimension has more than one letter.
     """
     entries = {key: value for key, value in directive.entries.items() if value not in NOTHING}
     if not entries:
@@ -159,6 +213,7 @@ def _order_value(order: tuple[tuple[str, ...], tuple[str, ...]], where: Where, p
 
 
 def _read_directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
+    """One directive from its keys; empty lists count only for the keys in `ONLY`."""
     reader = Reader(without_ignored(node))
     entries = {key: reader.take(key, check, None) for key, check in _checks(kind, scope).items()}
     if kind in KINDS:
@@ -204,14 +259,12 @@ def _dataspaces(value: Any, where: Where, problem: Problem) -> tuple[str, ...]:
     """Names of data spaces; "*" adds all of them."""
     names = sequence(value, where)
     accepted = problem.dataspace_names()
-    found: list[str] = []
     for i, name in enumerate(names):
         if name != "*" and name not in accepted:
             raise names.at(i).error(f'unknown data space "{name}"{nearest(str(name), accepted)}',
                                     f"{listed(accepted)}, *")
-        found.append(name)
-    every = accepted if "*" in found else ()
-    return tuple(dict.fromkeys([*(name for name in found if name != "*"), *every]))
+    every = accepted if "*" in names else ()
+    return tuple(dict.fromkeys([*(name for name in names if name != "*"), *every]))
 
 
 def _dimension_lists(value: Any, where: Where, problem: Problem) -> tuple[tuple[str, ...], ...]:

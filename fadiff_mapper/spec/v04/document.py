@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.spec.native.problem import read_problem
@@ -17,6 +18,7 @@ from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of,
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
 PASSED_ON = ("ERT", "ART")
+"""Sections that both dialects write in the same way."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change what is printed, but no result."""
 
@@ -27,18 +29,38 @@ def is_v04(document: Map) -> bool:
     return isinstance(architecture, dict) and "nodes" in architecture
 
 
-def to_native(document: Map) -> Map:
-    """The document as Timeloop's Python front end would hand it to the binaries, as plain data.
+@dataclass(frozen=True)
+class Translation:
+    """A v0.4 document in the native dialect, and its problem, which the translation had to read.
+
+    Attributes:
+        document: The native document; every entry keeps its place in the user's files.
+        problem: The value of `document["problem"]`, see `read_problem`.
+        literal_problem: The same as plain data for writing it out.
+    """
+
+    document: Map
+    problem: Problem
+    literal_problem: dict[str, Any]
+
+
+def translate(document: Map) -> Translation:
+    """Translates a document as Timeloop's Python front end would hand it to the binaries.
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
-    constraints and mapping become flat lists of directives with strings. Places are those of the source, so that
-    later messages name the user's file and line.
+    constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
+    constraints speak of its dimensions and data spaces; the caller need not read it again.
 
-    Raises SpecError for whatever the front end would refuse or ignore, and for what is valid but not modelled.
+    Args:
+        document: The merged input, in the v0.4 dialect (see `is_v04`).
+
+    Raises:
+        SpecError: Something that the front end would refuse or ignore, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
     variables = _variables(reader)
-    problem_node, problem = _problem(reader, variables)
+    problem_node = _problem_node(reader, variables)
+    problem, literal_problem = read_problem(problem_node, problem_node.where)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     levels = place_levels(tree)
@@ -57,49 +79,67 @@ def to_native(document: Map) -> Map:
     items |= _other_sections(reader, document)
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
-    return Map(items, where=document.where, places=document.places)
+    return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
+
+
+def translated_architecture(document: Map) -> Map:
+    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read.
+
+    Raises:
+        SpecError: The variables, the problem's instance or the architecture cannot be understood.
+    """
+    reader = Reader(without_ignored(document))
+    variables = _variables(reader)
+    names = _names(variables, _problem_node(reader, variables))
+    tree = read_tree(reader.take("architecture", mapping), names)
+    return native_architecture(tree, place_levels(tree), variables)
 
 
 def _variables(reader: Reader) -> Map:
+    """The variables section, worked out."""
     node = reader.take("variables", mapping, Map(where=reader.node.where))
-    found = Map({"version": VERSION}, where=node.where, places=node.places)
-    found.update(resolve_map(node, {}))
-    found["version"] = version(found["version"], found.at("version"))
-    return found
+    variables = Map({"version": VERSION}, where=node.where, places=node.places)
+    variables.update(resolve_map(node, {}))
+    variables["version"] = version(variables["version"], variables.at("version"))
+    return variables
 
 
 def _names(variables: Map, problem: Map) -> Names:
-    """What expressions in the architecture can read: variables, and parts of the document such as
-    `len(spec.problem.instance)`, in which the front end counts the (empty) densities."""
+    """Values that expressions in the architecture can read.
+
+    These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
+    the (empty) densities.
+    """
     instance = {**problem.get("instance", {}), "densities": {}}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}
     return {**variables, "variables": variables, "spec": document}
 
 
-def _problem(reader: Reader, names: Names) -> tuple[Map, Problem]:
-    """The problem with its instance worked out, and the same as values."""
+def _problem_node(reader: Reader, names: Names) -> Map:
+    """The problem section with the expressions of its instance worked out."""
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if isinstance(instance, Map):
         resolved = without_empty(resolve_map(instance, names))
         node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
-    return node, read_problem(node, node.where)[0]
+    return node
 
 
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
-    """What is handed on as it is, after refusing what is not modelled."""
+    """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
     _refuse_sparse(reader)
     _check_mapspace(reader)
-    found: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
-    found["globals"] = _globals(reader)
+    sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
+    sections["globals"] = _globals(reader)
     mapper = reader.take("mapper", mapping, None)
-    found["mapper"] = None if mapper is None else without_ignored(mapper)
-    found["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
-    return {key: value for key, value in found.items() if value is not None}
+    sections["mapper"] = None if mapper is None else without_ignored(mapper)
+    sections["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
+    return {key: value for key, value in sections.items() if value is not None}
 
 
 def _refuse_sparse(reader: Reader) -> None:
+    """Raises SpecError for a section on sparse data, unless it is empty as the front end writes it."""
     node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
     if set(without_empty(without_ignored(node))) - {"version"}:
         place = reader.at("sparse_optimizations")
@@ -107,6 +147,7 @@ def _refuse_sparse(reader: Reader) -> None:
 
 
 def _check_mapspace(reader: Reader) -> None:
+    """Raises SpecError for a map space of imperfect factors."""
     node = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
     node.take("version", version, None)
     if node.take("template", one_of("uber", "ruby"), "uber") == "ruby":
@@ -135,8 +176,8 @@ def _components(reader: Reader, keys: Sequence[str]) -> Map | None:
     """The compound components of all sections in one, for Accelergy."""
     classes = [item for key in keys for item in reader.take(key, _classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    found = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
-    return Map({"version": VERSION, "classes": found}, where=where) if keys else None
+    merged = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
+    return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
 
 
 def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
@@ -149,7 +190,8 @@ def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
 
 
 def _flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    """The entries of nested lists with their places."""
     if not isinstance(value, list):
         return [(value, where)]
     entries = sequence(value, where)
-    return [found for i, entry in enumerate(entries) for found in _flat(entry, entries.at(i))]
+    return [item for i, entry in enumerate(entries) for item in _flat(entry, entries.at(i))]

@@ -12,7 +12,18 @@ from fadiff_mapper.yaml.located import Map, Seq
 
 @dataclass(frozen=True)
 class NativeLevel:
-    """One native level. `dummy`: it stands only for the fan-out of `leaf`, which lies between it and what follows."""
+    """One native level.
+
+    Attributes:
+        name: Name of the level.
+        leaf: The node that it comes from.
+        dummy: Whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards.
+        mesh_x: Instances along X on the whole chip.
+        mesh_y: Instances along Y on the whole chip.
+        inherited: Attributes of all containers outside.
+        power_gated_at: The level whose instances are the units of power gating: the first one after the last node
+            with `has_power_gating` outside it, else the level itself.
+    """
 
     name: str
     leaf: LeafNode
@@ -20,7 +31,6 @@ class NativeLevel:
     mesh_x: int
     mesh_y: int
     inherited: Map
-    """Attributes of all containers outside."""
     power_gated_at: str
 
 
@@ -30,9 +40,13 @@ def fanout_level(leaf: LeafNode) -> str:
 
 
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
-    """The levels from the outside in. Disabled components and !Nothing are left out.
+    """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Raises SpecError where the innermost level is not a compute component.
+    A fan-out of any node becomes a dummy level before it. Dummy levels have the mesh of the level around them: the
+    fan-out lies between them and the next level in.
+
+    Raises:
+        SpecError: The innermost level is not a compute component.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
@@ -59,9 +73,19 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
 
 def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map) -> Map:
-    """`{version, subtree: [{name, attributes, local}]}`, equal to what the front end writes.
+    """The native architecture, equal to the one that the front end writes.
 
-    An outermost container lends the subtree its name and, besides the variables, its attributes.
+    Args:
+        tree: The tree.
+        levels: Its levels, see `place_levels`.
+        variables: The variables, which become attributes of the one subtree. An outermost container lends it its
+            name and adds its attributes.
+
+    Returns:
+        `{version, subtree: [{name, attributes, local}]}` with one component per level.
+
+    Raises:
+        SpecError: A memory has no width or datawidth.
     """
     first = next(_enabled(tree), None)
     outer = first if first is not None and first.role == "container" else None
@@ -74,6 +98,7 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
 
 
 def _component(level: NativeLevel) -> Map:
+    """The entry of a level in the list `local`."""
     leaf = level.leaf
     own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
     given = inherit(level.inherited, own)

@@ -1,7 +1,7 @@
 """Constraint macros of the front end, written out in plain factors and lists.
 
-`factors_only`, `no_iteration_over_dataspaces`, `must_iterate_over_dataspaces`, `keep_only` and `bypass_only` speak
-of one node each; `maximize_dims` depends on what the other nodes leave over.
+`factors_only`, `no_iteration_over_dataspaces`, `must_iterate_over_dataspaces`, `keep_only` and `bypass_only` are about
+one node each; `maximize_dims` depends on the iterations that the other nodes leave over.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from fadiff_mapper.yaml.located import Where
 
 
 def expand(groups: dict[str, Group], leaves: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
-    """All macros of all nodes, in the front end's order.
+    """Writes out all macros of all nodes, in the front end's order.
 
-    Raises SpecError where a macro contradicts what is said beside it, and for a `maximize_dims` over temporal
-    loops without `maximize_dims_capacity`.
+    Args:
+        groups: Constraints by node.
+        leaves: All leaves of the tree, in whose order `maximize_dims` takes iterations.
+        problem: The problem.
+
+    Raises:
+        SpecError: A macro contradicts a constraint beside it, or a `maximize_dims` over temporal loops has no
+            `maximize_dims_capacity`.
     """
     plain = {name: {kind: _expand_one(directive, problem) for kind, directive in group.items()}
              for name, group in groups.items()}
@@ -34,11 +40,13 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
 
 
 def _expand_one(directive: Directive, problem: Problem) -> Directive:
-    one = _expand_dataspaces if directive.kind == "dataspace" else _expand_loops
-    return one(directive, problem)
+    """All macros of one directive but `maximize_dims`."""
+    expand_entries = _expand_dataspaces if directive.kind == "dataspace" else _expand_loops
+    return expand_entries(directive, problem)
 
 
 def _expand_loops(directive: Directive, problem: Problem) -> Directive:
+    """Macros of loops: each sets the factors of some dimensions to 1."""
     entries = directive.entries
     factors: tuple[LoopFactor, ...] = entries.get("factors", ())
     if "factors_only" in entries:
@@ -47,25 +55,26 @@ def _expand_loops(directive: Directive, problem: Problem) -> Directive:
         rest = [dimension for dimension in problem.dimensions if dimension not in named]
         factors = add_factors(factors, ones(rest, directive.at("factors_only")))
     if "no_iteration_over_dataspaces" in entries:
-        found = _dimensions(entries["no_iteration_over_dataspaces"], problem)
-        factors = add_factors(factors, ones(found, directive.at("no_iteration_over_dataspaces")))
+        relevant = _dimensions(entries["no_iteration_over_dataspaces"], problem)
+        factors = add_factors(factors, ones(relevant, directive.at("no_iteration_over_dataspaces")))
     if "must_iterate_over_dataspaces" in entries:
-        found = _dimensions(entries["must_iterate_over_dataspaces"], problem)
-        others = [dimension for dimension in problem.dimensions if dimension not in found]
+        relevant = _dimensions(entries["must_iterate_over_dataspaces"], problem)
+        others = [dimension for dimension in problem.dimensions if dimension not in relevant]
         factors = add_factors(factors, ones(others, directive.at("must_iterate_over_dataspaces")))
     plain = directive.without("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
     return plain.with_entry("factors", factors) if factors else plain
 
 
 def _expand_dataspaces(directive: Directive, problem: Problem) -> Directive:
-    found = directive.without("keep_only", "bypass_only")
+    """Macros of data spaces: the ones that are not named get the opposite."""
+    expanded = directive.without("keep_only", "bypass_only")
     for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
         if macro in directive.entries:
             names = directive.entries[macro]
             others = tuple(name for name in problem.dataspace_names() if name not in names)
             where = directive.at(macro)
-            found = combine(found, Directive("dataspace", where, {listed_key: names, other_key: others}))
-    return found
+            expanded = combine(expanded, Directive("dataspace", where, {listed_key: names, other_key: others}))
+    return expanded
 
 
 def _dimensions(dataspaces: Iterable[str], problem: Problem) -> list[str]:
@@ -90,7 +99,7 @@ def _maximize(groups: dict[str, Group], leaves: Sequence[LeafNode], problem: Pro
 
 
 def _unconstrained(groups: Mapping[str, Group], problem: Problem) -> dict[str, int]:
-    """What is left of each dimension after all fixed factors."""
+    """Iterations of each dimension that all fixed factors leave over."""
     left = dict(problem.bounds)
     for group in groups.values():
         for directive in group.values():
@@ -101,6 +110,7 @@ def _unconstrained(groups: Mapping[str, Group], problem: Problem) -> dict[str, i
 
 
 def _maximize_one(directive: Directive, leaf: LeafNode, left: dict[str, int]) -> tuple[Directive, dict[str, int]]:
+    """(the directive with the factors of its `maximize_dims`, the iterations left over then)."""
     where = directive.at("maximize_dims")
     capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if directive.kind == "spatial" else None)
     if capacity is None:
@@ -123,10 +133,17 @@ def _maximize_one(directive: Directive, leaf: LeafNode, left: dict[str, int]) ->
 
 
 def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:
-    """Factors of these dimensions whose product uses as much of the capacity as possible.
+    """Factors of some dimensions whose product uses as much of a capacity as possible, as the front end picks them.
 
-    Follows the front end: one prime factor after the other, or a last imperfect factor where a dimension is larger
-    than what is left; the first of equally good choices wins. Dimensions that get nothing have factor 1.
+    The search takes one prime factor after the other, or a last imperfect factor where a dimension is larger than the
+    room left; the first of equally good choices wins.
+
+    Args:
+        bounds: Iterations left by dimension.
+        capacity: Largest product.
+
+    Returns:
+        Factor by dimension, 1 where a dimension gets nothing.
     """
     names = list(bounds)
 
@@ -157,11 +174,11 @@ def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:
 
 def _primes(number: int) -> list[int]:
     """The prime factors of a number, each once, ascending."""
-    found, candidate = [], 2
+    primes, candidate = [], 2
     while candidate * candidate <= number:
         if number % candidate == 0:
-            found.append(candidate)
+            primes.append(candidate)
             while number % candidate == 0:
                 number //= candidate
         candidate += 1
-    return [*found, number] if number > 1 else found
+    return [*primes, number] if number > 1 else primes

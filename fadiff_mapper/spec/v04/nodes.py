@@ -39,51 +39,76 @@ ROLES = {
     "nothing": ("nothing",),
 }
 """A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+# Actions that the front end asks Accelergy to price, besides those that a component requires itself.
 STORAGE_ACTIONS = ("read", "write", "update", "leak")
 COMPUTE_ACTIONS = ("compute",)
 
 
 @dataclass(frozen=True)
 class LeafNode:
-    """A container or component. `attributes` are its own; those of the containers around it come later."""
+    """A container or component.
+
+    Attributes:
+        role: "container", "storage", "compute" or "nothing".
+        name: Its name.
+        where: Its place.
+        attributes: Its own attributes; those of the containers around it are added when levels are placed.
+        mesh_x: Fan-out along X.
+        mesh_y: Fan-out along Y.
+        constraints: As written, under `constraints:`.
+        component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
+    """
 
     role: str
-    """ "container", "storage", "compute" or "nothing". """
     name: str
     where: Where
     attributes: Map
     mesh_x: int
     mesh_y: int
     constraints: Map
-    """As written, under `constraints:`."""
     component: Map
-    """The component's other keys in the native dialect: class, subclass, required_actions, scales, enabled."""
 
     @property
     def fanout(self) -> int:
+        """Instances of the node within one instance of the node around it."""
         return self.mesh_x * self.mesh_y
 
     @property
     def enabled(self) -> bool:
+        """Whether the node exists at all: users switch components off with `enabled: False`."""
         return bool(self.component.get("enabled", True))
 
 
 @dataclass(frozen=True)
 class BranchNode:
+    """A list of nodes.
+
+    Attributes:
+        tag: One of `BRANCHES`.
+        where: Its place.
+        nodes: The nodes, from the outside in unless they are parallel.
+    """
+
     tag: str
     where: Where
     nodes: tuple[LeafNode | BranchNode, ...]
 
     @property
     def parallel(self) -> bool:
+        """Whether each data space passes one of the nodes alone."""
         return self.tag == "!Parallel"
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """The tree of an architecture. `names`: the variables.
+    """Reads the tree of an architecture.
 
-    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and for what is
-    not modelled: networks, sparse optimizations, containers or fan-outs directly under a !Parallel.
+    Args:
+        architecture: The section, with a list under `nodes`.
+        names: Values that expressions can use: variables, and the document.
+
+    Raises:
+        SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
+            modelled: networks, sparse optimizations, containers or fan-outs directly under a !Parallel.
     """
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
@@ -106,20 +131,21 @@ def leaves(tree: BranchNode) -> Iterator[LeafNode]:
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
     """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
-    found: list[LeafNode | BranchNode] = []
+    read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
     for i, value in enumerate(nodes):
         try:
             node, names = _read_node(value, nodes.at(i), names, around)
-            found.append(node)
+            read.append(node)
         except SpecError as error:
             mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
-    return tuple(found), names
+    return tuple(read), names
 
 
 def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
+    """One node, and the names with those that it adds; `around` is the tag of the branch that it stands in."""
     tag = getattr(value, "tag", None)
     if tag in BRANCHES:
         reader = Reader(without_ignored(mapping(value, where)))
@@ -162,6 +188,7 @@ _READERS: dict[str, Callable[[Map, Names], LeafNode]] = {
 
 
 def _role(kind: str, where: Where) -> str:
+    """The role of a class. Raises SpecError for networks and unknown classes."""
     for role, words in ROLES.items():
         if any(word in kind for word in words):
             if role == "network":
@@ -204,7 +231,7 @@ def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) ->
 
 
 def _summary(leaf: LeafNode) -> Map:
-    """What later expressions can read of a node, as in `Buffer.attributes["depth"]`."""
+    """The part of a node that later expressions can read, as in `Buffer.attributes["depth"]`."""
     return Map({"name": leaf.name, "attributes": leaf.attributes,
                 "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
 
@@ -219,6 +246,7 @@ def _refuse_in_parallel(leaf: LeafNode) -> None:
 
 
 def _check_names(tree: BranchNode) -> None:
+    """Raises SpecError where two leaves have the same name."""
     seen: dict[str, LeafNode] = {}
     for leaf in leaves(tree):
         if leaf.name in seen:

@@ -25,13 +25,13 @@ from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, kind_of, mapping
 
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
-"""What a mapping can say; limits on factors are for the map space alone."""
+"""Entries that a mapping can have; limits on factors are for the map space alone."""
 ABOUT = {"container": ("spatial",), "nothing": ("dataspace",)}
-"""What nodes that are no level can be told. A spatial constraint is about the fan-out."""
+"""Role of a node that is no level -> the constraints that it can have. A spatial one is about the fan-out."""
 
 
 def target_entries(value: object, where: Where) -> list[Map]:
-    """The constraints of one top-level section: a list, or a mapping with the list under `targets`."""
+    """The entries of one top-level section of constraints: a list, or a mapping with the list under `targets`."""
     if isinstance(value, dict):
         reader = Reader(without_ignored(mapping(value, where)))
         reader.take("version", version, None)
@@ -45,9 +45,15 @@ def target_entries(value: object, where: Where) -> list[Map]:
 
 
 def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
-    """All constraints by node: inline ones and targets combined, macros and !Parallel written out.
+    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
 
-    Raises SpecError for unknown targets, contradictions, and what a container cannot be told.
+    Args:
+        tree: The architecture.
+        targets: Entries of the top-level sections.
+        scope: Problem and names.
+
+    Raises:
+        SpecError: Unknown targets, contradictions, and constraints that a node cannot obey.
     """
     nodes = list(leaves(tree))
     groups = expand(_read_all(nodes, targets, scope), nodes, scope.problem)
@@ -76,8 +82,20 @@ def _read_all(nodes: Sequence[LeafNode], targets: Sequence[Map], scope: Expressi
 
 
 def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
-    """The native list, level by level from the outside in. A dummy level passes everything but its fan-out."""
-    found = []
+    """The native list of directives.
+
+    A dummy level takes the spatial constraints of its node; it has no temporal loops and bypasses every data space.
+
+    Args:
+        levels: The levels, from the outside in.
+        groups: Directives by node, with macros written out.
+        problem: The problem.
+        where: Place of the list.
+
+    Returns:
+        The directives level by level, from the outside in.
+    """
+    native: list[Map | None] = []
     for level in levels:
         group = groups[level.leaf.name]
         if level.dummy:
@@ -85,8 +103,8 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
         else:
             spatial_is_outside = level.leaf.fanout != 1
             directives = [d for kind, d in group.items() if kind != "spatial" or not spatial_is_outside]
-        found += [native_directive(directive, level.name, problem) for directive in directives]
-    return Seq([node for node in found if node is not None], where=where)
+        native += [native_directive(directive, level.name, problem) for directive in directives]
+    return Seq([node for node in native if node is not None], where=where)
 
 
 def native_mapping(
@@ -94,8 +112,18 @@ def native_mapping(
 ) -> Seq:
     """A mapping in the native dialect.
 
-    A v0.4 mapping is put on top of the design's constraints: what it leaves open (factors, orders, data spaces)
-    is taken from them. A list that already names dummy levels or native types is returned as it is.
+    A v0.4 mapping lies on top of the design's constraints, which supply the factors, orders and data spaces that it
+    leaves open. A list that already names dummy levels or native types is returned as it is.
+
+    Args:
+        entries: The mapping section.
+        tree: The architecture.
+        levels: Its levels.
+        groups: Its constraints by node, see `design_constraints`.
+        scope: Problem and names.
+
+    Raises:
+        SpecError: As for constraints.
     """
     nodes = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
     if any(_is_native(node, levels) for node in nodes):
@@ -118,7 +146,7 @@ def _is_native(node: Map, levels: Sequence[NativeLevel]) -> bool:
 
 
 def _on_top(design: Directive, said: Directive | None) -> Directive:
-    """The design's directive with what a mapping says about the same loops or data spaces put first."""
+    """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
     mine = said.entries if said else {}
     entries = {**design.entries, **mine}
     factors = tuple(factor for factor in design.entries.get("factors", ()) if factor.operator == "=")
@@ -133,14 +161,14 @@ def _on_top(design: Directive, said: Directive | None) -> Directive:
 
 
 def _pass_through(where: Where, problem: Problem) -> tuple[Directive, Directive]:
-    """No temporal loops and no data: what a dummy level is for."""
+    """The constraints of a dummy level: no temporal loops and no data."""
     loops = {"factors": ones(problem.dimensions, where), "permutation": (problem.dimensions, ())}
     return (Directive("temporal", where, loops),
             Directive("dataspace", where, {"bypass": problem.dataspace_names()}))
 
 
 def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None:
-    """SpecError where a container or !Nothing is told what it cannot obey.
+    """Raises SpecError for constraints that a container or !Nothing cannot obey.
 
     Spatial constraints of a container without a fan-out are dropped, as all loops are 1 there, unless they
     demand a larger one.

@@ -1,6 +1,9 @@
-"""Operators of a framework -> nodes. What the front ends share: convolutions, products and attention as layers.
+"""Builds nodes from the operators of a framework: convolutions, matrix products and attention as operators of ours.
 
-An `Assembly` collects nodes while a front end walks its graph; a `Tensor` is what flows between them.
+An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them.
+Frameworks differ in names and attributes alone, which the readers resolve; shapes, templates and the reshapes around
+an operator are made here, once for all. Constants (weights, and all that is computed from them) have no node: an
+operator's data space that is a constant is no operand in the graph.
 """
 
 from __future__ import annotations
@@ -9,18 +12,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fadiff_mapper.workload import Node, make_layer
+from fadiff_mapper.workload import Node, make_operator
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.yaml.located import Where
 
 Pads = tuple[tuple[int, int], ...]
+"""Padding (before, after) per sliding axis."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value: its shape, and the node that writes it (None for weights and other constants). Where its shape is not
-    known, `known` is False and `shape` is empty."""
+    """A value of the framework's graph.
+
+    Attributes:
+        shape: its extents; empty where they are not known.
+        node: the node that writes it; None for weights and other constants.
+        known: False where the shape is not known.
+    """
 
     shape: Shape
     node: str | None = None
@@ -28,12 +37,20 @@ class Tensor:
 
     @property
     def constant(self) -> bool:
+        """True for weights and values computed from constants alone."""
         return self.node is None
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """How the kernel of a convolution moves, one entry per sliding axis."""
+    """Movement of a convolution's kernel, one entry per sliding axis.
+
+    Attributes:
+        stride: inputs from one output to the next.
+        pad: zeros before the first and after the last input.
+        dilation: inputs from one point of the kernel to the next.
+        groups: groups of channels that are convolved apart.
+    """
 
     stride: Shape
     pad: Pads
@@ -43,63 +60,101 @@ class Sliding:
 
 @dataclass
 class Assembly:
-    """The nodes so far, in the order in which they were added; every name is taken once."""
+    """The nodes of a network under construction.
+
+    Attributes:
+        nodes: the nodes so far, in the order in which they were added.
+        taken: name -> times that it was asked for, so that every node's name is unique.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
 
     def unique(self, name: str) -> str:
         """The name, with a number where it is taken already."""
-        found = name
-        while found in self.taken:
+        free = name
+        while free in self.taken:
             self.taken[name] += 1
-            found = f"{name}.{self.taken[name]}"
-        self.taken[found] = 1
-        return found
+            free = f"{name}.{self.taken[name]}"
+        self.taken[free] = 1
+        return free
 
     def put(self, node: Node) -> Tensor:
-        """Add a node; its name is made unique."""
+        """Adds a node, whose name is made unique, and returns its output."""
         name = self.unique(node.name)
         self.nodes.append(replace(node, name=name))
         return Tensor(node.shape or (), name, node.shape is not None)
 
-    def operator(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
+    def plain_node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
                  axes: tuple[int, ...] = ()) -> Tensor:
-        """A node that is no layer; constants among its operands are left out."""
+        """Adds a node without multiply-accumulates.
+
+        Args:
+            name: its name, made unique.
+            op: a key of `node.KIND`.
+            operands: the values that it reads; constants among them are left out.
+            shape: extents of its output, None where they are not known.
+            where: place in the source, for messages.
+            axes: for the kinds rows, reduce and transpose (`Node.axes`).
+        """
         return self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=where))
 
     def input(self, name: str, shape: Shape, where: Where) -> Tensor:
-        return self.operator(name, INPUT, (), shape, where)
+        """Adds an input of the network."""
+        return self.plain_node(name, INPUT, (), shape, where)
 
     def unknown(self, name: str, what: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
                 macs: int | None = None) -> Tensor:
-        """An operator that is not understood."""
+        """Adds a node that is not understood.
+
+        Args:
+            name: its name, made unique.
+            what: the framework's name of the operation.
+            operands: the values that it reads; constants among them are left out.
+            shape: extents of its output, None where they are not known.
+            where: place in the source, for messages.
+            macs: its multiply-accumulates, where they are known.
+        """
         inputs = tuple(t.node for t in operands if t.node)
         return self.put(Node(name, NOT_UNDERSTOOD, inputs, shape, what=what, macs=macs, where=where))
 
     def reshape(self, name: str, x: Tensor, shape: Shape, where: Where) -> Tensor:
-        """The same elements under another shape; nothing where the shape stays."""
+        """The same elements under another shape; no node where the shape stays or the value is a constant."""
         if x.constant or x.shape == shape:
             return Tensor(shape, x.node)
-        return self.operator(name, "reshape", [x], shape, where)
+        return self.plain_node(name, "reshape", [x], shape, where)
 
     def transpose(self, name: str, x: Tensor, order: tuple[int, ...], where: Where) -> Tensor:
+        """The axes in another order; no node where the order stays or the value is a constant."""
         shape = tuple(x.shape[axis] for axis in order)
         if x.constant or order == tuple(range(len(order))):
             return Tensor(shape, x.node)
-        return self.operator(name, "transpose", [x], shape, where, order)
+        return self.plain_node(name, "transpose", [x], shape, where, order)
 
     def expand(self, name: str, x: Tensor, shape: Shape, where: Where) -> Tensor:
-        """A tensor repeated along axes; only a reshape where no element is repeated."""
+        """A value repeated along axes; only a reshape where no element is repeated."""
         if x.constant or math.prod(x.shape) == math.prod(shape):
             return self.reshape(name, x, shape, where)
-        return self.operator(name, "expand", [x], shape, where)
+        return self.plain_node(name, "expand", [x], shape, where)
 
 
 def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape,
                 where: Where) -> Tensor:
-    """A convolution of one or two sliding axes as a layer: `weight` is [out, in / groups, kernel...]. One over three
-    axes is not understood, as is one whose weights are computed; its multiply-accumulates are known all the same."""
+    """Adds a convolution of one or two sliding axes.
+
+    Args:
+        to: the network.
+        name: name of its node.
+        x: the image, [N, channels, extent...]; the batch axis may be missing.
+        weight: [out, in / groups, kernel...].
+        slide: stride, padding, dilation, groups.
+        shape: extents of the output.
+        where: place in the source, for messages.
+
+    Returns:
+        The output of an operator, along one sliding axis with Q = 1. A convolution over three axes is not understood,
+        nor one whose weights are computed; its multiply-accumulates are known all the same.
+    """
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2) or not weight.constant or x.constant:
         macs = math.prod(shape) * math.prod(weight.shape[1:])
@@ -115,19 +170,36 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     dims = {"N": out[0], **({"G": g} if g > 1 else {}), "M": m, "C": c, "P": p, "Q": q, "R": r, "S": s}
     op = "conv" if g == 1 else "depthwise" if m == c == 1 else "grouped_conv"
     stride, dilation = (_both(values) for values in (slide.stride, slide.dilation))
-    layer = make_layer(op, dims, stride, dilation, where=where)
+    layer = make_operator(op, dims, stride, dilation, where=where)
     assert image.node is not None
     return to.put(Node(name, op, (image.node,), shape, layer, ("Inputs",), (*slide.pad, (0, 0))[:2], where=where))
 
 
 def _both(values: Shape) -> tuple[int, int]:
+    """Values along both sliding axes, 1 along a missing second one."""
     padded = (*values, 1)[:2]
     return padded[0], padded[1]
 
 
 def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
-    """A matrix product [..., n, k] x [..., k, m] as a layer: once over all rows where `b` is one matrix, else repeated
-    over the batch. A vector counts as a matrix of one row or column; operands that the batch repeats are expanded."""
+    """Adds a matrix product.
+
+    Args:
+        to: the network.
+        name: name of its node.
+        a: [..., n, k], or a vector [k], which counts as a matrix of one row.
+        b: [..., k, m], or a vector [k], which counts as a matrix of one column.
+        shape: extents of the output.
+        where: place in the source, for messages.
+
+    Returns:
+        The output of one product over all rows where `b` is one matrix, else of a product repeated over the batch, for
+        which operands that the batch shares are expanded. A constant on the left is swapped with the data on the right,
+        since the template's weights stand on the right.
+
+    Raises:
+        SpecError: the inner extents differ.
+    """
     if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
         raise where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
     if len(a.shape) == 1:
@@ -144,13 +216,15 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: 
         repeat = math.prod(lead)
         a = to.expand(f"{name}.left", a, a.shape if math.prod(a.shape[:-2]) == repeat else (*lead, n, k), where)
         b = to.expand(f"{name}.right", b, b.shape if math.prod(b.shape[:-2]) == repeat else (*lead, k, m), where)
-    layer = make_layer("gemm", {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat, where=where)
+    dims = {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}
+    layer = make_operator("gemm", dims, repeat=repeat, where=where)
     read = [(t.node, space) for t, space in ((a, "Inputs"), (b, "Weights")) if t.node]
     return to.put(Node(name, "gemm", tuple(node for node, _ in read), shape, layer,
                        tuple(space for _, space in read), where=where))
 
 
 def _swapped(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
+    """A product whose left operand is a constant: a b is the transpose of (the transpose of b) (that of a)."""
     right = to.transpose(f"{name}.turned", b, _turned(len(b.shape)), where)
     left = Tensor((*a.shape[:-2], a.shape[-1], a.shape[-2]))
     lead = _broadcast(a.shape[:-2], b.shape[:-2])
@@ -160,23 +234,41 @@ def _swapped(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where:
 
 
 def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape, where: Where) -> Tensor:
-    """x times the transpose of a weight [out, in]."""
+    """Adds x times the transpose of a weight.
+
+    Args:
+        to: the network.
+        name: name of its node.
+        x: [..., in].
+        weight: [out, in].
+        shape: extents of the output, [..., out].
+        where: place in the source, for messages.
+    """
     return product(to, name, x, to.transpose(f"{name}.weight", weight, _turned(len(weight.shape)), where), shape, where)
 
 
 def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], mask: Tensor | None, shape: Shape,
               where: Where) -> Tensor:
-    """softmax(q k^T + mask) v over [..., heads, tokens, size]: two products, and whole rows in between. Fewer heads of
-    keys and values than of queries are shared among them."""
+    """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
+
+    Args:
+        to: the network.
+        name: prefix of the nodes' names.
+        operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
+            are shared among these.
+        mask: added to the scores where it is computed; a constant mask adds no node.
+        shape: extents of the output.
+        where: place in the source, for messages.
+    """
     q, k, v = operands
     heads = q.shape[:-2]
     k, v = (to.expand(f"{name}.{what}", t, (*heads, *t.shape[-2:]), where) for what, t in (("keys", k), ("values", v)))
     turned = to.transpose(f"{name}.keys_t", k, _turned(len(k.shape)), where)
     scores = (*heads, q.shape[-2], k.shape[-2])
-    found = product(to, f"{name}.qk", q, turned, scores, where)
+    products = product(to, f"{name}.qk", q, turned, scores, where)
     if mask is not None and not mask.constant:
-        found = to.operator(f"{name}.mask", "add", [found, mask], scores, where)
-    rows = to.operator(f"{name}.softmax", "softmax", [found], scores, where, (-1,))
+        products = to.plain_node(f"{name}.mask", "add", [products, mask], scores, where)
+    rows = to.plain_node(f"{name}.softmax", "softmax", [products], scores, where, (-1,))
     return product(to, f"{name}.av", rows, v, shape, where)
 
 
@@ -188,5 +280,6 @@ def _turned(rank: int) -> tuple[int, ...]:
 
 
 def _broadcast(a: Shape, b: Shape) -> Shape:
+    """The larger extent of each axis, aligned at the last one."""
     rank = max(len(a), len(b))
     return tuple(map(max, (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b))

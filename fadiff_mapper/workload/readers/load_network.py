@@ -1,49 +1,61 @@
-"""One door for every kind of network."""
+"""One door for every kind of network: finds the reader of a source, and imports only the framework that it needs."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload
 
-BUNDLED = "bundled:"
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
+"""Suffixes of files that run code when they are opened, or whose format is not known here."""
+
 ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yaml, an ONNX model (.onnx), "
-            f"or {BUNDLED}networks/NAME")
+            f"or {bundled_files.PREFIX}networks/NAME")
 
 
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  name: str | None = None) -> Workload:
-    """A network from a file, a folder, an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
+    """Reads a network. Files are data: weights are not read, nothing is executed.
 
-    A module needs `example_inputs` (and `example_kwargs` for keyword arguments), which fix all shapes; it is exported,
-    not run, so tensors on the "meta" device will do. `dims` gives numbers to the named dimensions of an ONNX model's
-    inputs. Files are data: weights are not read, nothing is executed.
-    Raises SpecError naming the place in the source, FadiffError for a source of another kind.
+    Args:
+        source: a path (a network file, a folder of Timeloop problems with `edges.yaml`, an ONNX model, or
+            "bundled:networks/NAME"), an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
+        example_inputs: for a module, its positional arguments, which fix all shapes; the module is exported, not run,
+            so tensors on the "meta" device will do.
+        example_kwargs: for a module, its keyword arguments.
+        dims: for an ONNX model, numbers for the named dimensions of its inputs.
+        name: name of the network; by default that of the file, graph or class.
+
+    Returns:
+        The checked network.
+
+    Raises:
+        SpecError: a mistake in the source, with its place.
+        FadiffError: a source of another kind.
     """
     if isinstance(source, str | os.PathLike):
         return _from_path(os.fspath(source), dims, name)
-    kind = type(source)
+    source_type = type(source)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
         return read_module(source, example_inputs, example_kwargs, name)
-    if kind.__name__ == "ModelProto" and kind.__module__.startswith("onnx"):
+    if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
         return read_model(source, name or source.graph.name or "onnx", "onnx model", dims)
-    raise FadiffError(f"a network: found {kind.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a torch.nn.Module "
-                      "with example inputs, a torch.export.ExportedProgram")
+    raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
+                      "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
 
 def _from_path(text: str, dims: Mapping[str, int] | None, name: str | None) -> Workload:
-    path = bundled_files.find(text[len(BUNDLED):]) if text.startswith(BUNDLED) else Path(text)
+    """The network of a path, by its suffix; a network file or a folder says its own name."""
+    path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "

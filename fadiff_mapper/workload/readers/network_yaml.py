@@ -1,4 +1,15 @@
-"""Network files: reading. The format is described in timeloop_specs/networks/README.md."""
+"""Reads network files, a YAML form of the graph whose format timeloop_specs/networks/README.md describes.
+
+    workload:
+      version: 1
+      name: two_layers
+      inputs: {image: [1, 3, 32, 32]}
+      shapes:                                   # each distinct operator once
+      - {id: c, op: conv, dims: {N: 1, M: 8, C: 3, P: 32, Q: 32, R: 3, S: 3}}
+      graph:                                    # nodes: operators name a shape, all others an op
+      - {name: conv1, shape: c, from: [image], pad: [1, 1]}
+      - {name: relu1, op: relu, from: [conv1]}
+"""
 
 from __future__ import annotations
 
@@ -7,17 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
-from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_layer
+from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import INPUT, KIND, NOT_UNDERSTOOD
-from fadiff_mapper.workload.operator import TEMPLATES, problem_layer
+from fadiff_mapper.workload.operator import TEMPLATES, problem_operator
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, one_of, sequence, text
 
 VERSION = 1
+"""Version of the format."""
 
 
 def read_network(path: Path) -> Workload:
-    """The network in a file. Raises SpecError with file, line and YAML path."""
+    """Reads a network file.
+
+    Args:
+        path: the file.
+
+    Raises:
+        SpecError: a mistake, with file, line and YAML path.
+    """
     document = load_files([path])
     reader = Reader(document)
     where = reader.at("workload")
@@ -27,58 +46,62 @@ def read_network(path: Path) -> Workload:
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
     name = section.take("name", text)
-    layers = _layers(section.take("shapes", sequence))
+    operators = _operators(section.take("shapes", sequence))
     graph = section.take("graph", sequence)
     inputs = _inputs(section.take("inputs", mapping, Map({"input": None}, where=where)))
     outputs = section.take("outputs", names, ())
     section.finish(" of a network")
-    nodes = [_node(item, graph.at(index), layers) for index, item in enumerate(graph)]
-    _check_counts(section.node["shapes"], nodes, Counter(item.get("shape") for item in graph))
+    nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
+    _check_counts(section.node["shapes"], Counter(item.get("shape") for item in graph))
     return build_workload(name, inputs + nodes, outputs, where)
 
 
-def _layers(items: Seq) -> dict[str, Operator]:
-    found: dict[str, Operator] = {}
+def _operators(items: Seq) -> dict[str, Operator]:
+    """The section `shapes`: id -> operator."""
+    operators: dict[str, Operator] = {}
     for index, item in enumerate(items):
         reader = Reader(mapping(item, items.at(index)))
         identity = reader.take("id", text)
-        if identity in found:
+        if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
         op = reader.take("op", one_of(*TEMPLATES, "problem"))
         reader.take("count", integer(1), 1)
         repeat = reader.take("repeat", integer(1), 1)
         if op == "problem":
-            found[identity] = problem_layer(reader.take("problem", mapping), reader.at("problem"), repeat)
+            operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
         else:
             dims = reader.take("dims", mapping)
-            found[identity] = make_layer(op, dims, reader.take("stride", _pair, (1, 1)),
-                                         reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
+            operators[identity] = make_operator(op, dims, reader.take("stride", _pair, (1, 1)),
+                                                reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
         reader.finish(" of a shape")
-    return found
+    return operators
 
 
 def _inputs(node: Map) -> list[Node]:
+    """The section `inputs`: name -> extents, or null where they are left open."""
     return [Node(text(name, node.at(name)), INPUT, where=node.at(name),
                  shape=None if node[name] is None else extents(node[name], node.at(name))) for name in node]
 
 
-def _node(item: Any, where: Where, layers: dict[str, Operator]) -> Node:
+def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
+    """One entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", extents, None),
                               "where": where}
-    node = _layer_node(name, common, reader, layers) if reader.has("shape") else _operator(name, common, reader)
+    node = (_operator_node(name, common, reader, operators) if reader.has("shape")
+            else _plain_node(name, common, reader))
     reader.finish(f' of the node "{name}"')
     return node
 
 
-def _layer_node(name: str, common: dict[str, Any], reader: Reader, layers: dict[str, Operator]) -> Node:
-    """A node with a `shape`: its operands are Inputs and, given by `weights_from`, Weights, or those named by `as`."""
+def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators: dict[str, Operator]) -> Node:
+    """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names."""
     identity = reader.take("shape", text)
-    if identity not in layers:
-        raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(layers))}',
+    if identity not in operators:
+        raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
                                        "the id of an entry of shapes")
-    layer = layers[identity]
+    layer = operators[identity]
     second = reader.take("weights_from", text, None)
     operands = reader.take("as", names, ("Inputs",) * len(common["inputs"]))
     common["inputs"] += (second,) if second else ()
@@ -92,7 +115,8 @@ def _layer_node(name: str, common: dict[str, Any], reader: Reader, layers: dict[
     return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None), **common)
 
 
-def _operator(name: str, common: dict[str, Any], reader: Reader) -> Node:
+def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
+    """A node without multiply-accumulates, with the details that its kind needs."""
     op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
     kind = KIND[op]
     details: dict[str, Any] = {}
@@ -108,6 +132,7 @@ def _operator(name: str, common: dict[str, Any], reader: Reader) -> Node:
 
 
 def _window(reader: Reader) -> Window | None:
+    """The window of a pool; None where the file does not state it."""
     kernel = reader.take("kernel", extents, None)
     if kernel is None:
         return None
@@ -119,7 +144,8 @@ def _window(reader: Reader) -> Window | None:
     return Window(kernel, stride, pad, dilation)
 
 
-def _check_counts(shapes: Seq, nodes: list[Node], counted: Counter[str]) -> None:
+def _check_counts(shapes: Seq, counted: Counter[str]) -> None:
+    """Raises SpecError where a shape's `count`, if stated, is not the number of nodes that have it."""
     for index, item in enumerate(shapes):
         stated = item.get("count")
         if stated is not None and stated != counted[item["id"]]:
@@ -127,11 +153,13 @@ def _check_counts(shapes: Seq, nodes: list[Node], counted: Counter[str]) -> None
 
 
 def names(value: Any, where: Where) -> tuple[str, ...]:
+    """A list of names; a check for `Reader.take`."""
     items = sequence(value, where)
     return tuple(text(item, items.at(index)) for index, item in enumerate(items))
 
 
 def extents(value: Any, where: Where) -> tuple[int, ...]:
+    """A list of positive whole numbers; a check for `Reader.take`."""
     items = sequence(value, where)
     return tuple(integer(1)(item, items.at(index)) for index, item in enumerate(items))
 
@@ -142,18 +170,18 @@ def _integers(value: Any, where: Where) -> tuple[int, ...]:
 
 
 def _pair(value: Any, where: Where) -> tuple[int, int]:
-    found = extents(value, where)
-    if len(found) != 2:
-        raise where.error(f"found {len(found)} numbers", "[along P, along Q]")
-    return found[0], found[1]
+    numbers = extents(value, where)
+    if len(numbers) != 2:
+        raise where.error(f"found {len(numbers)} numbers", "[along P, along Q]")
+    return numbers[0], numbers[1]
 
 
 def _pads(value: Any, where: Where) -> tuple[tuple[int, int], ...]:
     """One entry per axis: a number for both sides, or [before, after]."""
-    found = []
+    pads = []
     for index, item in enumerate(items := sequence(value, where)):
         pair = _integers(item, items.at(index)) if isinstance(item, list) else (integer(0)(item, items.at(index)),) * 2
         if len(pair) != 2:
             raise items.at(index).error(f"found {len(pair)} numbers", "[before, after]")
-        found.append((pair[0], pair[1]))
-    return tuple(found)
+        pads.append((pair[0], pair[1]))
+    return tuple(pads)

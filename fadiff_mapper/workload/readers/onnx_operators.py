@@ -105,7 +105,7 @@ def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
         return _results(call, call.tensors[0])
     if call.operator in POINTWISE or call.operator in JOINS:
         op = POINTWISE.get(call.operator) or JOINS[call.operator]
-        return _results(call, to.operator(call.name, op, call.tensors, call.outs[0], call.where))
+        return _results(call, to.plain_node(call.name, op, call.tensors, call.outs[0], call.where))
     known = call.tensors[0].known and call.outs[0] is not None
     if known and call.operator in OPERATORS:
         return _results(call, OPERATORS[call.operator](call, to))
@@ -124,7 +124,7 @@ def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
         if call.operator in OPAQUE:
             same = OPAQUE[call.operator] in ("slice", "pad") and shape == call.tensors[0].shape
             found.append(call.tensors[0] if same and call.tensors[0].known else
-                         to.operator(name, OPAQUE[call.operator], call.tensors, shape, call.where))
+                         to.plain_node(name, OPAQUE[call.operator], call.tensors, shape, call.where))
         else:
             found.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
     return found
@@ -177,7 +177,7 @@ def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
     bias = call.operands[2] if len(call.operands) > 2 else None
     if bias is None or bias.constant:
         return found
-    return to.operator(f"{call.name}.add", "add", [found, bias], call.out, call.where)
+    return to.plain_node(f"{call.name}.add", "add", [found, bias], call.out, call.where)
 
 
 def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:
@@ -216,14 +216,14 @@ def _softmax(call: OnnxCall, to: Assembly) -> Tensor:
     """Before version 13 of the operators, the axes from `axis` on are taken together."""
     axis, rank = call.axes_from(-1 if call.version >= 13 else 1)
     axes = (axis,) if call.version >= 13 else tuple(range(axis, rank))
-    return to.operator(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
+    return to.plain_node(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
 
 
 def _norm(op: str, first_axis: int) -> Callable[[OnnxCall, Assembly], Tensor]:
     """A normalisation over the axes from `axis`, or from this one, to the last."""
     def make(call: OnnxCall, to: Assembly) -> Tensor:
         axes = tuple(range(*call.axes_from(first_axis)))
-        return to.operator(call.name, op, [call.first], call.out, call.where, axes)
+        return to.plain_node(call.name, op, [call.first], call.out, call.where, axes)
     return make
 
 
@@ -237,7 +237,7 @@ def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
     if not given and call.whole("noop_with_empty_axes", 0):
         return call.first
     axes = tuple(given) or tuple(range(rank))
-    return to.operator(call.name, REDUCE[call.operator], [call.first], call.out, call.where, axes)
+    return to.plain_node(call.name, REDUCE[call.operator], [call.first], call.out, call.where, axes)
 
 
 def _reshape(call: OnnxCall, to: Assembly) -> Tensor:

@@ -1,4 +1,4 @@
-"""A folder of Timeloop problem files and `edges.yaml`, which says how their tensors hang together.
+"""Reads a folder of Timeloop problem files and `edges.yaml`, which says how their tensors hang together.
 
     network:
       name: two_layers
@@ -8,7 +8,7 @@
       - {from: first, to: second, as: Inputs, axes: {C: M}}
 
 `as` is the data space of the consumer, "Inputs" if not given. `axes` tells which dimension of the producer's output
-each dimension of the consumer is; dimensions of the same name, and a last one left on both sides, are found alone.
+each dimension of the consumer is; dimensions of the same name need no entry, nor does the last one left on both sides.
 """
 
 from __future__ import annotations
@@ -18,15 +18,23 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
-from fadiff_mapper.workload.operator import REPEAT, problem_layer
+from fadiff_mapper.workload.operator import REPEAT, problem_operator
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, sequence, text
 
 EDGES = "edges.yaml"
+"""Name of the file that describes the graph."""
 
 
 def read_folder(folder: Path) -> Workload:
-    """The network in a folder. Raises SpecError with file, line and YAML path."""
+    """Reads a folder of problems.
+
+    Args:
+        folder: a folder with `edges.yaml`.
+
+    Raises:
+        SpecError: a mistake, with file, line and YAML path.
+    """
     path = folder / EDGES
     reader = Reader(load_files([path]))
     where = reader.at("network")
@@ -40,31 +48,33 @@ def read_folder(folder: Path) -> Workload:
 
 
 def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Operator, Where]]:
+    """Name of each node -> its operator, and its place."""
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         return {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    found: dict[str, tuple[Operator, Where]] = {}
+    layers: dict[str, tuple[Operator, Where]] = {}
     for index, item in enumerate(items):
         reader = Reader(mapping(item, items.at(index)))
         name, file = reader.take("name", text), reader.take("problem", text)
-        if name in found:
+        if name in layers:
             raise reader.at("name").error(f'there are two layers called "{name}"')
         if Path(file).name != file:
             raise reader.at("problem").error(f'found "{file}"', "the name of a file in the same folder")
-        found[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
+        layers[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
         reader.finish(" of a layer")
-    return found
+    return layers
 
 
 def _read(path: Path, repeat: int) -> Operator:
+    """The operator of a problem file."""
     document = load_files([path])
     if "problem" not in document:
         raise document.where.error("the file has no problem section", "problem: with shape and instance")
-    return problem_layer(document["problem"], document.at("problem"), repeat)
+    return problem_operator(document["problem"], document.at("problem"), repeat)
 
 
 def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
-    """A node per layer, and a transpose where axes come in another order."""
+    """A node per operator, and a transpose where axes come in another order."""
     extra: list[Node] = []
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
     for index, item in enumerate(edges):
@@ -92,6 +102,7 @@ def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
 
 
 def _layer_name(layers: dict[str, Any]) -> Any:
+    """A check for `Reader.take`: the name of a layer."""
     def check(value: Any, where: Where) -> str:
         name = text(value, where)
         if name not in layers:
@@ -101,7 +112,10 @@ def _layer_name(layers: dict[str, Any]) -> Any:
 
 
 def _order(first: Operator, second: Operator, operand: str, axes: Map) -> tuple[int, ...]:
-    """For each axis of the operand, which axis of the producer's output it is."""
+    """For each axis of the operand, the axis of the producer's output that it is.
+
+    Empty where only one of the two is repeated: no order of axes exists, and the link gets its obstacle later.
+    """
     output = [axis[0] for axis in first.view(first.problem.output.name)]
     wanted = [axis[0] for axis in second.view(operand)]
     if REPEAT in (output[0], wanted[0]) and output[0] != wanted[0]:

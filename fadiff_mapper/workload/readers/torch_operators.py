@@ -87,7 +87,7 @@ def understood(call: TorchCall, to: Assembly) -> Any:
     if name in RESHAPES:
         return to.reshape(call.name, call.first, call.out, call.where)
     if name in POINTWISE or name in JOINS:
-        found = to.operator(call.name, POINTWISE.get(name) or JOINS[name], call.operands, call.out, call.where)
+        found = to.plain_node(call.name, POINTWISE.get(name) or JOINS[name], call.operands, call.out, call.where)
         return _results(call, found)
     if name in ROWS or name in REDUCE:
         return _over_axes(call, to)
@@ -116,7 +116,7 @@ def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
         return call.first
     if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
         return to.reshape(name, call.first, shape, call.where)
-    return to.operator(name, op, call.operands, shape, call.where)
+    return to.plain_node(name, op, call.operands, shape, call.where)
 
 
 def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
@@ -124,7 +124,7 @@ def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
     dim = call.get("dim", list(range(len(call.first.shape))))
     axes = tuple(dim) if isinstance(dim, list) else (dim,)
     op = ROWS.get(call.operator) or REDUCE[call.operator]
-    return to.operator(call.name, op, [call.first], call.out, call.where, axes or tuple(range(len(call.first.shape))))
+    return to.plain_node(call.name, op, [call.first], call.out, call.where, axes or tuple(range(len(call.first.shape))))
 
 
 def _convolution(call: TorchCall, to: Assembly) -> Tensor:
@@ -170,7 +170,7 @@ def _added_product(call: TorchCall, to: Assembly) -> Tensor:
             (call.arguments["batch1"], call.arguments["batch2"]))
     found = product(to, call.name, a, b, call.out, call.where)
     bias = call.arguments["self"]
-    return found if bias.constant else to.operator(f"{call.name}.add", "add", [found, bias], call.out, call.where)
+    return found if bias.constant else to.plain_node(f"{call.name}.add", "add", [found, bias], call.out, call.where)
 
 
 def _attention(call: TorchCall, to: Assembly) -> Tensor:
@@ -196,7 +196,7 @@ def _adaptive_pool(call: TorchCall, to: Assembly) -> Tensor:
     rank = _pool_rank(call)
     before, after = call.first.shape[-rank:], call.out[-rank:]
     if any(a % b for a, b in zip(before, after, strict=True)):
-        return to.operator(call.name, "resize", [call.first], call.out, call.where)
+        return to.plain_node(call.name, "resize", [call.first], call.out, call.where)
     kernel = tuple(a // b for a, b in zip(before, after, strict=True))
     op = "maxpool" if "max" in call.operator else "avgpool"
     return _windowed(call, to, op, Window(kernel, kernel, ((0, 0),) * rank, (1,) * rank))
@@ -212,7 +212,7 @@ def _windowed(call: TorchCall, to: Assembly, op: str, window: Window) -> Tensor:
 def _norm(op: str, axes: Callable[[TorchCall], int]) -> Callable[[TorchCall, Assembly], Tensor]:
     """A normalisation over the trailing axes, counted by `axes`."""
     def make(call: TorchCall, to: Assembly) -> Tensor:
-        return to.operator(call.name, op, [call.first], call.out, call.where, tuple(range(-axes(call), 0)))
+        return to.plain_node(call.name, op, [call.first], call.out, call.where, tuple(range(-axes(call), 0)))
     return make
 
 

@@ -1,4 +1,4 @@
-"""Network files: writing. What `network_yaml` reads back as the same network."""
+"""Writes network files, which `network_yaml` reads back as the same network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from fadiff_mapper.yaml.load import dump
 
 
 def network_text(network: Workload) -> str:
-    """The network as a file."""
+    """The text of a network file.
+
+    Args:
+        network: any network, whatever it was read from.
+    """
     ids = _ids(network)
     shapes = {ids[_key(node.layer)]: node.layer for node in network.layers if node.layer}
     counts = [ids[_key(node.layer)] for node in network.layers if node.layer]
@@ -25,24 +29,32 @@ def network_text(network: Workload) -> str:
 
 
 def _key(layer: Operator | None) -> Hashable:
-    """Layers of one key share an entry of `shapes`, which also states the repeats."""
+    """Operators of one key share an entry of `shapes`, which also states the repeats."""
     assert layer is not None
     return layer.op, layer.key, layer.repeat
 
 
 def _ids(network: Workload) -> dict[Hashable, str]:
     """A telling and unique name for every shape."""
-    found: dict[Hashable, str] = {}
+    ids: dict[Hashable, str] = {}
     for node in network.layers:
-        if node.layer and _key(node.layer) not in found:
+        if node.layer and _key(node.layer) not in ids:
             hint = shape_id(node.layer)
-            taken = sum(name == hint or name.startswith(f"{hint}.") for name in found.values())
-            found[_key(node.layer)] = f"{hint}.{taken + 1}" if taken else hint
-    return found
+            taken = sum(name == hint or name.startswith(f"{hint}.") for name in ids.values())
+            ids[_key(node.layer)] = f"{hint}.{taken + 1}" if taken else hint
+    return ids
 
 
 def shape_id(layer: Operator) -> str:
-    """A name such as conv3x3_64_64_56_s1 (channels in and out, output, stride), dw3x3_32_112_s1 or gemm_8_64_64_x4."""
+    """A telling name of an operator, not unique.
+
+    Args:
+        layer: the operator.
+
+    Returns:
+        Such as conv3x3_64_64_56_s1 (channels in and out, output rows, stride), dw3x3_32_112_s1 (channels, output rows,
+        stride), gemm_8_64_64_x4 (rows, inner extent, columns, repeats) or fc_512_1000.
+    """
     d = layer.problem.bounds
     times = f"_x{layer.repeat}" if layer.repeat > 1 else ""
     if layer.op == "problem":
@@ -58,6 +70,7 @@ def shape_id(layer: Operator) -> str:
 
 
 def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
+    """An entry of the section `shapes`."""
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
         return head | {"problem": layer.literal}
@@ -66,20 +79,21 @@ def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
 
 
 def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": node.name}
+    """An entry of the section `graph`, without keys that have their default."""
+    entry: dict[str, Any] = {"name": node.name}
     if node.layer:
-        found |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
+        entry |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
         if node.operands != ("Inputs",):
-            found["as"] = list(node.operands)
+            entry["as"] = list(node.operands)
     else:
-        found |= {"op": node.op, "from": list(node.inputs)}
+        entry |= {"op": node.op, "from": list(node.inputs)}
     if node.window:
-        found |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
+        entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
                   "dilation": list(node.window.dilation)}
     pad = node.window.pad if node.window else node.pad
     extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
              "what": node.what or None, "macs": node.macs, "out": _list(node.shape)}
-    return found | {key: value for key, value in extra.items() if value is not None}
+    return entry | {key: value for key, value in extra.items() if value is not None}
 
 
 def _list(shape: tuple[int, ...] | None) -> list[int] | None:
