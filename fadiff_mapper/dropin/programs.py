@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.interrupt import interruptible
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
 from fadiff_mapper.dropin.energies import with_energies
@@ -66,6 +67,8 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
     The results that an earlier run left there are removed in any case, so that no script takes them for new ones. A
     search writes its best mapping so far again and again; Ctrl-C ends it with that.
     """
+    if program not in LEFT_BEHIND:
+        raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
     try:
         spec, tables = _read(program, arguments, settings, say)
         atomic_files.check_writable(arguments.output)

@@ -23,6 +23,9 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 
 SECONDS = 10.0
+WARMING = 90.0
+"""Seconds of a worker's first case at a door, which loads and compiles."""
+
 BYTES = 1 << 30
 
 HERE = Path(__file__).parent
@@ -126,7 +129,7 @@ def attack(doors: dict[str, Door], seed: int, minutes: float | None = None, case
     """
     report, end = Report(), time.monotonic() + 60 * (minutes if minutes is not None else 1e6)
     worker, number = Worker(), 0
-    slow = 60.0  # the first case of a worker loads and compiles
+    warm: set[str] = set()  # doors at which the worker has loaded and compiled all that it needs
     try:
         with TemporaryDirectory(prefix="fadiff-fuzz-") as root:
             while time.monotonic() < end and (cases is None or number < cases):
@@ -135,8 +138,8 @@ def attack(doors: dict[str, Door], seed: int, minutes: float | None = None, case
                     shutil.rmtree(folder, ignore_errors=True)
                     folder.mkdir()
                     case = door(folder, random.Random(f"{seed} {name} {number}"))
-                    answer = worker.ask(case, folder, slow)
-                    slow = SECONDS
+                    answer = worker.ask(case, folder, SECONDS if name in warm else WARMING)
+                    warm.add(name)
                     outcome, wrong = judged(case, answer)
                     leftovers = [path for path in folder.rglob("*") if path.name.endswith((".tmp", ".partial"))]
                     wrong = wrong or (f"left {leftovers}" if leftovers else "")
@@ -148,7 +151,8 @@ def attack(doors: dict[str, Door], seed: int, minutes: float | None = None, case
                             shutil.copytree(folder, keep / f"{name}-{number}", dirs_exist_ok=True)
                     if isinstance(answer, str):
                         worker.__exit__(None, None, None)
-                        worker, slow = Worker(), 60.0
+                        worker = Worker()
+                        warm.clear()
                 number += 1
     finally:
         worker.__exit__(None, None, None)

@@ -213,13 +213,15 @@ def folders(folder: Path, rng: random.Random) -> Case:
             text = mutated_text(text, rng)
         (inside / path.name).write_bytes(text.encode("utf-8", "surrogatepass"))
     document: Any = {"network": {"name": "small", "layers": [
-        {"name": "first", "problem": f"{names[0]}.yaml"}, {"name": "second", "problem": f"{names[0]}.yaml", "repeat": 2},
+        {"name": "first", "problem": f"{names[0]}.yaml"},
+        {"name": "second", "problem": f"{names[0]}.yaml", "repeat": 2},
         {"name": "third", "problem": f"{names[1]}.yaml"}],
         "edges": [{"from": "first", "to": "second", "as": "Inputs", "axes": {"C": "M"}}]}}
     if rng.random() < 0.8:
         document = mutated_tree(document, rng)
     text = yaml.safe_dump(document, allow_unicode=True)
-    (inside / "edges.yaml").write_text(text if rng.random() < 0.8 else mutated_text(text, rng), errors="surrogatepass")
+    text = text if rng.random() < 0.8 else mutated_text(text, rng)
+    (inside / "edges.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
     return Case(("import", "net", "-o", "out.yaml"))
 
 
