@@ -43,8 +43,9 @@ from fadiff_mapper.network.chains.segments import Segment, chains, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.unfused import TRADES, task_of
 from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import MappingTask, search_all
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.spec.spec import Spec
 

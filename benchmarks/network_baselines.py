@@ -31,8 +31,9 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import task_of
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import MappingTask, search_all
+from fadiff_mapper.search.search_many import search_all
 
 SHORT = SearchOptions(refinement=False)
 DOSA = SearchOptions(refinement=False, restarts=7, steps=1490, reorder_every=500)

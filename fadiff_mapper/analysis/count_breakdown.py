@@ -4,8 +4,10 @@
 
 A receiver (the next level inwards that keeps the data space, or the arithmetic) is sent its tile once for every
 iteration of the loops outside it, from the first one on that moves the data space; and so is every other receiver
-that wants different words. What is no product (windows that overlap, links between neighbours, first writes that need
-no read) is added or taken off by name, so that the arithmetic on the page always gives the exact count.
+that wants different words. Amounts that are no product (windows that overlap, links between neighbours, first writes
+that need no read) are added or taken off by name, so that the arithmetic on the page always gives the exact count.
+
+Axes: L levels, T data spaces; counts are per instance of a level, in words. Boundary b lies below level b.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.temporal_reuse import demand
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -32,7 +35,12 @@ PLACES = Decimal("0.000001")
 
 @dataclass(frozen=True)
 class CountFactor:
-    """One factor of a count, and what it stands for."""
+    """One factor of a count.
+
+    Attributes:
+        value: The factor.
+        text: The tile, loop or fan-out that it stands for.
+    """
 
     value: int
     text: str
@@ -40,7 +48,12 @@ class CountFactor:
 
 @dataclass(frozen=True)
 class CountCorrection:
-    """What is added to the product of the factors, and why."""
+    """One amount added to the product of the factors.
+
+    Attributes:
+        value: Words; negative where they are taken off.
+        text: The reason.
+    """
 
     value: Decimal
     text: str
@@ -48,8 +61,17 @@ class CountCorrection:
 
 @dataclass(frozen=True)
 class CountExplanation:
-    """count = product of the factors + sum of the corrections, per instance, in words. `notes` say what costs
-    nothing: loops over which a tile is held, receivers that share a word."""
+    """One access count and its causes: count = product of the factors + sum of the corrections.
+
+    Attributes:
+        level: Name of the storage level.
+        dataspace: Name of the data space.
+        action: "reads", "fills" or "updates".
+        count: Words per instance of the level.
+        factors: A tile, and the loops for which it is sent again.
+        corrections: Amounts that are no product.
+        notes: Loops and receivers that cost nothing: a tile is held over them, or they share a word.
+    """
 
     level: str
     dataspace: str
@@ -65,13 +87,14 @@ class CountExplanation:
         return product + "".join(f" {'-' if c.value < 0 else '+'} {abs(c.value)}" for c in self.corrections)
 
     def sentence(self) -> str:
-        """All in one line."""
+        """Action, data space, level, factors, corrections, count and notes in one line."""
         product = " x ".join(f"{factor.text}" for factor in self.factors)
         more = "".join(f" {'-' if c.value < 0 else '+'} {abs(c.value)} ({c.text})" for c in self.corrections)
         notes = "".join(f"; {note}" for note in self.notes)
         return f"{self.action} of {self.dataspace} at {self.level} = {product}{more} = {self.count}{notes}"
 
     def to_dict(self) -> dict[str, Any]:
+        """The explanation as plain values, for JSON."""
         return {"level": self.level, "dataspace": self.dataspace, "action": self.action, "count": self.count,
                 "expression": self.expression(),
                 "factors": [{"value": factor.value, "text": factor.text} for factor in self.factors],
@@ -81,31 +104,48 @@ class CountExplanation:
 
 @dataclass(frozen=True)
 class _Case:
-    """One row of an evaluation; `wanted` [L, T]: words that one receiver below each boundary asks for."""
+    """One row of an evaluation.
+
+    Attributes:
+        layer: The problem on its architecture.
+        evaluation: The exact evaluation of a batch.
+        row: The row that is explained.
+        wanted: Words that one receiver below each boundary asks for, [L, T].
+    """
 
     layer: PreparedLayer
-    found: Evaluation
+    evaluation: Evaluation
     row: int
     wanted: np.ndarray
 
 
-def explain_counts(layer: PreparedLayer, found: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
-    """Every count of one row of an exact evaluation, from the outermost level inwards."""
-    nest, active = found.nest, active_parts(found.nest)
-    wanted = counting.demand(nest, layer.projection, found.tile, active, layer.reuse)
-    wanted = exact_demand(nest, layer.projection, found.tile, wanted, active, layer.reuse)
-    case = _Case(layer, found, row, wanted[..., row])
+def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
+    """Explains every access count of one mapping.
+
+    Args:
+        layer: The problem on its architecture.
+        evaluation: The exact evaluation of a batch.
+        row: The row of the batch that is explained.
+
+    Returns:
+        One explanation for each level, data space that it keeps, and action, from the outermost level inwards.
+    """
+    nest, active = evaluation.nest, active_parts(evaluation.nest)
+    wanted = demand(nest, layer.projection, evaluation.tile, active, layer.reuse)
+    wanted = exact_demand(nest, layer.projection, evaluation.tile, wanted, active, layer.reuse)
+    case = _Case(layer, evaluation, row, wanted[..., row])
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if nest.keep[level, tensor, row]
                  for explanation in _of_level(case, level, tensor))
 
 
 def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation]:
+    """The explanations of one data space at one level: its updates, its reads, its fills."""
     written = case.layer.projection.read_write[tensor]
     links = _over_links(case, level, tensor)
     if written:
         yield _sent(case, level, tensor, "updates", [])
-        part = CountCorrection(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+        part = CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
                                "first writes, for which nothing is read back")
         yield _sent(case, level, tensor, "reads", [*links, part])
     else:
@@ -114,25 +154,25 @@ def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation
 
 
 def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
-    """Words that neighbours of an instance take from it."""
+    """The words that neighbours of an instance take from it over links, as a correction."""
     if level + 1 >= len(case.layer.arch.levels):
         return []
-    words = case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
+    words = case.evaluation.tally.links[level + 1, tensor, case.row] / case.evaluation.use.instances[level, case.row]
     return [CountCorrection(_decimal(words), "passed on to neighbours over links")]
 
 
 def _sent(case: _Case, level: int, tensor: int, action: str, further: list[CountCorrection]) -> CountExplanation:
-    """What a level exchanges with the receivers inside it."""
+    """A count of words that a level exchanges with the receivers inside it; `further` are more corrections of it."""
     receiver = _receiver(case, level, tensor)
     factors, notes = _demand(case, receiver, tensor)
     groups: list[CountFactor] = []
     for boundary in range(receiver + 1, level + 1):
-        found, shared = _spread(case, boundary, tensor)
-        groups += found
+        separate, shared = _spread(case, boundary, tensor)
+        groups += separate
         notes += shared
     apart = math.prod(group.value for group in groups)
     whole = math.prod(factor.value for factor in factors)
-    wanted, content = case.wanted[receiver + 1, tensor], case.found.tally.words[:, level, tensor, case.row].sum()
+    wanted, content = case.wanted[receiver + 1, tensor], case.evaluation.tally.words[:, level, tensor, case.row].sum()
     corrections = [CountCorrection(_decimal((wanted - whole) * apart),
                                    "windows that overlap with those of the step before"),
                    CountCorrection(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
@@ -141,32 +181,37 @@ def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Count
 
 
 def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
-    """What a level gets from further out."""
+    """The count of words that a level gets from further out."""
     key = (level, tensor, "fills")
-    if not case.found.nest.keep[level + 1:, tensor, case.row].any():
+    if not case.evaluation.nest.keep[level + 1:, tensor, case.row].any():
         return _explanation(case, key, [CountFactor(0, "0 (no level further out keeps it)")],
                             _over_links(case, level, tensor), [])
     factors, notes = _demand(case, level, tensor)
     whole, wanted = math.prod(factor.value for factor in factors), case.wanted[level + 1, tensor]
-    share = counting.received(case.found.raw, tensor)[level + 1, case.row]
-    arrived = share + case.found.tally.links[level + 1, tensor, case.row] / case.found.use.instances[level, case.row]
+    evaluation, row = case.evaluation, case.row
+    share = counting.received(evaluation.raw, tensor)[level + 1, row]
+    arrived = share + evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
     corrections = [CountCorrection(_decimal(wanted - whole), "windows that overlap with those of the step before"),
                    CountCorrection(_decimal(arrived - wanted), "words over links, averaged over instances")]
     if case.layer.projection.read_write[tensor]:
-        corrections.append(CountCorrection(-_decimal(case.found.counts.partition[level, tensor, case.row]),
+        corrections.append(CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
                                            "first visits, for which there is nothing to send down"))
     return _explanation(case, key, factors, corrections, notes)
 
 
 def _receiver(case: _Case, level: int, tensor: int) -> int:
     """The next level inwards that keeps the data space; -1 is the arithmetic."""
-    kept = np.flatnonzero(case.found.nest.keep[:level, tensor, case.row])
+    kept = np.flatnonzero(case.evaluation.nest.keep[:level, tensor, case.row])
     return int(kept[-1]) if len(kept) else -1
 
 
 def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
-    """A receiver's tile, and the temporal loops for which it is sent again."""
-    layer, nest = case.layer, case.found.nest
+    """A receiver's tile and the temporal loops for which it is sent again; as notes those over which it is held.
+
+    From the innermost loop outwards a tile is held up to the first loop that moves the data space; that loop and every
+    one outside it costs another delivery (unless `no_reuse` says that nothing is held).
+    """
+    layer, nest = case.layer, case.evaluation.nest
     names, levels = layer.problem.dimensions, layer.arch.levels
     factors = [_tile(case, receiver, tensor)]
     holds = receiver >= 0 and bool(layer.reuse.held[receiver + 1, tensor])
@@ -183,10 +228,11 @@ def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[CountFactor],
 
 
 def _tile(case: _Case, receiver: int, tensor: int) -> CountFactor:
+    """A receiver's tile with its extent along each rank; for the arithmetic one word."""
     if receiver < 0:
         return CountFactor(1, "1 (word per cycle and unit)")
-    words = round(float(case.found.tile.size[receiver, tensor, case.row]))
-    points = case.found.tile.below[receiver + 1, :, case.row]
+    words = round(float(case.evaluation.tile.size[receiver, tensor, case.row]))
+    points = case.evaluation.tile.below[receiver + 1, :, case.row]
     names, parts = case.layer.problem.dimensions, []
     for rank in case.layer.projection.ranks[tensor]:
         terms = [f"{'' if c == 1 else f'{c}*'}{names[d]}{points[d]:.0f}" for d, c in rank if points[d] > 1]
@@ -196,10 +242,10 @@ def _tile(case: _Case, receiver: int, tensor: int) -> CountFactor:
 
 
 def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
-    """The spatial loops over receivers that want different words; the others share them."""
+    """The spatial loops over receivers that want different words; as notes those over receivers that share them."""
     layer, name = case.layer, case.layer.arch.levels[boundary].name
     apart, together = [], []
-    for d, factor in enumerate(case.found.nest.spatial[boundary, :, case.row]):
+    for d, factor in enumerate(case.evaluation.nest.spatial[boundary, :, case.row]):
         text = f"{layer.problem.dimensions[d]} over the fan-out of {name}"
         if factor > 1 and (layer.projection.relevant[tensor, d] or not layer.reuse.multicast[boundary, tensor]):
             apart.append(CountFactor(round(float(factor)), f"{factor:.0f} ({text})"))
@@ -211,9 +257,9 @@ def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[CountFactor],
 
 def _explanation(case: _Case, key: tuple[int, int, str], factors: list[CountFactor], corrections: list[CountCorrection],
                  notes: list[str]) -> CountExplanation:
-    """With a last correction for the rounding to whole words."""
+    """Puts an explanation together, with a last correction for the rounding to whole words."""
     level, tensor, action = key
-    count = round(float(getattr(case.found.counts, action)[level, tensor, case.row]))
+    count = round(float(getattr(case.evaluation.counts, action)[level, tensor, case.row]))
     product = Decimal(math.prod(factor.value for factor in factors))
     rest = count - product - sum((c.value for c in corrections), Decimal(0))
     every = [*corrections, CountCorrection(rest, "rounded to whole words")]

@@ -1,4 +1,4 @@
-"""All that can be said about a finished run."""
+"""The explanation of a finished run: its lower bound, its sensitivities, and the loops behind every count."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunExplanation:
-    """`bound` as stored with the run (the constraints it rests on are not in the folder); `metric` is what the
-    sensitivities are of."""
+    """The explanation of one run.
+
+    Attributes:
+        metric: The metric of the sensitivities: that of the stored bound, which the run minimised; else EDP.
+        bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
+            not in the folder. None where none is known.
+        sensitivities: The largest elasticity first; empty where one count was asked for.
+        counts: Every access count, or the one that was asked for.
+    """
 
     metric: str
     bound: dict[str, Any] | None
@@ -26,36 +33,43 @@ class RunExplanation:
     counts: tuple[CountExplanation, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """The explanation as plain values, for JSON."""
         return {"metric": self.metric, "bound": self.bound,
-                "sensitivities": [one.to_dict() for one in self.sensitivities],
-                "counts": [one.to_dict() for one in self.counts]}
+                "sensitivities": [sensitivity.to_dict() for sensitivity in self.sensitivities],
+                "counts": [count.to_dict() for count in self.counts]}
 
 
 def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
-    """Everything about a run; with `count` (level, data space, action) that count alone, without sensitivities.
+    """Explains a run.
 
-    Raises FadiffError where there is no such count.
+    Args:
+        run: The run, read back from its folder.
+        count: Level, data space and action of one count; then that one alone is explained, without sensitivities.
+
+    Raises:
+        FadiffError: There is no such count.
     """
     spec = run.spec
-    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
-    counts = explain_counts(layer, found)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
+    counts = explain_counts(layer, evaluation)
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"
     if count:
         return RunExplanation(metric, bound, (), _chosen(run, counts, count))
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
-    return RunExplanation(metric, bound, sensitivities(layer, found, metric=metric), counts)
+    return RunExplanation(metric, bound, sensitivities(layer, evaluation, metric=metric), counts)
 
 
 def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,
                                                                                                   ...]:
+    """The one count that is asked for by level, data space and action. Raises FadiffError where there is none."""
     level, space, action = wanted
-    for what, name, names in (("level", level, run.spec.arch.level_names()),
+    for noun, name, names in (("level", level, run.spec.arch.level_names()),
                               ("data space", space, run.spec.problem.dataspace_names()), ("action", action, ACTIONS)):
         if name not in names:
-            raise FadiffError(f'unknown {what} "{name}"{nearest(name, names)}; accepted: {listed(names)}')
-    chosen = tuple(one for one in counts if (one.level, one.dataspace, one.action) == (level, space, action))
+            raise FadiffError(f'unknown {noun} "{name}"{nearest(name, names)}; accepted: {listed(names)}')
+    chosen = tuple(count for count in counts if (count.level, count.dataspace, count.action) == (level, space, action))
     if not chosen:
-        there = [f"{one.level} {one.dataspace} {one.action}" for one in counts]
-        raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(there)}")
+        known = [f"{count.level} {count.dataspace} {count.action}" for count in counts]
+        raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(known)}")
     return chosen

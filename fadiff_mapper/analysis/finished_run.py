@@ -1,4 +1,8 @@
-"""A folder that `fadiff-mapper map` has written, read back and checked."""
+"""A folder that `fadiff-mapper map` has written, read back and checked.
+
+Folders are edited and mixed up, so a run is evaluated again before anything is explained: its mapping has to give the
+numbers that are stored beside it.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,20 @@ INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
 WRITTEN = "a folder that fadiff-mapper map has written"
 
 SAME = 1e-9
-"""Relative difference within which energies repeat; cycles must be equal."""
+"""Relative difference within which energies repeat; cycles must be equal. Room for sums in another order on another
+machine; nothing was measured."""
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run: its input (with the mapping, without constraints), what its numbers are today, and what it
-    stored."""
+    """A finished run.
+
+    Attributes:
+        spec: Its input, with the mapping, without constraints.
+        mapping: The mapping.
+        stats: The mapping's numbers, computed again.
+        stored: The contents of its result file.
+    """
 
     spec: Spec
     mapping: Mapping
@@ -36,8 +47,15 @@ class FinishedRun:
 
 
 def read_run(folder: Path | str) -> FinishedRun:
-    """Read a run's folder. FadiffError where it is none, where a file is missing or broken, and where the mapping
-    does not give the stored numbers again."""
+    """Reads and checks the folder of a run.
+
+    Args:
+        folder: A folder that `fadiff-mapper map` has written.
+
+    Raises:
+        FadiffError: There is no such folder, a file is missing or broken, or the mapping does not give the stored
+            numbers again.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise FadiffError(f"{folder}: there is no such folder; accepted: {WRITTEN}")
@@ -54,31 +72,33 @@ def read_run(folder: Path | str) -> FinishedRun:
 
 
 def _stored(path: Path) -> dict[str, Any]:
+    """The contents of a result file. Raises FadiffError where a part that is used here is missing or misshapen."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        contents = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FadiffError(f"{path}: cannot be read: {error}; accepted: the file as it was written") from None
-    stats = found.get("stats") if isinstance(found, dict) else None
+    stats = contents.get("stats") if isinstance(contents, dict) else None
     numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
     if not all(isinstance(number, int | float) for number in numbers):
         raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: the file as it was written")
-    if not _is_bound(found.get("bound")):
+    if not _is_bound(contents.get("bound")):
         raise FadiffError(f"{path}: bound cannot be understood; accepted: the file as it was written")
-    result: dict[str, Any] = found
+    result: dict[str, Any] = contents
     return result
 
 
 def _is_bound(stored: Any) -> bool:
-    """Whether it is what `bound.bound_record` makes, as far as it is used here."""
+    """Whether a value has the shape of a `lower_bound.bound_record`, as far as it is used here."""
     keys = {"metric": str, "where": str, "value": int | float, "source": str}
     return stored is None or (
         isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
         and isinstance(stored.get("parts"), list) and all(
-            isinstance(part, dict) and all(isinstance(part.get(key), kind) for key, kind in keys.items())
+            isinstance(part, dict) and all(isinstance(part.get(key), expected) for key, expected in keys.items())
             for part in stored["parts"]))
 
 
 def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:
+    """Raises FadiffError where cycles or energy are not those that were stored."""
     for key, today in (("cycles", stats.cycles), ("energy_pj", stats.energy_pj)):
         if not math.isclose(stored[key], today, rel_tol=0 if key == "cycles" else SAME):
             raise FadiffError(f"{folder}: the numbers do not repeat: {RESULT} says {key} {stored[key]}, the mapping of "

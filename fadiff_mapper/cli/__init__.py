@@ -1,6 +1,7 @@
-"""The command line: arguments in, exit codes out. 0 done, 1 a check failed, 2 bad input, 130 interrupted.
+"""The command line: arguments in, exit codes out (see `exit_codes`).
 
-One file per command; each has `add`, which describes its arguments, and `run`.
+One file per command; each has `add`, which describes its arguments, and `run`. Modules that take time to load are
+imported in `run`, so that `--help` stays instant.
 """
 
 from __future__ import annotations
@@ -11,34 +12,43 @@ from collections.abc import Sequence
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import bundled, check, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
+from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
 
 COMMANDS = (check, evaluate, map, network, explain, import_, bundled, doctor, shim)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; errors are printed as lines, never as a traceback."""
+    """Runs one command; errors are printed as lines, never as a traceback.
+
+    Args:
+        arguments: The words after the program's name; None: those of this process.
+
+    Returns:
+        The exit code.
+    """
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        return int(options.run(options) or DONE)
     except FadiffError as error:
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
+        return INTERRUPTED
+    except BrokenPipeError:  # such as `| head`: nobody reads on, so nothing is said either
         sys.stderr.close()
-        return 0
+        return DONE
     except OSError as error:  # such as a full disk under the cache of compiled code
         print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     except (MemoryError, RecursionError) as error:
         print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
 
 
 def _parser() -> Parser:
+    """The parser of the program with all commands."""
     parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
@@ -51,5 +61,6 @@ def _parser() -> Parser:
 
 
 def _version() -> str:
+    """The line that --version prints."""
     from fadiff_mapper.base.version import __version__
     return f"fadiff-mapper {__version__}"

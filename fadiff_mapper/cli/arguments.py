@@ -8,26 +8,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.cli.exit_codes import BAD_INPUT
+from fadiff_mapper.energy.source_names import CHOICES
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.layers.options import NetworkOptions
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.spec.spec import Spec
 
-ENERGIES = ("auto", "accelergy", "bundled", "estimate", "built-in")
-"""As `CHOICES`, which are not imported here so that `--help` stays instant."""
+ENERGIES = tuple(CHOICES)
+"""The values of `--energy`."""
 
 AnyOptions = TypeVar("AnyOptions", bound="SearchOptions | NetworkOptions")
 
 Commands: TypeAlias = Any
-"""What `ArgumentParser.add_subparsers` returns."""
+"""The object that `ArgumentParser.add_subparsers` returns; its class is private to argparse."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with the arguments in one line, as all errors are said."""
+    """A parser that reports wrong arguments in one line, as all errors are reported."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}; see {self.prog} --help\n")
+        """Prints the error line and ends the program."""
+        self.exit(BAD_INPUT, f"error: {message}; see {self.prog} --help\n")
 
 
 def inputs() -> argparse.ArgumentParser:
@@ -47,21 +50,52 @@ def inputs() -> argparse.ArgumentParser:
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
-    """--verify, for commands that end in the numbers of one mapping."""
+    """Adds --verify, for commands that end in the numbers of mappings."""
     parser.add_argument("--verify", action="store_true",
                         help="have the real timeloop-model on the PATH compute the same and compare every number")
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds -o DIR, for commands that write a run."""
+    parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
+
+
+def add_seed_and_time(parser: argparse.ArgumentParser) -> None:
+    """Adds --seed and --time-limit, for commands that search."""
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
+
+
+def add_jobs_and_quiet(parser: argparse.ArgumentParser) -> None:
+    """Adds --jobs and --quiet, for commands that search."""
+    parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def add_dimensions(parser: argparse.ArgumentParser) -> None:
+    """Adds --dim NAME=N, for commands that read a network."""
+    parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
+                        help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
+
+
 def add_options(parser: argparse.ArgumentParser, examples: str) -> None:
-    """--option NAME=VALUE, for the options that few users turn."""
+    """Adds --option NAME=VALUE, for the options that few users turn; `examples` stand in its help."""
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
                         help=f"any other option of the search, such as {examples}; may be repeated")
 
 
 def read_options(texts: Sequence[str], options: AnyOptions) -> AnyOptions:
-    """The options with those of `--option NAME=VALUE` in place; each value is read as its field's type.
+    """Reads `--option NAME=VALUE`.
 
-    Raises FadiffError for an unknown name and for a value of another type.
+    Args:
+        texts: The values given, "NAME=VALUE" each.
+        options: The options that they change.
+
+    Returns:
+        The options with those values in place, each read as its field's type.
+
+    Raises:
+        FadiffError: A name is unknown, or a value is of another type.
     """
     known = {name: str(field.type) for name, field in options.__dataclass_fields__.items()}
     for text in texts:
@@ -73,22 +107,23 @@ def read_options(texts: Sequence[str], options: AnyOptions) -> AnyOptions:
     return options
 
 
-def _option_value(text: str, value: str, kind: str) -> Any:
+def _option_value(text: str, value: str, annotation: str) -> Any:
+    """The value of one option, by the annotation of its field; `text` is the whole, for the error."""
     words = {"yes": True, "true": True, "no": False, "false": False}
-    kind = kind.removesuffix(" | None")
+    expected = annotation.removesuffix(" | None")
     try:
-        if kind == "bool":
+        if expected == "bool":
             return words[value.lower()]
-        if kind == "tuple[str, ...]":
+        if expected == "tuple[str, ...]":
             return tuple(value.split(","))
-        return {"int": int, "float": float, "str": str}[kind](value)
+        return {"int": int, "float": float, "str": str}[expected](value)
     except (KeyError, ValueError):
-        accepted = {"bool": "yes or no", "int": "a whole number", "float": "a number"}[kind]
+        accepted = {"bool": "yes or no", "int": "a whole number", "float": "a number"}[expected]
         raise FadiffError(f"--option {text}: found {value!r}; accepted: {accepted}") from None
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """The type of an argument that is a whole number from 1 on."""
     value = int(text) if text.isdigit() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
@@ -96,37 +131,45 @@ def positive(text: str) -> int:
 
 
 def folder(text: str) -> str:
-    """The name of a folder, which need not exist."""
+    """The type of an argument that names a folder, which need not exist."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError(f"found {text!r}; accepted: the name of a folder")
     return text
 
 
 def variable(text: str) -> tuple[str, str]:
-    """NAME=VALUE."""
+    """The type of an argument NAME=VALUE with an identifier as its name."""
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE')
     return name, value
 
 
+def dimension(text: str) -> tuple[str, int]:
+    """The type of an argument NAME=N with any name and a whole number from 1 on."""
+    name, sign, value = text.rpartition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N')
+    return name, positive(value)
+
+
 def load_input(options: argparse.Namespace) -> Spec:
-    """The input that `inputs` describes, as one spec. Raises SpecError."""
+    """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.inputs.load_layers import files_of
     return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
-    """One spec for every problem in the input, by name. Raises SpecError."""
+    """Reads one spec for every problem in the input, by name. Raises SpecError."""
     from fadiff_mapper.inputs.load_layers import files_of, load_layers
     specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy)
     return {name: priced(options, spec) for name, spec in specs.items()}
 
 
 def priced(options: argparse.Namespace, spec: Spec) -> Spec:
-    """The spec, once its energies are what the options accept. Raises SpecError."""
-    from fadiff_mapper.energy.choose_source import COMPLETES
+    """The spec, unless it lacks energies that the options do not fill in. Raises SpecError."""
+    from fadiff_mapper.energy.source_names import COMPLETES
     from fadiff_mapper.inputs.load import refuse_missing_energies
     if options.energy not in COMPLETES:
         refuse_missing_energies(spec)

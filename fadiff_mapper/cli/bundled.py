@@ -8,7 +8,7 @@ from fadiff_mapper.cli.arguments import Commands
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     parser = commands.add_parser("bundled", help="list the designs and workloads that come with this program")
     parser.add_argument("prefix", nargs="?", default="",
                         help="only those whose name begins so, such as layers/resnet18")
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the names, one a line."""
+    """Prints the names, one a line."""
     from fadiff_mapper.base import bundled_files
     for name in bundled_files.listing():
         if name.startswith(options.prefix):

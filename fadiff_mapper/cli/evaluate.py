@@ -1,4 +1,4 @@
-"""`evaluate`: what timeloop-model computes."""
+"""`evaluate`: the numbers that timeloop-model computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fadiff_mapper.cli.arguments import Commands, add_verify, inputs, load_input
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     parser = commands.add_parser("evaluate", parents=[inputs()],
                                  help="what timeloop-model computes for the mapping in the input")
     parser.add_argument("--json", action="store_true", help="all numbers as JSON")
@@ -19,7 +19,11 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the numbers of the mapping in the input; 1 where they are to be verified and real Timeloop disagrees."""
+    """Prints the numbers of the mapping in the input.
+
+    Returns:
+        The exit code: `CHECK_FAILED` where they are to be verified and real Timeloop disagrees.
+    """
     from fadiff_mapper.model.exact.evaluate_spec import evaluate
     from fadiff_mapper.output.terminal.mapping_stats import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes

@@ -8,7 +8,7 @@ from fadiff_mapper.cli.arguments import Commands, folder
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     parser = commands.add_parser("explain", help="where the numbers of a finished run come from")
     parser.add_argument("folder", type=folder, metavar="DIR", help="a folder that `map` has written")
     parser.add_argument("--count", nargs=3, metavar=("LEVEL", "DATASPACE", "ACTION"),
@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read the folder, print what is asked for."""
+    """Reads the folder and prints the explanation."""
     from fadiff_mapper.analysis.explain_run import explain_run
     from fadiff_mapper.analysis.finished_run import read_run
     from fadiff_mapper.output.terminal.explanation import print_counts, print_explained, print_json

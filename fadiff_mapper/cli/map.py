@@ -10,38 +10,36 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import (
     Commands,
+    add_jobs_and_quiet,
     add_options,
+    add_output,
+    add_seed_and_time,
     add_verify,
-    folder,
     inputs,
     load_inputs,
-    positive,
     read_options,
 )
+from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.spec.mapper import METRICS
 
 if TYPE_CHECKING:
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
 
 SUMMARY = "fadiff.summary.json"
-"""Where several problems were mapped: their results side by side."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C; the best mappings so far are there."""
+"""The file that a run of several problems has besides: their results side by side."""
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     parser = commands.add_parser("map", parents=[inputs()],
                                  help="find good mappings and write them as timeloop-mapper does")
-    parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
+    add_output(parser)
     parser.add_argument("--metric", action="append", metavar="NAME",
-                        help="edp, energy, delay or last_level_accesses; repeat it for further priorities")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
+                        help=f"{', '.join(METRICS[:-1])} or {METRICS[-1]}; repeat it for further priorities")
+    add_seed_and_time(parser)
     parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
-    parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    add_jobs_and_quiet(parser)
     parser.add_argument("--exhaustive", action="store_true",
                         help="evaluate every mapping: the true optimum of a small problem")
     parser.add_argument("--sensitivities", action="store_true",
@@ -52,10 +50,12 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, write the files of every problem as soon as there is a legal mapping, print the results.
+    """Searches, writes the files of every problem as soon as there is a legal mapping, and prints the results.
 
-    One problem is written into the output folder itself, several into folders of their names. 1 where a result is to
-    be verified and real Timeloop disagrees.
+    One problem is written into the output folder itself, several into folders of their names.
+
+    Returns:
+        The exit code: `CHECK_FAILED` where a result is to be verified and real Timeloop disagrees.
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
@@ -80,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
             from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-            for where, result in zip(folders, results, strict=True):
-                found = mapping_sensitivities(result.spec, result.mapping, result.metric)
-                atomic_files.write_files(where, run_files(replace(result, sensitivities=found)))
+            for target, result in zip(folders, results, strict=True):
+                sensitivities = mapping_sensitivities(result.spec, result.mapping, result.metric)
+                atomic_files.write_files(target, run_files(replace(result, sensitivities=sensitivities)))
         if len(names) > 1:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:
@@ -90,11 +90,11 @@ def run(options: argparse.Namespace) -> int:
     disagreed = program is not None and max([
         print_verdict(verify(result.spec, result.mapping, result.stats, program), name if len(names) > 1 else "")
         for name, result in zip(names, results, strict=True)])
-    return INTERRUPTED if stopped() else int(disagreed)
+    return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
 
 
 def _warm_starts(file: str | None, specs: list[Spec]) -> list[Mapping]:
-    """The mapping of a file, where there is one. Raises FadiffError where it is none of the problem."""
+    """The mapping in a file, if one is given. Raises FadiffError for several problems, or another problem's mapping."""
     from fadiff_mapper.inputs.load import load_mapping
     if file is None:
         return []

@@ -6,8 +6,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.cli.arguments import Commands, add_options, add_verify, folder, inputs, positive, read_options
-from fadiff_mapper.cli.map import INTERRUPTED
+from fadiff_mapper.cli.arguments import (
+    Commands,
+    add_dimensions,
+    add_jobs_and_quiet,
+    add_options,
+    add_output,
+    add_seed_and_time,
+    add_verify,
+    inputs,
+    read_options,
+)
+from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.network.layers.options import METRICS
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
@@ -17,31 +28,31 @@ CHECKPOINT = "fadiff.checkpoint.json"
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     net = argparse.ArgumentParser(add_help=False)
     net.add_argument("network", metavar="NET", help="a network file, an ONNX model, a folder of problems with "
                      "edges.yaml, or bundled:networks/NAME")
     parser = commands.add_parser("network", parents=[net, inputs()],
                                  help="map every layer of a network and fuse layers where that helps")
-    parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
-    parser.add_argument("--metric", choices=("edp", "energy", "delay"), default="edp", help="of the whole network")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
+    add_output(parser)
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="of the whole network")
+    add_seed_and_time(parser)
     parser.add_argument("--no-fusion", action="store_true", help="every layer by itself")
-    parser.add_argument("--dim", dest="dims", action="append", default=[], metavar="NAME=N",
-                        help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
-    parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    add_dimensions(parser)
+    add_jobs_and_quiet(parser)
     add_options(parser, "longest=4 or model=paper; the names are the fields of NetworkOptions")
     add_verify(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Map the network and write its plan. 1 where a mapping is to be verified and real Timeloop disagrees."""
+    """Maps the network, writes its plan and prints it.
+
+    Returns:
+        The exit code: `CHECK_FAILED` where mappings are to be verified and real Timeloop disagrees with one.
+    """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
-    from fadiff_mapper.cli.import_ import dimension
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.layers.options import NetworkOptions
@@ -52,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     program = real_model() if options.verify else None
     search = read_options(options.option, NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs))
-    network = load_network(options.network, dims=dict(map(dimension, options.dims)))
+    network = load_network(options.network, dims=dict(options.dims))
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
     with atomic_files.lock(root), interruptible() as stopped, progress(quiet=options.quiet) as on_progress:
@@ -66,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         print_plan(result, options.output)
     disagreed = program is not None and _verified(result, program)
-    return INTERRUPTED if stopped() else int(disagreed)
+    return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
 
 
 def _verified(result: MappedNetwork, program: Path) -> bool:

@@ -10,7 +10,7 @@ from fadiff_mapper.cli.arguments import Commands, folder
 
 
 def add(commands: Commands) -> None:
-    """Describe the command."""
+    """Adds the command with its arguments."""
     parser = commands.add_parser("shim", help="write launchers by which unchanged Timeloop scripts run this program")
     parser.add_argument("folder", type=folder, metavar="DIR", help="where they go; put it first on the PATH")
     parser.add_argument("--remove", action="store_true", help="remove them instead")
@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write or remove the launchers and say so."""
+    """Writes or removes the launchers and prints their names."""
     from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
     from fadiff_mapper.search.options import SearchOptions, check_options
     target = Path(options.folder)

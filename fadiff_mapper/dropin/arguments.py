@@ -9,7 +9,9 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError
 
 MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
+
 PROGRAMS = (MAPPER, MODEL)
+"""The programs of Timeloop that this package stands in for."""
 
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop leaves this name out of its input, so that `*.yaml` can be given in a folder of results."""
@@ -17,7 +19,13 @@ OWN_RESULT = "timeloop-mapper.map.yaml"
 
 @dataclass(frozen=True)
 class ProgramArguments:
-    """The input files, and the folder for the results; `left_out` are files that are not read."""
+    """The command line of a program, read.
+
+    Attributes:
+        files: The input files.
+        output: The folder for the results.
+        left_out: Files that are named but not read (see `OWN_RESULT`).
+    """
 
     files: tuple[str, ...]
     output: Path = Path(".")
@@ -25,9 +33,16 @@ class ProgramArguments:
 
 
 def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
-    """As Timeloop, run in `folder`, reads them: the last `-o` counts and must exist. Raises FadiffError.
+    """Reads a command line as Timeloop does: the last `-o` counts, and its folder must exist.
 
     Unlike there, a word that looks like an option is an error, not the name of a file.
+
+    Args:
+        arguments: The words after the program's name.
+        folder: The folder that the program runs in.
+
+    Raises:
+        FadiffError: An option is unknown or lacks its folder, the output folder does not exist, or no file is named.
     """
     files: list[str] = []
     output = folder

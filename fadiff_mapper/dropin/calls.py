@@ -19,6 +19,7 @@ from fadiff_mapper.dropin.programs import ProgramSettings, run
 from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
 
 Log = str | os.PathLike[str] | TextIO | None
+"""Where the lines of a program go: a file, its name, or (None) standard output."""
 
 
 class CallFailed(FadiffError, RuntimeError):
@@ -29,18 +30,30 @@ def call_mapper(specification: Specification, output_dir: str | os.PathLike[str]
                 environment: Mapping[str, str] | None = None, extra_input_files: Sequence[str] | None = None,
                 dump_intermediate_to: str | None = None, log_to: Log = None, extra_args: Sequence[str] = (),
                 return_proc: bool = False, *, seed: int = 0, time_limit: float | None = None) -> Any:
-    """Find a mapping and write what `timeloop-mapper` writes into `output_dir`, which is made.
+    """Finds a mapping and writes the files of `timeloop-mapper`.
 
-    `specification`: an object of Timeloop's front end, a file, a list of files, or a dict; `extra_input_files` are
-    read with it. `environment` is added to the variables (those called TIMELOOP_* are ignored, and the log says so).
-    `log_to`: a file or its name for what the program says, else standard output. `extra_args`: words of
-    `timeloop-mapper`'s command line. `dump_intermediate_to` has no effect, as in the front end: the input is kept as
-    `parsed-processed-input.yaml`. `seed` and `time_limit` are ours; the rest of the search is told by the `mapper`
-    section.
+    Takes the place of `call_mapper` of Timeloop's Python front end (`pytimeloop.timeloopfe`). The `mapper` section of
+    the input says how to search; `seed` and `time_limit` are our additions.
 
-    Returns the front end's own `OutputStats` for its object, else ours, which has the same attributes; with
-    `return_proc` the process (subprocess.Popen) instead. Raises CallFailed; after Ctrl-C, KeyboardInterrupt, with the
-    best mapping so far in the folder.
+    Args:
+        specification: An object of Timeloop's front end, a file, a list of files, or a dict.
+        output_dir: The folder for the results; made where it does not exist.
+        environment: Variables in addition to this process's. Names TIMELOOP_* are ignored, and the log says so.
+        extra_input_files: Files that are read with the specification.
+        dump_intermediate_to: Has no effect, as in the front end: the input is kept as `parsed-processed-input.yaml`.
+        log_to: A file, or its name, for the lines that the program prints; None: standard output.
+        extra_args: Words of `timeloop-mapper`'s command line.
+        return_proc: Whether to return the process at once.
+        seed: Seed of the search.
+        time_limit: Seconds for the search; None: no limit.
+
+    Returns:
+        The front end's own `OutputStats` for its object, else ours, which has the same attributes; with `return_proc`
+        the process (subprocess.Popen) instead.
+
+    Raises:
+        CallFailed: The input cannot be read, there is no legal mapping, or the results cannot be written.
+        KeyboardInterrupt: Ctrl-C ended the search; the best mapping so far is in the folder.
     """
     del dump_intermediate_to
     settings = ProgramSettings(os.environ | dict(environment or {}), seed, time_limit)
@@ -52,7 +65,26 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
                environment: Mapping[str, str] | None = None, extra_input_files: Sequence[str] | None = None,
                dump_intermediate_to: str | None = None, log_to: Log = None, extra_args: Sequence[str] = (),
                return_proc: bool = False) -> Any:
-    """Evaluate the mapping in the input and write what `timeloop-model` writes; the rest as in `call_mapper`."""
+    """Evaluates the mapping in the input and writes the files of `timeloop-model`.
+
+    Takes the place of `call_model` of Timeloop's Python front end.
+
+    Args:
+        specification: See `call_mapper`; with a mapping.
+        output_dir: See `call_mapper`.
+        environment: See `call_mapper`.
+        extra_input_files: See `call_mapper`.
+        dump_intermediate_to: See `call_mapper`.
+        log_to: See `call_mapper`.
+        extra_args: Words of `timeloop-model`'s command line.
+        return_proc: See `call_mapper`.
+
+    Returns:
+        See `call_mapper`.
+
+    Raises:
+        CallFailed: The input cannot be read, the mapping is illegal, or the results cannot be written.
+    """
     del dump_intermediate_to
     settings = ProgramSettings(os.environ | dict(environment or {}))
     return _call(MODEL, specification, Path(output_dir), settings, tuple(extra_input_files or ()), log_to,
@@ -61,6 +93,7 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
 
 def _call(program: str, specification: Specification, folder: Path, settings: ProgramSettings,
           extra_files: tuple[str, ...], log_to: Log, extra_args: tuple[str, ...], return_proc: bool) -> Any:
+    """Runs a program here, or starts it in a process of its own; arguments as those of `call_mapper`."""
     try:
         check_writable(folder)
         files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
@@ -77,7 +110,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
 
 
 def _as_front_end(specification: Specification, folder: Path, program: str) -> Any:
-    """The files as the front end reads them. It cannot where all areas are 0: it divides by their sum."""
+    """The results as the front end itself reads the files; fails where all areas are 0, by whose sum it divides."""
     try:
         return specification._parse_timeloop_output(str(folder), prefix=program)
     except Exception as error:
@@ -87,6 +120,7 @@ def _as_front_end(specification: Specification, folder: Path, program: str) -> A
 
 def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple[str, ...],
              log: TextIO) -> subprocess.Popen[bytes]:
+    """Starts a program in a process of its own, as its launcher would."""
     options = [f"--seed={settings.seed}"]
     options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
     return subprocess.Popen([*command(program, options), *words], cwd=folder, env=dict(settings.environment),

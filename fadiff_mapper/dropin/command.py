@@ -1,4 +1,4 @@
-"""The command that runs one of the programs in a process of its own."""
+"""The command that runs one of the programs in a process of its own, as launchers and `return_proc` do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
        "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
-"""No module is ever imported from the working folder, where a user's file may be called like one."""
+"""The code that the interpreter runs. No module is ever imported from the working folder, where a user's file may be
+called like one."""
 
 
 def command(program: str, options: Sequence[str] = ()) -> list[str]:
-    """This interpreter, this package, the launcher's own options, the program; the program's words follow.
+    """The beginning of a command line: this interpreter, this package, options, program; the program's words follow.
 
     `-E` keeps PYTHONPATH and its kin, which belong to the calling program, away from the interpreter.
+
+    Args:
+        program: `timeloop-mapper` or `timeloop-model`.
+        options: The launcher's own options (see `launched.main`).
     """
     return [sys.executable, "-E", "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
 

@@ -1,4 +1,4 @@
-"""When and where Timeloop's programs ask Accelergy, and how its files are called then."""
+"""Energies as Timeloop's programs come by them: when they ask Accelergy, and the names of its files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ from fadiff_mapper.spec.tables import energy_sources
 
 def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
                   say: Callable[[str], None]) -> tuple[Spec, dict[str, str]]:
-    """The input with the energies that Timeloop would compute with, and the files that Accelergy wrote for it.
+    """Adds the energies that Timeloop would compute with.
 
-    They are named after the program. Raises what `accelergy_tables.answer` raises.
+    As Timeloop does, Accelergy is asked only where the input has no ERT and describes components that it can price.
+
+    Args:
+        spec: The input.
+        program: The program that runs, which Accelergy's files are named after.
+        environment: All variables that the program sees.
+        say: Takes the lines that the program prints.
+
+    Returns:
+        The input with its energies, and the files that Accelergy wrote for it, by name.
+
+    Raises:
+        FadiffError: Accelergy fails (see `accelergy_tables.answer`).
     """
     if any(table.source.startswith("ERT") for table in spec.tables.ert) or why_not(spec.arch):
         return spec, {}
@@ -26,11 +38,11 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
         say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
         return spec, {}
     say(f"execute: {command}")
-    found = accelergy_tables.answer(spec.arch, spec.literal, command, environment)
-    return replace(spec, tables=found.tables), {f"{program}.{name}": text for name, text in found.files.items()}
+    answer = accelergy_tables.answer(spec.arch, spec.literal, command, environment)
+    return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
 
 
 def installed(environment: Mapping[str, str]) -> str | None:
     """The accelergy command: on the PATH, else in the folder that ACCELERGYPATH names, as Timeloop looks for it."""
     folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
-    return next((found for path in folders if (found := accelergy_tables.installed(path))), None)
+    return next((command for path in folders if (command := accelergy_tables.installed(path))), None)

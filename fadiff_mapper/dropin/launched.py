@@ -1,7 +1,7 @@
-"""What the launchers run: one of Timeloop's programs by its command line. Exit code 0 with files, else 1 without.
+"""The program behind the launchers: one of Timeloop's programs by its command line.
 
-Ctrl-C ends a search with the best mapping so far and 0, as it does Timeloop's; before the search, and the second time,
-it ends the program with 130.
+The exit code is 0 with files, else 1 without. Ctrl-C ends a search with the best mapping so far and 0, as it does
+Timeloop's; before the search, and the second time, it ends the program with 130.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from collections.abc import Sequence
 from fadiff_mapper.base.errors import FadiffError
 
 FAILED, INTERRUPTED = 1, 130
+"""Exit codes."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them."""
+    """Runs one of Timeloop's programs.
+
+    Args:
+        arguments: `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them.
+
+    Returns:
+        The exit code.
+    """
     parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float)
@@ -43,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
+    """Runs the program; the imports stand here so that a mistake in the arguments ends it at once."""
     from fadiff_mapper.dropin.arguments import read_arguments
     from fadiff_mapper.dropin.programs import ProgramSettings, run
     words: list[str] = options.words

@@ -14,15 +14,29 @@ from fadiff_mapper.spec.native.written_components import written_attributes, wri
 from fadiff_mapper.spec.spec import Spec
 
 CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
+"""Names of the variable, or attribute, that holds the seconds of a cycle."""
+
 DEFAULT_CYCLE = 1e-9
+"""Seconds of a cycle where none of them is given."""
 
 
 @dataclass(frozen=True)
 class OutputStats:
-    """What `call_mapper` and `call_model` return: seconds, joules and square meters, all instances together.
+    """The result of `call_mapper` and `call_model`: seconds, joules and square meters, all instances together.
 
-    `accesses` are words by level: reads, fills and updates of all data spaces. `mapping` is the loop nest as text,
-    `stats` holds everything else, exact and in pJ.
+    The attributes are those of the class of this name in Timeloop's Python front end; `stats` is our addition.
+
+    Attributes:
+        percent_utilization: Computes over MAC instances times cycles, in percent.
+        computes: Multiply-accumulates.
+        cycles: Cycles.
+        cycle_seconds: Seconds of a cycle.
+        per_component_energy: Joules by component.
+        per_component_area: Square meters by component.
+        accesses: Words by level and action (reads, fills, updates), all data spaces together.
+        mapping: The loop nest as text.
+        stats: All other numbers, exact and in pJ.
+        variables: The `variables` section of the input.
     """
 
     percent_utilization: float
@@ -38,10 +52,12 @@ class OutputStats:
 
     @property
     def latency(self) -> float:
+        """Seconds."""
         return self.cycles * self.cycle_seconds
 
     @property
     def energy(self) -> float:
+        """Joules."""
         return self.stats.energy_pj * 1e-12
 
     @property
@@ -51,10 +67,12 @@ class OutputStats:
 
     @property
     def area(self) -> float:
+        """Square meters."""
         return sum(self.per_component_area.values())
 
     @property
     def computes_per_second(self) -> float:
+        """Multiply-accumulates per second."""
         return self.computes / self.latency
 
     @property
@@ -80,7 +98,7 @@ class OutputStats:
 
 
 def output_stats(done: ProgramOutcome) -> OutputStats:
-    """The numbers of one run."""
+    """The numbers of one run in the front end's units."""
     spec, stats = done.spec, done.stats
     return OutputStats(
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
@@ -91,10 +109,10 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
 
 
 def _cycle_seconds(spec: Spec) -> float:
-    """As the front end finds it: a variable, else an attribute of a component, else a nanosecond."""
+    """Seconds of a cycle as the front end looks for them: a variable, else a component's attribute, else 1 ns."""
     given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
-    found = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
-    return next((value for value in found if value), DEFAULT_CYCLE)
+    values = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
+    return next((value for value in values if value), DEFAULT_CYCLE)
 
 
 def _total_areas(spec: Spec) -> dict[str, float]:
@@ -105,5 +123,6 @@ def _total_areas(spec: Spec) -> dict[str, float]:
 
 
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
-    return {kind: float(sum(space[kind] * space["utilized_instances"] for space in level["dataspaces"].values()))
-            for kind in ("reads", "fills", "updates")}
+    """Words of one level by action, all its instances and data spaces together."""
+    return {action: float(sum(space[action] * space["utilized_instances"] for space in level["dataspaces"].values()))
+            for action in ("reads", "fills", "updates")}

@@ -1,4 +1,4 @@
-"""What `timeloop-mapper` and `timeloop-model` do, done by this package."""
+"""`timeloop-mapper` and `timeloop-model`, done by this package: files in, files out, lines to print."""
 
 from __future__ import annotations
 
@@ -32,12 +32,18 @@ LEFT_BEHIND = {
     MODEL: ("stats.txt", "map.txt", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
             "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.tensella.txt"),
 }
-"""Endings of the files of a run, Timeloop's or ours. What an earlier run left must not pass for a new result."""
+"""Endings of the files of a run, Timeloop's or ours. Files of an earlier run must not pass for a new result."""
 
 
 @dataclass(frozen=True)
 class ProgramSettings:
-    """How to search, and the environment (all variables) that the programs see."""
+    """Settings of a run beside its command line.
+
+    Attributes:
+        environment: All variables that the program sees.
+        seed: Seed of a search.
+        time_limit: Seconds for a search; None: no limit.
+    """
 
     environment: Mapping[str, str]
     seed: int = 0
@@ -46,9 +52,13 @@ class ProgramSettings:
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """What a program evaluated: the input with its energies, the mapping, and its numbers.
+    """The mapping that a program evaluated or found.
 
-    `interrupted`: Ctrl-C ended the search, and the mapping is the best so far.
+    Attributes:
+        spec: The input with its energies.
+        mapping: The mapping.
+        stats: Its numbers.
+        interrupted: Whether Ctrl-C ended the search; the mapping is then the best so far.
     """
 
     spec: Spec
@@ -58,14 +68,23 @@ class ProgramOutcome:
 
 
 Say = Callable[[str], None]
-"""Where lines go that Timeloop's programs print."""
+"""Takes a line that Timeloop's programs print."""
 
 
 def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
-    """Run one program; its files are in the output folder afterwards, all or none. Raises FadiffError.
+    """Runs one program; its files are in the output folder afterwards, all or none.
 
     The results that an earlier run left there are removed in any case, so that no script takes them for new ones. A
     search writes its best mapping so far again and again; Ctrl-C ends it with that.
+
+    Args:
+        program: `timeloop-mapper` or `timeloop-model`.
+        arguments: Its command line.
+        settings: Variables, seed and time limit.
+        say: Takes the lines that the program prints.
+
+    Raises:
+        FadiffError: The input cannot be read, there is no legal mapping, or the results cannot be written.
     """
     if program not in LEFT_BEHIND:
         raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
@@ -107,6 +126,7 @@ Write = Callable[[Mapping[str, str]], None]
 
 
 def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> ProgramOutcome:
+    """Searches a mapping, as `timeloop-mapper`."""
     with interruptible() as stopped:
         result = map_layers([spec], SearchOptions(seed=settings.seed, time_limit=settings.time_limit), stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
@@ -116,6 +136,7 @@ def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> Pr
 
 
 def _evaluated(spec: Spec, say: Say, write: Write) -> ProgramOutcome:
+    """Evaluates the mapping in the input, as `timeloop-model`."""
     stats = evaluate(spec)
     assert spec.mapping is not None
     write(program_files(MODEL, spec, spec.mapping, stats))
@@ -124,6 +145,7 @@ def _evaluated(spec: Spec, say: Say, write: Write) -> ProgramOutcome:
 
 
 def _remove(program: str, folder: Path) -> None:
+    """Removes the results of a program from a folder."""
     for ending in LEFT_BEHIND[program]:
         with suppress(OSError):
             (folder / f"{program}.{ending}").unlink()

@@ -15,7 +15,12 @@ from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
 
 
 def launcher(program: str, options: Sequence[str] = ()) -> str:
-    """The text of a launcher: a shell script with this interpreter and this package by their absolute paths."""
+    """The text of a launcher: a shell script with this interpreter and this package by their absolute paths.
+
+    Args:
+        program: The program that it stands for.
+        options: Options that every run gets (see `launched.main`).
+    """
     return "\n".join((
         "#!/bin/sh",
         f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
@@ -24,9 +29,17 @@ def launcher(program: str, options: Sequence[str] = ()) -> str:
 
 
 def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
-    """Write executable launchers of all programs into a folder, which is made where it does not exist.
+    """Writes executable launchers of all programs into a folder.
 
-    Launchers of ours are replaced; where any other file has one of the names, nothing is written. Raises FadiffError.
+    Args:
+        folder: The folder; made where it does not exist.
+        options: Options that every run gets (see `launched.main`).
+
+    Returns:
+        The launchers.
+
+    Raises:
+        FadiffError: Another file has one of the names (launchers of ours are replaced); nothing is written then.
     """
     if os.pathsep in str(folder.absolute()):
         raise FadiffError(f'{folder}: a folder on the PATH cannot have "{os.pathsep}" in its name')
@@ -37,7 +50,14 @@ def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
 
 
 def remove_launchers(folder: Path) -> list[Path]:
-    """Remove the launchers in a folder; what else is there stays. Raises FadiffError where a name is another file's."""
+    """Removes the launchers in a folder; everything else stays.
+
+    Returns:
+        The launchers that were there.
+
+    Raises:
+        FadiffError: Another file has one of the names; nothing is removed then.
+    """
     paths = [path for program in PROGRAMS if os.path.lexists(path := folder.absolute() / program)]
     _refuse_foreign(paths, "is not removed")
     for path in paths:
@@ -49,6 +69,7 @@ def remove_launchers(folder: Path) -> list[Path]:
 
 
 def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
+    """Raises FadiffError where one of the paths is a file but no launcher of ours."""
     foreign = [path for path in paths if os.path.lexists(path) and (path.is_symlink() or not is_launcher(path))]
     if foreign:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))

@@ -1,4 +1,4 @@
-"""Takes what Timeloop's Python functions take: a `Specification` of its front end, or files, or a dict."""
+"""The input of Timeloop's Python functions: a `Specification` of its front end, or files, or a dict."""
 
 from __future__ import annotations
 
@@ -20,14 +20,25 @@ WRITTEN_INPUT = "parsed-processed-input.yaml"
 """The name under which the front end keeps what it hands over."""
 
 VERSIONS = (".v4.", ".v3.")
-"""What follows the front end's name in the module of a specification."""
+"""Parts of a specification's module name that follow the front end's name."""
 
 
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
-    """Absolute paths of the input: the files as given, else what the object or dict says, written into the folder.
+    """Brings a specification into the form of input files.
 
-    The text is what the front end itself would hand to Timeloop's programs. Raises SpecError for anything that is no
-    specification.
+    An object or dict is written into the folder; the text is the one that the front end itself would hand to
+    Timeloop's programs.
+
+    Args:
+        specification: An object of the front end, a file, a list of files, or a dict.
+        folder: The folder for that text.
+        for_model: Whether `timeloop-model` is to read it, not `timeloop-mapper`.
+
+    Returns:
+        Absolute paths.
+
+    Raises:
+        SpecError: The value is no specification.
     """
     if isinstance(specification, str | os.PathLike):
         return (os.path.abspath(specification),)

@@ -10,20 +10,9 @@ from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.energy import accelergy_tables, recorded_tables
 from fadiff_mapper.energy.accelergy_request import why_not
 from fadiff_mapper.energy.estimate import estimated
+from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables
-
-CHOICES = {
-    "auto": "Accelergy where it is installed, else the bundled tables of the design, else an estimate",
-    "accelergy": "Accelergy",
-    "bundled": "the bundled tables of the design, else Timeloop's built-in values",
-    "estimate": "an estimate from recorded figures, also for what an ERT lacks",
-    "built-in": "Timeloop's built-in values, also for what an ERT lacks",
-}
-"""Where energies come from that no ERT in the input gives."""
-
-COMPLETES = ("estimate", "built-in")
-"""The choices that fill in what an ERT lacks."""
 
 
 @dataclass(frozen=True)

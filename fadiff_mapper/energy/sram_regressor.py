@@ -1,6 +1,6 @@
 """A small neural network from the size of an SRAM to its energies, fitted to figures of CACTI.
 
-FADiff (arXiv 2511.22348, section on Figure 2) models the energy per access of on-chip buffers as a small multi-layer
+FADiff (arXiv 2511.22348, section 2.1) models the energy per access of on-chip buffers as a small multi-layer
 perceptron of their capacity; here width, technology and banks are inputs as well. The network is evaluated with
 NumPy; `validation/train_sram_network.py` fits it and records its errors.
 """

@@ -1,14 +1,18 @@
-"""The map space: what the architecture, the problem and the constraints leave open, and what they rule out."""
+"""The map space: the mappings that architecture, problem and constraints leave open, and why there may be none.
+
+Factors are divisors of their dimension (Timeloop's "uber" map space, perfect factors alone); `size` counts the space
+as `timeloop-mapper` does.
+"""
 
 from fadiff_mapper.mapspace.build import build_mapspace
 from fadiff_mapper.mapspace.check_mapping import available, check_mapping
 from fadiff_mapper.mapspace.conflicts import conflicts
 from fadiff_mapper.mapspace.demands import Demand, demands, without
-from fadiff_mapper.mapspace.factor_tables import NONE, NUMBER, FactorTables, factor_tables, places
+from fadiff_mapper.mapspace.factor_tables import NUMBER, FactorTables, factor_tables, places
 from fadiff_mapper.mapspace.factorize import divisors, factorizations
 from fadiff_mapper.mapspace.size import Size, size
 from fadiff_mapper.mapspace.space import LevelSpace, LoopSpace, MapSpace
 
-__all__ = ["NONE", "NUMBER", "Demand", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "available",
+__all__ = ["NUMBER", "Demand", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "available",
            "build_mapspace", "check_mapping", "conflicts", "demands", "divisors", "factor_tables", "factorizations",
            "places", "size", "without"]

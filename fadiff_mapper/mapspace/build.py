@@ -10,7 +10,7 @@ from fadiff_mapper.spec.problem import Problem
 
 
 def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
-    """What the constraints and the hardware leave open.
+    """Builds the map space: all that constraints and hardware leave open.
 
     Factors divide their dimension. A spatial factor is bounded by the fan-out of the axes it may lie on, and is 1
     where there is no fan-out. As in `timeloop-mapper`:
@@ -21,6 +21,14 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
 
     Unlike there, a dummy level (a fan-out without storage) holds no temporal loop and keeps nothing unless a
     constraint says so.
+
+    Args:
+        architecture: The architecture.
+        problem: The problem.
+        constraints: Limits on mappings.
+
+    Returns:
+        The map space. An empty choice of factors is a contradiction, which `conflicts` explains.
     """
     levels = tuple(
         _level_space(architecture, problem, constraints.levels[i], i) for i in range(len(architecture.levels)))
@@ -28,7 +36,17 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
 
 
 def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool = False) -> tuple[int, ...]:
-    """The divisors of the bound that the constraint allows; only 1 where `pinned` and it says nothing."""
+    """The factors of a dimension that a constraint allows.
+
+    Args:
+        bound: Extent of the dimension.
+        loops: The constraint.
+        dimension: Name of the dimension.
+        pinned: Whether the factor is 1 unless the constraint limits the dimension.
+
+    Returns:
+        Divisors of the bound, ascending.
+    """
     limits = (loops.fixed, loops.minimum, loops.maximum)
     if pinned and not any(dimension in limit for limit in limits):
         return (1,)
@@ -37,24 +55,38 @@ def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool
 
 
 def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tuple[str, ...]) -> dict[str, str]:
-    """For each dimension the axes that its spatial loop may lie on.
+    """The axes of a fan-out that each dimension's spatial loop may lie on.
 
     The first `split` entries of the full permutation lie on X, those of factor 1 counted; without a permutation
     a fan-out along one axis has the order of the shape.
+
+    Args:
+        loops: The constraint on the spatial loops.
+        fanout: Instances along (X, Y).
+        dimensions: Dimensions in the order of the shape.
+
+    Returns:
+        By dimension "X", "Y", "XY", or "" where the factor must be 1. Axes of a single instance are left out.
     """
     wired = "".join(axis for axis, width in zip("XY", fanout, strict=True) if width > 1)
     if loops.split is None:
         return dict.fromkeys(dimensions, wired)
     inner, between, outer = _positions(loops, dimensions, canonical=len(wired) < 2)
     on_x = between_on_x(loops.split, len(inner), len(between))
-    place = {name: "X" if i < loops.split else "Y" for i, name in enumerate((*inner, *between, *outer))}
-    if 0 < on_x < len(between):
-        place |= dict.fromkeys(between, "XY")
-    return {name: "".join(axis for axis in place[name] if axis in wired) for name in dimensions}
+    axes = {name: "X" if i < loops.split else "Y" for i, name in enumerate((*inner, *between, *outer))}
+    if 0 < on_x < len(between):  # their order is free, and with it on which side of the split each lies
+        axes |= dict.fromkeys(between, "XY")
+    return {name: "".join(axis for axis in axes[name] if axis in wired) for name in dimensions}
 
 
 def between_on_x(split: int, inner: int, between: int) -> int:
-    """How many of the freely ordered dimensions a split puts on X, after `inner` ones of fixed place."""
+    """How many freely ordered dimensions a split puts on X.
+
+    Args:
+        split: Leading entries of the permutation that lie on X.
+        inner: Dimensions in front of them whose order is fixed.
+        between: Freely ordered dimensions.
+    """
     return min(max(split - inner, 0), between)
 
 
@@ -105,7 +137,7 @@ def _spatial(
 def _forced(
     problem: Problem, constraints: LevelConstraints, dummy: bool, outermost: bool
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """What the level must keep and what it must bypass."""
+    """(data spaces that a level must keep, data spaces that it must bypass)."""
     unsaid = frozenset(problem.dataspace_names()) - constraints.keep - constraints.bypass
     if outermost:
         return constraints.keep | unsaid, constraints.bypass

@@ -1,4 +1,4 @@
-"""Which constraints a mapping breaks."""
+"""Checks of a mapping against the constraints of its map space."""
 
 from __future__ import annotations
 
@@ -13,25 +13,31 @@ from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 
 
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
-    """Every constraint that the mapping breaks: a sentence each, with the place of the constraint.
+    """Finds the constraints that a mapping breaks; whether the hardware can run it is another question.
 
-    Only what constraints say is looked at; whether the hardware can run the mapping is another question. An order is
-    checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and rightly so,
-    as it changes no count): a mapping found there may break it.
+    An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and
+    rightly so, as it changes no count): a mapping found there may break it.
+
+    Args:
+        space: The map space, of which only the constraints count.
+        mapping: The mapping.
+
+    Returns:
+        A sentence for each, with the place of the constraint.
     """
     return [sentence for i in range(len(space.levels)) for sentence in _level(space, mapping.levels[i], i)] + [
         *_parallelism(space, mapping)]
 
 
 def _level(space: MapSpace, mapped: LevelMapping, index: int) -> Iterator[str]:
-    said, level = space.constraints.levels[index], space.levels[index]
-    yield from _factors(said.temporal, mapped.temporal, f"temporal {{}} at {level.name}")
-    yield from _factors(said.spatial, mapped.spatial, f"spatial {{}} at {level.name}")
-    yield from _order(said.temporal, mapped.order, mapped.temporal, f"temporal order of {level.name}")
-    yield from _order(said.spatial, mapped.spatial_order, mapped.spatial, f"spatial order of {level.name}")
-    if said.spatial.split is not None:
+    limits, level = space.constraints.levels[index], space.levels[index]
+    yield from _factors(limits.temporal, mapped.temporal, f"temporal {{}} at {level.name}")
+    yield from _factors(limits.spatial, mapped.spatial, f"spatial {{}} at {level.name}")
+    yield from _order(limits.temporal, mapped.order, mapped.temporal, f"temporal order of {level.name}")
+    yield from _order(limits.spatial, mapped.spatial_order, mapped.spatial, f"spatial order of {level.name}")
+    if limits.spatial.split is not None:
         yield from _axes(space, mapped, index)
-    yield from _kept(said, mapped, level.name)
+    yield from _kept(limits, mapped, level.name)
 
 
 def _factors(loops: LoopConstraint, factors: dict[str, int], subject: str) -> Iterator[str]:
@@ -40,22 +46,23 @@ def _factors(loops: LoopConstraint, factors: dict[str, int], subject: str) -> It
         for name, limit in limits.items():
             factor = factors[name]
             if not {"=": factor == limit, ">=": factor >= limit, "<=": factor <= limit}[sign]:
-                found = subject.format(f"{name}={factor}")
-                yield f"{found} breaks {name}{sign}{limit}{source(loops.sources, f'{word}.{name}')}"
+                broken = subject.format(f"{name}={factor}")
+                yield f"{broken} breaks {name}{sign}{limit}{source(loops.sources, f'{word}.{name}')}"
 
 
 def _order(loops: LoopConstraint, order: tuple[str, ...], factors: dict[str, int], subject: str) -> Iterator[str]:
-    """Loops of factor 1 do not count, neither in the mapping nor in the constraint."""
+    """Broken orders. Loops of factor 1 do not count, neither in the mapping nor in the constraint."""
     real, inner, outer = (tuple(name for name in names if factors[name] > 1)
                           for names in (order, loops.inner, loops.outer))
-    place = source(loops.sources, "order")
+    origin = source(loops.sources, "order")
     if real[:len(inner)] != inner:
-        yield f"{subject} is {listed(real)} (innermost first), but {listed(inner)} must be innermost{place}"
+        yield f"{subject} is {listed(real)} (innermost first), but {listed(inner)} must be innermost{origin}"
     if real[len(real) - len(outer):] != outer:
-        yield f"{subject} is {listed(real)} (innermost first), but {listed(outer)} must be outermost{place}"
+        yield f"{subject} is {listed(real)} (innermost first), but {listed(outer)} must be outermost{origin}"
 
 
 def _axes(space: MapSpace, mapped: LevelMapping, index: int) -> Iterator[str]:
+    """Spatial loops on an axis to which the split does not lead, whatever the free part of the order is."""
     loops, level = space.constraints.levels[index].spatial, space.levels[index]
     allowed = spatial_axes(loops, level.fanout, space.problem.dimensions)
     tail = f", but split={loops.split} does not allow it{source(loops.sources, 'split')}"
@@ -65,21 +72,21 @@ def _axes(space: MapSpace, mapped: LevelMapping, index: int) -> Iterator[str]:
                 yield f"spatial {name}={factor} at {level.name} lies on {axis}{tail}"
     free = [name for name in space.problem.dimensions if name not in (*loops.inner, *loops.outer)]
     room = between_on_x(loops.split or 0, len(loops.inner), len(free))
-    for axis, places in (("X", room), ("Y", len(free) - room)):
+    for axis, most in (("X", room), ("Y", len(free) - room)):
         lying = [name for name in mapped.axis_factors(axis) if name in free and allowed[name] == "XY"]
-        if len(lying) > places:
+        if len(lying) > most:
             yield f"spatial loops {listed(lying)} at {level.name} lie on {axis}{tail}"
 
 
-def _kept(said: LevelConstraints, mapped: LevelMapping, level: str) -> Iterator[str]:
-    for name in sorted(said.keep - mapped.keep):
-        yield f"{name} bypasses {level}, which must keep it{source(said.sources, f'keep.{name}')}"
-    for name in sorted(said.bypass & mapped.keep):
-        yield f"{name} is kept at {level}, which it must bypass{source(said.sources, f'bypass.{name}')}"
+def _kept(limits: LevelConstraints, mapped: LevelMapping, level: str) -> Iterator[str]:
+    for name in sorted(limits.keep - mapped.keep):
+        yield f"{name} bypasses {level}, which must keep it{source(limits.sources, f'keep.{name}')}"
+    for name in sorted(limits.bypass & mapped.keep):
+        yield f"{name} is kept at {level}, which it must bypass{source(limits.sources, f'bypass.{name}')}"
 
 
 def _parallelism(space: MapSpace, mapping: Mapping) -> Iterator[str]:
-    """Timeloop's measure: used share of all fan-outs, multiplied up from the outermost level to the arithmetic."""
+    """Too little parallelism, by Timeloop's measure: the used share of all fan-outs, multiplied up over the levels."""
     used = math.prod(factor for level in mapping.levels for factor in level.spatial.values())
     least = space.constraints.min_parallelism
     if used / available(space) < least:
@@ -93,5 +100,5 @@ def available(space: MapSpace) -> int:
 
 
 def source(sources: dict[str, str], key: str) -> str:
-    """` (arch.yaml:31: ...)` where the place is known, else an empty string."""
+    """The place of a part of the constraints for a message, as ` (arch.yaml:31: ...)`; "" where it is unknown."""
     return f" ({sources[key]})" if key in sources else ""

@@ -1,8 +1,10 @@
 """The factors of several map spaces as arrays, for work on many mappings at once.
 
-The loops of one level are two *places*: 2 l for its spatial loops and 2 l + 1 for its temporal ones, so that places run
-from the innermost loops outwards. The divisors of a bound are numbered in ascending order. Axes: W (map space), P
-(place), D (dimension), N (divisor; as many as the richest bound has, unused ones hold 1 and are never allowed).
+A mapping is a choice of one factor for every dimension at every *place*. The loops of one level are two places, 2 l
+for its spatial loops and 2 l + 1 for its temporal ones, so that places run from the innermost loops outwards. Factors
+are stored as *numbers* of divisors: the divisors of a bound are numbered from 0 in ascending order, so that 1 has the
+number 0 and the bound the last one. Axes: W (map space), P (place), D (dimension), N (divisor; as many as the richest
+bound has, unused ones hold 1 and are never allowed).
 """
 
 from __future__ import annotations
@@ -16,26 +18,30 @@ from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.mapspace.space import LoopSpace, MapSpace
 
 NUMBER = np.int16
-"""The type of divisors' numbers: small, because moves look up many of them."""
+"""The type of divisors' numbers: small, because moves look up many of them.
+
+Enough for bounds up to 10^15, of which none has more than 26,880 divisors.
+"""
 
 NONE = -1
-"""The number of a divisor that does not exist."""
+"""The number of a quotient or product that is no divisor of the bound."""
 
 DIVISOR_AXES = (1, 2, 2, 1, 2, 0)
-"""How many axes of each table run over divisors."""
+"""How many axes of each table of `FactorTables`, in order, run over divisors."""
 
 
 @dataclass(frozen=True)
 class FactorTables:
-    """What may stand where.
+    """The divisors that places may have, and arithmetic with their numbers.
 
-    divisor      [W, D, N]         the divisors of each bound
-    quotient     [W, D, N, N]      number of the i-th divisor over the j-th, NONE where that is no divisor
-    product      [W, D, N, N]      number of the i-th divisor times the j-th, NONE where that is no divisor
-    allowed      [W, P, D, N]      whether the constraints let the place have the divisor
-    completable  [W, P, D, N, N]   with the divisor `i` left to distribute, may the place take divisor `j`, so that
-                                   the places further out can still take the rest?
-    bound        [W, D]            number of the bound itself
+    Attributes:
+        divisor: The divisors of each bound, [W, D, N].
+        quotient: Number of the i-th divisor over the j-th, NONE where that is no divisor, [W, D, N, N].
+        product: Number of the i-th divisor times the j-th, NONE where that is no divisor, [W, D, N, N].
+        allowed: Whether the constraints let a place have a divisor, [W, P, D, N].
+        completable: Whether, with the i-th divisor left to distribute over a place and those further out, the place
+            may take the j-th divisor so that the others can still take the rest, [W, P, D, N, N].
+        bound: Number of the bound itself, [W, D].
     """
 
     divisor: np.ndarray
@@ -47,24 +53,31 @@ class FactorTables:
 
     @property
     def looping(self) -> np.ndarray:
-        """Whether there can be a loop of more than one iteration, [W, P, D]."""
+        """Whether a place can have a loop of more than one iteration, [W, P, D]."""
         looping: np.ndarray = np.any(self.allowed[..., 1:], axis=-1)
         return looping
 
     @property
     def movable(self) -> np.ndarray:
-        """Whether there is anything to choose, [W, P, D]."""
+        """Whether a place has a choice of several factors, [W, P, D]."""
         movable: np.ndarray = self.allowed.sum(axis=-1) > 1
         return movable
 
 
 def places(space: MapSpace) -> list[LoopSpace]:
-    """The loops at each place."""
+    """The loops at each place, innermost first: a level's spatial loops, then its temporal ones."""
     return [loops for level in space.levels for loops in (level.spatial, level.temporal)]
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
-    """The tables of map spaces over the same levels and dimensions."""
+    """Tabulates the factors of map spaces.
+
+    Args:
+        spaces: Map spaces over the same levels and dimensions; bounds and constraints may differ.
+
+    Returns:
+        The tables, stacked along the axis W.
+    """
     known: dict[tuple[tuple[int, ...], ...], list[np.ndarray]] = {}
     width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
     columns = []
@@ -90,6 +103,7 @@ def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np
     quotient, times = (np.where(np.isin(table, values), np.searchsorted(values, table), NONE)
                        for table in (ratio, product))
     allowed = np.stack([np.isin(values, choice) for choice in choices])
+    # From the outermost place inwards: `rest` tells which divisors the places further out can take up.
     completable, rest = [], values == 1
     for here in allowed[::-1]:
         completable.append((quotient >= 0) & here & rest[quotient])

@@ -15,11 +15,18 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
-    """For every divisor of `bound` that can be reached: the number of ways to pick one factor from each of
-    `choices`, in order, so that they multiply to it.
+    """Counts ordered factorizations.
 
-    With k entries that all allow every divisor, the count for `bound` itself is the product over its prime
-    powers p^m of binomial(m + k - 1, k - 1).
+    With k choices that all allow every divisor, the count for the bound itself is the product over its prime powers
+    p^m of binomial(m + k - 1, k - 1).
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place.
+
+    Returns:
+        For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
+        `choices` so that they multiply to it.
     """
     ways = {1: 1}
     for factors in choices:

@@ -14,14 +14,15 @@ from fadiff_mapper.mapspace.space import MapSpace
 class Size:
     """The four parts of a map space; every mapping is one choice from each.
 
-    factorizations   product over dimensions of the ordered factorizations of the bound over all levels' temporal
-                     loops and those spatial loops that have a fan-out, within the constraints
-    permutations     product over temporal and spatial levels of (dimensions in free order)!
-    bypass           2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels)
-    splits           product over fan-outs without a given split of (dimensions + 1)
-
     The parts hold illegal mappings (fan-outs and capacities are not looked at) and equal ones (orders of loops
     of factor 1). Python integers: exact at any size.
+
+    Attributes:
+        factorizations: Product over dimensions of the ordered factorizations of the bound over all levels' temporal
+            loops and those spatial loops that have a fan-out, within the constraints.
+        permutations: Product over temporal and spatial loops of all levels of (dimensions in free order)!.
+        bypass: 2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels).
+        splits: Product over fan-outs without a given split of (dimensions + 1).
     """
 
     factorizations: int
@@ -31,11 +32,12 @@ class Size:
 
     @property
     def total(self) -> int:
+        """Number of mappings."""
         return self.factorizations * self.permutations * self.bypass * self.splits
 
 
 def size(space: MapSpace) -> Size:
-    """The size of a map space, as `timeloop-mapper` counts it (but a dummy level counts as constrained)."""
+    """Counts a map space as `timeloop-mapper` does, except that a dummy level counts as constrained."""
     levels = space.levels
     given_splits = [level.spatial.split for level in space.constraints.levels]
     return Size(
@@ -49,10 +51,11 @@ def size(space: MapSpace) -> Size:
 
 
 def _dimension_count(space: MapSpace, dimension: str) -> int:
+    """Ordered factorizations of one dimension."""
     bound = space.problem.bounds[dimension]
     choices = []
-    for level, hardware, said in zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True):
-        choices.append(permitted(bound, said.temporal, dimension, pinned=hardware.is_dummy))
+    for level, hardware, limits in zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True):
+        choices.append(permitted(bound, limits.temporal, dimension, pinned=hardware.is_dummy))
         if level.fanout != (1, 1):
-            choices.append(permitted(bound, said.spatial, dimension))
+            choices.append(permitted(bound, limits.spatial, dimension))
     return factorizations(bound, choices).get(bound, 0)

@@ -13,9 +13,15 @@ from fadiff_mapper.spec.problem import Problem
 class LoopSpace:
     """The temporal (or spatial) loops of one level.
 
-    `choices` maps every dimension to its allowed factors, ascending, each a divisor of the bound; one entry is a
-    fixed factor, none is a contradiction. The order from the innermost loop outwards is `inner`, then `between`
-    in any order, then `outer`; together they name every dimension. Loops of factor 1 may stand anywhere.
+    The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they
+    name every dimension. Loops of factor 1 may stand anywhere.
+
+    Attributes:
+        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed
+            factor, none is a contradiction.
+        inner: The innermost dimensions in order, innermost first.
+        between: The dimensions whose order is free.
+        outer: The outermost dimensions in order, innermost first.
     """
 
     choices: dict[str, tuple[int, ...]]
@@ -26,9 +32,18 @@ class LoopSpace:
 
 @dataclass(frozen=True)
 class LevelSpace:
-    """One storage level. `axes` maps each dimension to the axes of the fan-out below this level that its spatial
-    loop may lie on: "X", "Y", "XY", or "" where it must be 1. Each data space is in one of `keep` (must be
-    kept), `bypass` (must not) and `open`."""
+    """The open choices of one storage level.
+
+    Attributes:
+        name: Name of the level.
+        temporal: Its temporal loops.
+        spatial: Its spatial loops, on the fan-out below it.
+        fanout: Instances along (X, Y) of that fan-out.
+        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" where it must be 1.
+        keep: Data spaces that must be kept.
+        bypass: Data spaces that must not be kept.
+        open: Data spaces with a choice. Each data space is in exactly one of the three.
+    """
 
     name: str
     temporal: LoopSpace
@@ -42,7 +57,14 @@ class LevelSpace:
 
 @dataclass(frozen=True)
 class MapSpace:
-    """One `LevelSpace` per storage level, innermost first, and what they were derived from."""
+    """All mappings of a problem onto an architecture within the constraints.
+
+    Attributes:
+        architecture: The architecture.
+        problem: The problem.
+        constraints: The constraints.
+        levels: The choices that these three leave open, per storage level, innermost first.
+    """
 
     architecture: Architecture
     problem: Problem

@@ -1,51 +1,51 @@
-"""Access counts of loop nests: the equations that the exact evaluation and the relaxed model share.
+"""Access counts of loop nests: the equations that the exact evaluation and the differentiable model share.
 
-Everything here works on whole batches, NumPy or torch alike, in float64, where integers below 2^53 are exact: at
-integer factors the results are Timeloop's, between them they are differentiable in the factors. Axes are named
-L (storage level, innermost first), D (dimension), T (data space) and B (batch, last).
+Everything works on whole batches, NumPy or torch alike, in float64, where integers below 2^53 are exact: at integer
+factors the results are Timeloop's, between them they are differentiable in the factors. Axes: L (storage level,
+innermost first), D (dimension), T (data space), B (batch, last), K (kind of transfer: one pair of multicast and
+scatter).
 
-A *boundary* b lies between storage level b and what is below it: level b - 1, or the arithmetic for b = 0. The
-equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast and
-bypass, as `timeloop-model` computes them. What has no smooth form is left to `sliding_window_walk.py` and
-`spatial_transfers.py`.
+A *boundary* b lies between storage level b and its receivers: the instances of level b - 1, or the arithmetic for
+b = 0. The steps, of which the last three stand below:
+
+    tiles       boxes of points below each boundary, and their words (`tile_boxes.py`)
+    demand      words that one receiver asks for over the whole run: reuse in time (`temporal_reuse.py`)
+    delivery    words that one instance of a level sends: reuse in space (multicast)
+    bypassed    the same after levels that do not keep a data space have handed their traffic outwards
+    accesses    reads, fills and updates of every level
+
+The equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast at every
+level and bypass, as `timeloop-model` computes them. Two of Timeloop's rules have no smooth form: the state that a
+sliding window keeps between calls (`exact/sliding_window_walk.py`, in closed form
+`smooth/sliding_window_closed_form.py`) and links between neighbouring receivers (`exact/spatial_transfers.py`, in
+closed form `smooth/spatial_overlap_closed_form.py`).
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
-from fadiff_mapper.model.reuse import Reuse, full_reuse
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Extents and sizes of tiles. The tile of level l is all that its temporal loops and those inside it span.
-
-    below     [L, D, B]   points per dimension below boundary l (one point for l = 0)
-    across    [L, D, B]   the same with the spatial loops of level l: what one temporal iteration there touches
-    size      [L, T, B]   words of the tile of level l
-    below_size, across_size [L, T, B]   words of the boxes `below` and `across`
-    """
-
-    below: Array
-    across: Array
-    size: Array
-    below_size: Array
-    across_size: Array
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.tile_boxes import Tiles, product, total
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What crosses each boundary, as a tally over K kinds of transfer (K = 1 unless windows are spread in space).
+    """The words that cross each boundary over the whole run, as a tally by kind of transfer.
 
-    words, multicast, scatter [K, L, T, B]   words sent by one instance of level l, to how many receivers each is
-                                             sent, and how many such groups there are
-    fan    [L, 1, B]   receivers of one instance of level l
-    links  [L, T, B]   words that receivers take from a neighbour instead
+    A kind is a pair (multicast, scatter): `scatter` groups of `multicast` receivers each, every group with its own
+    words. K is 1 unless receivers are counted one by one (`exact/spatial_transfers.py`); unused kinds hold 0 words.
+
+    Attributes:
+        words: [K, L, T, B]. Words sent by one instance of level l to all groups together, a word for several
+            receivers counted once.
+        multicast: [K, L, T, B]. Receivers of each of these words.
+        scatter: [K, L, T, B]. Groups of receivers.
+        fan: [L, 1, B]. Receivers of one instance of level l, the product of its spatial factors.
+        links: [L, T, B]. Words that receivers take from a neighbouring receiver instead, all receivers together.
+        hop_words: [K, L, T, B]. Words times the hops they travel on the interconnect; None where nobody counted hops.
     """
 
     words: Array
@@ -53,11 +53,21 @@ class Delivery:
     scatter: Array
     fan: Array
     links: Array
+    hop_words: Array | None = None
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Accesses of one instance over the whole run, in words, [L, T, B]; zero where a data space is not kept."""
+    """Accesses of one instance over the whole run, in words, [L, T, B]; 0 where a data space is not kept.
+
+    Attributes:
+        reads: Words read and sent inwards; outputs are read back to go on accumulating. Draining a finished sum
+            outwards costs no read here: Timeloop does not count it.
+        fills: Words written that arrive from a level further out.
+        updates: Words of outputs written that arrive from below; 0 for operands.
+        partition: Words of the data space that the instance is responsible for (kept or not).
+        address_generations: Addresses generated: fills, and updates of outputs or reads of operands.
+    """
 
     reads: Array
     fills: Array
@@ -68,168 +78,36 @@ class Counts:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How counts become whole numbers: Timeloop's rules at integer points, or not at all between them."""
+    """The rounding of counts: Timeloop's rules in the exact evaluation, the identity in the differentiable model.
+
+    Attributes:
+        nearest: Rounds half away from zero, as C++ does.
+        down: Truncates (counts are not negative).
+        up: Rounds up.
+    """
 
     nearest: Callable[[Array], Array]
     down: Callable[[Array], Array]
     up: Callable[[Array], Array]
 
 
-def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
-    """The boxes at every boundary; eq. (5) of the paper, with the holes of strides and dilations counted."""
-    xp = array_namespace(nest.temporal)
-    active = active or all_active(nest)
-    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
-    for level in range(nest.temporal.shape[0]):
-        below.append(len(boxes) - 1)
-        if active.spatial[level].any():
-            boxes.append(boxes[-1] * nest.spatial[level])
-        across.append(len(boxes) - 1)
-        if active.temporal[level].any():
-            boxes.append(boxes[-1] * nest.temporal[level])
-        whole.append(len(boxes) - 1)
-    extents = xp.stack(boxes)
-    words = volume(extents, projection)
-    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
-
-
-def volume(extents: Array, projection: Projection) -> Array:
-    """Words of the boxes `extents` [N, D, B] in every data space, [N, T, B]."""
-    xp = array_namespace(extents)
-    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
-
-
-def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
-    """Extent of one rank of a data space, [N, B]: 1 + sum of coefficient * (points - 1)."""
-    reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
-    surplus = sum(coefficient for _, coefficient in rank) - 1
-    return reach - surplus if surplus else reach
-
-
-def product(factors: Sequence[Array]) -> Array:
-    return reduce(operator.mul, factors)
-
-
-def total(terms: Sequence[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend."""
-    return reduce(operator.add, terms)
-
-
-@dataclass(frozen=True)
-class TemporalLoops:
-    """The temporal loops of a batch, innermost first, without the levels that have none.
-
-    level [S]       the level each slot belongs to
-    dim [S, B]      the dimension of the loop in each slot
-    bound [S, B]    its iterations
-    outside [S + 1, B]   iterations of the loop in a slot times those of all loops outside it; 1 at the end
-    """
-
-    level: list[int]
-    dim: Array
-    bound: Array
-    outside: Array
-
-    def start(self, level: int) -> int:
-        """The first slot outside the boundary below a level."""
-        return sum(at < level for at in self.level)
-
-
-def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
-    """The loops in the order in which they run; at least one level is included, loops or not."""
-    xp = array_namespace(nest.temporal)
-    dims, batch = nest.temporal.shape[1:]
-    levels = active.looping_levels() or [0]
-    row = xp.arange(batch)
-    dim = xp.concat([nest.order[level] for level in levels])
-    bound = xp.concat([xp.reshape(nest.temporal[level], (-1,))[nest.order[level] * batch + row] for level in levels])
-    outside = [xp.ones_like(bound[0])]
-    for slot in reversed(range(bound.shape[0])):
-        outside.append(outside[-1] * bound[slot])
-    return TemporalLoops([level for level in levels for _ in range(dims)], dim, bound, xp.stack(outside[::-1]))
-
-
-def first_moving(loops: TemporalLoops, projection: Projection, levels: int) -> Array:
-    """Slot of the innermost loop outside each boundary that moves the data space, [L, T, B]; S where none does.
-
-    A loop of bound 1 moves nothing.
-    """
-    xp = array_namespace(loops.bound)
-    slots = len(loops.level)
-    relevant = xp.take(xp.asarray(projection.relevant), xp.reshape(loops.dim, (-1,)), axis=1)
-    moves = xp.reshape(relevant, (-1, *loops.dim.shape)) & (loops.bound > 1)                     # [T, S, B]
-    depth = moves * xp.reshape(xp.arange(slots, 0, -1, dtype=xp.int16), (slots, 1))    # 1 for the outermost slot
-    deepest, result = xp.zeros_like(depth[:, 0]), []
-    for level in reversed(range(levels)):
-        here = [slot for slot in range(slots) if loops.level[slot] == level]
-        if here:
-            deepest = xp.maximum(deepest, xp.max(depth[:, here[0]:here[-1] + 1], axis=1))
-        result.append(deepest)
-    return slots - xp.astype(xp.stack(result[::-1]), xp.int64)
-
-
-def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | None = None,
-           reuse: Reuse | None = None) -> Array:
-    """Words that one receiver below each boundary asks for over the whole run, [L, T, B].
-
-    Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
-    tile is sent again for every outer temporal loop, except for the run of irrelevant loops that directly
-    surrounds it: once one relevant loop is met, every loop outside it counts (eq. 6 of the paper counts the
-    relevant ones only). The steps of that innermost relevant loop send only what the previous tile did not hold;
-    this is left out where no row keeps the data space below, since `bypassed` does not look at the demand there.
-    Where `reuse` says that nothing is held, every outer loop sends the whole tile again.
-    """
-    xp = array_namespace(nest.temporal)
-    active = active or all_active(nest)
-    reuse = reuse or full_reuse(nest.temporal.shape[0], len(projection.ranks))
-    loops = sorted_loops(nest, active)
-    first = first_moving(loops, projection, nest.temporal.shape[0])
-    visits = loops.outside[first, xp.arange(nest.temporal.shape[2])]
-    result = [xp.stack([loops.outside[0]] * len(projection.ranks))]
-    for level in range(1, nest.temporal.shape[0]):
-        held, calls = reuse.held[level], loops.outside[loops.start(level)]
-        whole = tile.below_size[level] * (
-            visits[level] if held.all() else xp.where(xp.asarray(held)[:, None], visits[level], calls))
-        overlapping = [windowed and held[t] and active.counted[level - 1, t]
-                       for t, windowed in enumerate(projection.windowed)]
-        result.append(xp.stack([
-            whole[t] - held_words(loops, projection.ranks[t], tile, level, first[level, t], visits[level, t])
-            if overlaps else whole[t] for t, overlaps in enumerate(overlapping)]) if any(overlapping) else whole)
-    return xp.stack(result)
-
-
-def held_words(loops: TemporalLoops, ranks: Ranks, tile: Tiles, level: int, first: Array, visits: Array) -> Array:
-    """Words that need not be sent because the tile of the step before held them, [B].
-
-    `first` [B] is the slot of the loop that moves the tile, `visits` [B] how often the tile is sent.
-    """
-    xp = array_namespace(visits)
-    bound = loops.bound[xp.where(first < len(loops.level), first, xp.zeros_like(first)), xp.arange(first.shape[0])]
-    return overlap(loops, ranks, tile, (level,), first[None])[0] * (visits - visits / bound)
-
-
-def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
-    """Words of the tiles below some boundaries that a step of the loops in the slots `first` [N, B] leaves in place;
-    0 where no loop moves the tile, [N, B]."""
-    xp = array_namespace(loops.bound)
-    row, slots = xp.arange(first.shape[1]), len(loops.level)
-    some = first < slots
-    slot = xp.where(some, first, xp.zeros_like(first))
-    dim = loops.dim[slot, row]
-    points = tile.across[xp.asarray(loops.level)[slot], dim, row]
-    below, lengths = tile.below[list(levels)], []
-    for rank in ranks:
-        left = rank_extent(below, rank) - points * total([c * (dim == d) for d, c in rank])
-        lengths.append(left * (left > 0))
-    return product(lengths) * some
-
-
 def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None,
              reuse: Reuse | None = None) -> Delivery:
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
-    `wanted` [L, T, B] is the demand of one receiver. Multicast covers the irrelevant spatial dimensions (eq. 9 of
-    the paper; for outputs the same number is the spatial reduction of eq. 12), unless `reuse` says otherwise.
+    Multicast covers the irrelevant spatial dimensions (FADiff eq. (9); for outputs the same number is the spatial
+    reduction of eq. (12)). Receivers that share windows without being equal are left to `exact_delivery` and
+    `smooth_delivery`.
+
+    Args:
+        nest: The mappings.
+        projection: Relevant dimensions of the data spaces.
+        wanted: [L, T, B]. Demand of one receiver, in words.
+        active: Loops that may differ from 1; None takes all.
+        reuse: Without reuse in space every receiver is sent its own words; None reuses everything.
+
+    Returns:
+        A tally of one kind of transfer per level and data space, without links and hops.
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
@@ -244,16 +122,32 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
 
 
 def sum_kinds(values: Array) -> Array:
-    """The sum over the kinds of a tally, in their order."""
+    """The sum over the kinds of a tally, [...] from [K, ...]; their order decides the last bit, as in Timeloop."""
     return total([values[kind] for kind in range(values.shape[0])])
 
 
 def bypassed(tally: Delivery, keep: Array) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 
-    The traffic of a bypassed level is charged to the next level outwards in proportion to that one's own tally,
-    so the multicast in between is kept; its neighbour links are lost. Nothing comes over the links outside the
-    outermost level that keeps a data space either.
+    Derivation. An instance of the bypassed level l - 1 would send `content` words to its own receivers. Bypassed, it
+    asks level l for all of them, and level l has `fan` such receivers: content * fan words must arrive. The tally of
+    level l, counted as if level l - 1 held its tile, lets reach = sum over kinds of words * multicast words arrive.
+    Scaling every kind by f = content * fan / reach makes the right number arrive and keeps the multicast of each
+    kind. From the innermost level outwards, runs of bypassed levels are covered. Links are lost: a level without the
+    data space has nothing to pass to its neighbour. Nor does anything come over links outside the outermost level
+    that keeps a data space.
+
+    Worked example (Timeloop's own numbers): GEMM, M = K = N = 4, K = 4 spatial under Buf, four Reg each above its own
+    MAC, 16 cycles. B[K, N] at Reg: 16 words sent to the MAC. Buf sends 16 words of B, each to one Reg. B bypassing
+    Reg: f = 16 * 4 / 16 = 4, so that Buf reads 16 * 4 = 64 words of B, four MACs times 16 cycles.
+
+    Args:
+        tally: The tally as if every level kept every data space.
+        keep: [L, T, B]. Whether the level keeps the data space.
+
+    Returns:
+        The tally with the words and links of every boundary; multicast, scatter, fan and hop_words are unchanged
+        (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
     further = kept_further_out(keep)
@@ -263,11 +157,23 @@ def bypassed(tally: Delivery, keep: Array) -> Delivery:
         content, reach = sum_kinds(words[-1]), sum_kinds(own * tally.multicast[:, level])
         words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
         links.append(tally.links[level] * (kept & further[level - 1]))
-    return Delivery(xp.stack(words, axis=1), tally.multicast, tally.scatter, tally.fan, xp.stack(links))
+    return replace(tally, words=xp.stack(words, axis=1), links=xp.stack(links))
 
 
 def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
-    """Words of each data space that one instance is responsible for, [L, T, B]."""
+    """Words of each data space that one instance is responsible for, whether it keeps the data space or not.
+
+    The outermost level is responsible for its whole tile. Below a fan-out one receiver has the share of its tile in
+    the tile of all receivers: part(l) = floor(part(l + 1) * size(l) / across_size(l + 1)), in this order of operations.
+
+    Args:
+        tile: The tiles.
+        rounding: Rounds each division down, or not.
+        active: Levels without spatial loops divide nothing.
+
+    Returns:
+        [L, T, B]. Words per instance.
+    """
     xp = array_namespace(tile.size)
     result = [tile.size[-1]]
     for level in reversed(range(tile.size.shape[0] - 1)):
@@ -280,10 +186,29 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
 
 def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, instances: Array,
              rounding: Rounding, active: Active | None = None) -> Counts:
-    """Reads, fills and updates from the tally before (`raw`) and after bypassing (`tally`).
+    """Reads, fills and updates of every level from the tally before and after bypassing.
 
-    An output level is updated with all that comes up from below, reads back all but the first touch of each word
-    of its partition, and is filled from above with all but the first visit. `instances` [L, B]: used instances.
+    Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
+    those that arrive from a neighbour (one neighbour's read for each):
+
+        operand   reads = round(content + peer)            fills = floor(share + peer)
+        output    reads = round(content + peer - part)     fills = round(share + peer - part), updates = round(content)
+
+    An output is updated with all that comes up from below, read back for all but the first touch of each word of the
+    partition, and filled for all but the first visit; the outermost level that keeps it is never filled.
+
+    Args:
+        nest: The mappings.
+        projection: Which data spaces are outputs.
+        tile: The tiles.
+        raw: Tally as if every level kept every data space; `share` comes from here.
+        tally: Tally after bypassing; content and links come from here.
+        instances: [L, B]. Used instances of each level.
+        rounding: How the counts are rounded.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Counts of one instance of each level.
     """
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active or all_active(nest))
@@ -306,19 +231,22 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     return Counts(reads, fills, updates, part, fills + from_below)
 
 
-def received(tally: Delivery, tensor: int) -> Array:
-    """Words of one data space that arrive at one receiver below each boundary, [L, B]."""
-    return sum_kinds(tally.words[:, :, tensor] * tally.multicast[:, :, tensor] / tally.fan[:, 0])
+def received(tally: Delivery, dataspace: int) -> Array:
+    """Words of one data space that arrive at one receiver below each boundary, [L, B].
+
+    Each kind is (words * multicast) / fan in Timeloop's order: truncating the sum makes its last bit count.
+    """
+    return sum_kinds(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
 
 
 def from_outside(values: Array) -> Array:
-    """What each level gets over the boundary above it, from values [L, B] per boundary below a level."""
+    """Values by the level inside a boundary, 0 for the outermost level, from values [L, B] by the level outside."""
     xp = array_namespace(values)
     return xp.concat([values[1:], xp.zeros_like(values[:1])])
 
 
 def kept_further_out(keep: Array) -> Array:
-    """Whether some level further out keeps the data space, [L, T, B]."""
+    """Whether some level further out keeps the data space, [L, T, B] from `keep` [L, T, B]."""
     xp = array_namespace(keep)
     result = [keep[-1] & ~keep[-1]]
     for level in reversed(range(1, keep.shape[0])):

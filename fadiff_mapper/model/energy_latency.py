@@ -1,6 +1,9 @@
-"""From access counts to cycles and energy: the equations that the exact evaluation and the relaxed model share.
+"""From access counts to cycles and energy: the equations that the exact and the smooth evaluation share.
 
-Energies in pJ, bandwidths in words per cycle and instance. Axes as in `access_counts.py`: L, D, T and B (batch, last).
+Energies in pJ, bandwidths in words per cycle and instance, cycles whole in the exact evaluation. Axes as in
+`access_counts.py`: L, D, T and B (batch, last). The equations are those of FADiff (arXiv 2511.22348): the roofline of
+eq. (16) for the latency and eqs. (17)-(19) for the energy, extended to vector accesses, clusters, address generation
+and leakage as `timeloop-model` counts them.
 """
 
 from __future__ import annotations
@@ -11,25 +14,42 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from fadiff_mapper.model.access_counts import Counts, Rounding, product, total
+from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, all_active, array_namespace
+from fadiff_mapper.model.tile_boxes import product, total
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import ComponentEnergy
 
 UNLIMITED = 1e30
-"""Bandwidth of a level without a limit: not infinite, so that gradients stay finite."""
+"""Bandwidth of a level without a limit, in words per cycle: not infinite, so that gradients stay finite. Any number
+far above every demand does; nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """An architecture as constants for array work; [L, 1] or [L, T, 1] unless stated otherwise.
+    """An architecture as constants for array work.
 
-    `read`, `fill`, `update`, `leak`: pJ per vector access (per cycle for leak). Bandwidths: `UNLIMITED` where there is
-    no limit. Prices and bandwidths may be torch tensors, to differentiate by them.
+    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them.
+
+    Attributes:
+        clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
+        block: [L, 1]. Words per vector access.
+        read: [L, 1]. pJ per vector read.
+        fill: [L, 1]. pJ per vector write of words from outside.
+        update: [L, 1]. pJ per vector write of outputs from below.
+        leak: [L, 1]. pJ of leakage per cycle and instance.
+        addr_gen: [L, 1]. pJ per generated address.
+        read_bandwidth: [L, 1]. Words per cycle and instance; `UNLIMITED` where there is no limit.
+        write_bandwidth: [L, 1]. The same for fills and updates together.
+        shared_bandwidth: [L, 1]. The same for reads, fills and updates together.
+        bandwidth_scale: [L, T, 1]. Factor on the bandwidth that a data space asks for.
+        compute_energy: pJ per multiply-accumulate.
+        network_latency: Cycles to fill and drain all interconnects.
+        gate: For each level the index of the level whose instances are its power gates.
+        gated: [L, 1]. Instances of each level behind one power gate.
     """
 
-    instances: np.ndarray
     clusters: np.ndarray
     block: np.ndarray
     read: Array
@@ -45,12 +65,21 @@ class Machine:
     network_latency: float
     gate: tuple[int, ...]
     gated: np.ndarray
-    """For each level the level at which it is power gated, and how many of its instances one gate serves, [L, 1]."""
 
 
 def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...],
             compute_energy: float) -> Machine:
-    """The constants of one architecture; `energies` are those of its levels, `compute_energy` is pJ per MAC."""
+    """The constants of one architecture.
+
+    Args:
+        arch: The architecture.
+        problem: Gives the order of data spaces for `bandwidth_scale`.
+        energies: pJ per vector access of every level, innermost first.
+        compute_energy: pJ per multiply-accumulate.
+
+    Returns:
+        NumPy arrays in float64.
+    """
     def column(values: list[float]) -> np.ndarray:
         return np.array(values, dtype=np.float64)[:, None]
 
@@ -62,7 +91,6 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
     names = [level.name for level in levels]
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
     return Machine(
-        instances=column([level.instances for level in levels]),
         clusters=column([level.instances // level.cluster_size for level in levels]),
         block=column([level.block_size for level in levels]),
         read=column([energy.read for energy in energies]), fill=column([energy.fill for energy in energies]),
@@ -81,8 +109,10 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
 class Usage:
     """How much of the machine a nest uses.
 
-    expansion_x, expansion_y [L + 1, B]   instances in use per axis; entry 0 is the arithmetic, l + 1 is level l
-    compute_cycles [B]                    product of all temporal loops
+    Attributes:
+        expansion_x: [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l.
+        expansion_y: [L + 1, B]. The same along Y.
+        compute_cycles: [B]. Product of all temporal loops: cycles if nothing throttles.
     """
 
     expansion_x: Array
@@ -101,7 +131,17 @@ class Usage:
 
 
 def usage(nest: Nest, active: Active | None = None) -> Usage:
-    """Expansions are the products of all spatial loops further out than a level (all of them for the arithmetic)."""
+    """Instances in use and compute cycles.
+
+    The expansion of a level is the product of all spatial loops further out (of all of them for the arithmetic).
+
+    Args:
+        nest: The mappings.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Expansions and compute cycles of all mappings.
+    """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
     one = xp.ones_like(nest.spatial[:, 0])
@@ -121,21 +161,50 @@ def _outer_products(factors: Array) -> Array:
     return xp.stack(running[::-1])
 
 
+@dataclass(frozen=True)
+class WordEnergy:
+    """pJ per word where vector accesses use all words of their blocks and clusters share nothing.
+
+    Attributes:
+        read: [L, 1]. pJ to read a word.
+        fill: [L, 1]. pJ to write a word that arrives from outside.
+        update: [L, 1]. pJ to write a word of an output that arrives from below.
+    """
+
+    read: Array
+    fill: Array
+    update: Array
+
+
+def word_energy(machine: Machine) -> WordEnergy:
+    """The energy of moving one word in and out of each level: energy per vector access over words per block."""
+    return WordEnergy(machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
+
+
 def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tuple[Array, Array, Array]:
-    """(reads, fills, updates) per instance in blocks rather than words, [L, T, B]."""
+    """Accesses per instance in blocks of words, rounded up over the whole run.
+
+    Args:
+        counts: Accesses in words.
+        machine: Block sizes.
+        rounding: Rounds up, or not.
+
+    Returns:
+        (reads, fills, updates), [L, T, B] each, in vector accesses.
+    """
     xp = array_namespace(counts.reads)
     block = xp.asarray(machine.block)[:, None]
     return (rounding.up(counts.reads / block), rounding.up(counts.fills / block), rounding.up(counts.updates / block))
 
 
 def used_clusters(use: Usage, machine: Machine) -> Array:
-    """Clusters of each level that work, [L, B]; one access of a cluster serves all its members."""
+    """Clusters of each level that work, [L, B]: as many as there are used instances, at most all clusters."""
     xp = array_namespace(use.compute_cycles)
     return xp.minimum(use.instances, xp.asarray(machine.clusters) * xp.ones_like(use.compute_cycles))
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
-    """Instances of each level that leak, [L, B]: those in use, and those that share a power gate with one."""
+    """Instances of each level that leak, [L, B]: those in use, and those that share a power gate with a used one."""
     xp = array_namespace(use.compute_cycles)
     if not (machine.gated > 1).any():
         return use.instances
@@ -144,7 +213,18 @@ def leaking_instances(use: Usage, machine: Machine) -> Array:
 
 
 def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Array:
-    """Energy of the accesses per used instance, [L, T, B] (eq. 19 of the paper, per vector access)."""
+    """Energy of the accesses per used instance (FADiff eq. (19), per vector access instead of per word).
+
+    Args:
+        counts: Accesses in words.
+        use: Instances in use.
+        machine: pJ per vector access.
+        clusters: [L, B]. Clusters in use; the energy of an access is shared by the used members of a cluster.
+        rounding: Rounds vector accesses up, or not.
+
+    Returns:
+        [L, T, B]. pJ.
+    """
     xp = array_namespace(counts.reads)
     reads, fills, updates = vector_accesses(counts, machine, rounding)
     price = [_given(xp, value)[:, None] for value in (machine.read, machine.fill, machine.update)]
@@ -153,7 +233,7 @@ def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array,
 
 
 def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
-    """Energy of address generation, all clusters together, [L, T, B]."""
+    """Energy of address generation in pJ, all clusters [L, B] together, [L, T, B]."""
     xp = array_namespace(counts.reads)
     if not machine.addr_gen.any():
         return xp.zeros_like(counts.reads)
@@ -161,14 +241,20 @@ def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
 
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:
-    """Accesses of the outermost level in words, all its instances together, [B]."""
+    """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
     accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
-    return total([accessed[tensor] for tensor in range(accessed.shape[0])]) * use.instances[-1]
+    return total([accessed[t] for t in range(accessed.shape[0])]) * use.instances[-1]
 
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """Words per cycle that each level is asked for before throttling, [L, T, B], and the slowdown, [L, B]."""
+    """Bandwidth that each level is asked for.
+
+    Attributes:
+        read: [L, T, B]. Words per cycle and instance to read, before throttling.
+        write: [L, T, B]. Words per cycle and instance to fill and update, before throttling.
+        slowdown: [L, B]. Share of the asked bandwidth that the level can give, at most 1.
+    """
 
     read: Array
     write: Array
@@ -176,12 +262,21 @@ class Bandwidth:
 
 
 def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
-    """A level that is asked for more than it can give slows the machine down in proportion (eq. 16)."""
+    """A level that is asked for more than it can give slows the machine down in proportion (FADiff eq. (16)).
+
+    Args:
+        counts: Accesses in words.
+        use: Compute cycles over which the accesses spread evenly.
+        machine: Limits; block sizes play no role, as in Timeloop.
+
+    Returns:
+        Demand and slowdown; the slowdown is that of the tightest limit: read, write, or both together.
+    """
     xp = array_namespace(counts.reads)
     read, write = counts.reads / use.compute_cycles, (counts.updates + counts.fills) / use.compute_cycles
     if (machine.bandwidth_scale != 1).any():
         read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
-    asked = _over_tensors(read), _over_tensors(write)
+    asked = _over_dataspaces(read), _over_dataspaces(write)
     slowdown = []
     for level in range(read.shape[0]):
         slowest = xp.ones_like(use.compute_cycles)
@@ -189,6 +284,7 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
                               (asked[1][level], machine.write_bandwidth[level, 0]),
                               (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
             if limit < UNLIMITED:
+                # divided by at least `allowed`, so that an idle level divides nothing by 0
                 allowed = _given(xp, limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
         slowdown.append(slowest)
@@ -196,22 +292,39 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
 
 
 def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
-    """Cycles of every storage level, [L, B]."""
+    """Cycles of every storage level, [L, B]: compute cycles over slowdown [L, B], rounded up."""
     return rounding.up(use.compute_cycles / slowdown)
 
 
 def _given(xp: Any, constant: Any) -> Array:
-    """A constant of the machine in an array namespace; one that is there to differentiate by stays what it is."""
+    """A constant of the machine in an array namespace.
+
+    Torch tensors are returned unchanged: `sensitivity` differentiates with respect to them.
+    """
     return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
-def _over_tensors(values: Array) -> Array:
-    return total([values[:, tensor] for tensor in range(values.shape[1])])
+def _over_dataspaces(values: Array) -> Array:
+    """[L, B] from [L, T, B], added in the order of the data spaces."""
+    return total([values[:, t] for t in range(values.shape[1])])
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles [B], energy in pJ [B] without networks, and its parts; `level_energy` [L, B] has leakage in it."""
+    """Cycles and energy of a batch, in pJ and without interconnects.
+
+    Attributes:
+        cycles: [B]. Cycles of the whole run.
+        energy: [B]. Energy of all levels and the arithmetic.
+        level_cycles: [L, B]. Cycles that each storage level needs.
+        level_energy: [L, B]. All used instances of a level together, with address generation and leakage.
+        access_energy: [L, T, B]. Vector accesses of one used instance.
+        address_energy: [L, T, B]. Address generation, all clusters together.
+        leakage: [L, B]. All leaking instances together.
+        compute_energy: [B]. The arithmetic.
+        bandwidth: Bandwidth that the levels are asked for.
+        clusters: [L, B]. Clusters in use.
+    """
 
     cycles: Array
     energy: Array
@@ -226,10 +339,20 @@ class Cost:
 
 
 def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
-    """Cycles and energy of a batch. `computes`: MACs of the problem, one number or [B].
+    """Cycles and energy of a batch.
 
-    The slowest level sets the time (eq. 16); leakage counts used instances over that time, the networks' fill and
-    drain latencies come on top. Energy is eq. (17) with leakage.
+    The slowest level sets the time (FADiff eq. (16)); leakage counts used instances over that time. The
+    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage.
+
+    Args:
+        counts: Accesses in words.
+        use: Instances in use and compute cycles.
+        machine: Constants of the architecture.
+        computes: Multiply-accumulates of the problem, a number or [B].
+        rounding: How vector accesses and cycles become whole numbers.
+
+    Returns:
+        Cycles, energy and its parts.
     """
     xp = array_namespace(counts.reads)
     asked = bandwidth(counts, use, machine)
@@ -241,6 +364,6 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     address = address_energy(counts, machine, clusters)
     leakage = _given(xp, machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
-    levels = _over_tensors(access * use.instances[:, None] + address) + leakage
+    levels = _over_dataspaces(access * use.instances[:, None] + address) + leakage
     return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, levels, access,
                 address, leakage, arithmetic, asked, clusters)

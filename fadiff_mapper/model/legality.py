@@ -1,4 +1,9 @@
-"""What keeps a mapping from running on an architecture, in Timeloop's words and in Timeloop's order."""
+"""Limits of an architecture that a mapping may break, in Timeloop's words and in Timeloop's order.
+
+Timeloop checks cumulative products of spatial factors and sums of kept tiles, level by level from the innermost; a
+single fan-out may be oversubscribed where one further out is not used up. Fused groups give part of a memory to
+tensors that stay there; `Room` says how much is left for a mapping.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +14,51 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import InvalidMapping
-from fadiff_mapper.model.access_counts import Tiles
 from fadiff_mapper.model.energy_latency import Usage
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
+EACH_BROKEN_LIMIT = 0.1
+"""Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
+limits is better. A plain choice: nothing was measured."""
+
+SMALLEST = 1e-9
+"""Stands in for an amount or a limit of 0, so that logarithms stay finite. A plain safety limit."""
+
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken limit: which one, at which level (its name), what the mapping asks for, and what there is."""
+    """One broken limit of one mapping.
+
+    Attributes:
+        constraint: Key of the limit in `LegalityCheck.reason`.
+        level: Name of the storage level, or of the arithmetic.
+        amount: Words or instances that the mapping asks for.
+        limit: Words or instances that there are.
+        reason: The sentence that `timeloop-model` prints.
+    """
 
     constraint: str
     level: str
     amount: float
     limit: float
     reason: str
-    """The sentence that `timeloop-model` prints."""
 
 
 @dataclass(frozen=True)
 class LegalityCheck:
-    """One check over a batch: `broken` [B], with what is asked for, [B], and what there is."""
+    """One check over a batch.
+
+    Attributes:
+        constraint: Key of the limit in `reason`.
+        level: Name of the storage level, or of the arithmetic.
+        amount: [B]. Words or instances that each mapping asks for.
+        limit: Words or instances that there are.
+        broken: [B]. Whether the mapping breaks the limit.
+    """
 
     constraint: str
     level: str
@@ -40,6 +67,7 @@ class LegalityCheck:
     broken: np.ndarray
 
     def reason(self, row: int) -> str:
+        """The sentence that `timeloop-model` prints about the mapping in column `row`."""
         asked, there = _number(self.amount[row]), _number(self.limit)
         return {
             "nowhere": NOWHERE,
@@ -55,45 +83,61 @@ class LegalityCheck:
 
 
 def _number(value: float) -> str:
+    """As C++ prints a double with all its digits."""
     return f"{value:.17g}"
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a batch may fill where something else lies already.
+    """Words that a batch may fill in memories where something else lies already.
 
-    words [L, B]: of every level, all that may be filled. counted [L, T, B]: the data spaces that need it; the others
-    have their place.
+    Attributes:
+        words: [L, B]. Words of every level that may be filled.
+        counted: [L, T, B]. Whether the tile of a data space needs these words; the others have their place in the
+            rest of the level.
     """
 
     words: np.ndarray
     counted: np.ndarray
 
     def take(self, rows: Any) -> Room:
-        """Some columns, by a slice or an index array."""
+        """The room of some columns of the batch, by a slice or an index array."""
         return Room(self.words[..., rows], self.counted[..., rows])
 
 
 def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[LegalityCheck]:
-    """Every check in the order in which Timeloop makes them; the first one broken is what it reports."""
+    """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
+
+    Args:
+        nest: B mappings.
+        tile: Their tiles.
+        use: Their instances in use.
+        arch: Capacities and instances.
+        room: Words that may be filled, where tensors of other layers lie already; None leaves all to the mapping.
+
+    Returns:
+        First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
+        the innermost its capacity, least utilization and instances.
+    """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> LegalityCheck:
         return LegalityCheck(constraint, level, amount, most, amount > most)
 
     mac = arch.arithmetic
     kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
-    result = [limit("nowhere", mac.name, kept_nowhere.astype(np.float64), 0)]
+    checks = [limit("nowhere", mac.name, kept_nowhere.astype(np.float64), 0)]
     units: tuple[Arithmetic | StorageLevel, ...] = (mac, *arch.levels)
     for index, unit in enumerate(units):
         x, y = use.expansion_x[index], use.expansion_y[index]
         names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
         if index:
-            result += _tile_limits(index - 1, nest, tile, arch, room)
-        result += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
+            checks += _tile_limits(index - 1, nest, tile, arch, room)
+        checks += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
-    return result
+    return checks
 
 
 def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: Room | None) -> list[LegalityCheck]:
+    """Capacity and least utilization of one level; nothing for a level without a size."""
     level = arch.levels[index]
     if level.usable is None:
         return []
@@ -102,20 +146,29 @@ def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: 
     least = level.usable * level.min_utilization
     filled = words
     if room is not None:
-        there = np.maximum(level.usable - room.words[index], 0)
-        filled = np.maximum(words, (kept * room.counted[index]).sum(axis=0) + there)
+        resident = np.maximum(level.usable - room.words[index], 0)
+        # The tile must fit by itself, and its counted part beside the words that reside there.
+        filled = np.maximum(words, (kept * room.counted[index]).sum(axis=0) + resident)
     return [LegalityCheck("capacity", level.name, filled, level.usable, filled > level.usable),
             *([LegalityCheck("utilization", level.name, words, least, words < least)] if least else [])]
 
 
 def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:
-    """All that is wrong with one mapping of the batch, first what Timeloop reports first."""
+    """The limits that the mapping in column `row` breaks, the one that Timeloop reports first at the head."""
     return [Violation(check.constraint, check.level, float(check.amount[row]), check.limit,
                       check.reason(row)) for check in checks if check.broken[row]]
 
 
 def rejection(broken: list[Violation]) -> InvalidMapping:
-    """What `timeloop-model` says: the first level to blame, with its tile and, run together, its instances."""
+    """The error of `timeloop-model` for a mapping that breaks limits.
+
+    Args:
+        broken: At least one broken limit, as from `violations`.
+
+    Returns:
+        The first level to blame; its sentence on the tile and its first one on instances run together, as Timeloop
+        prints them.
+    """
     first = broken[0]
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
     tile_first = first.constraint in ("capacity", "utilization")
@@ -123,15 +176,22 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
 
 
 def legal(checks: list[LegalityCheck]) -> np.ndarray:
-    """[B]: whether nothing is broken."""
+    """[B]. Whether the mapping breaks no limit."""
     result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
     return result
 
 
 def excess(checks: list[LegalityCheck]) -> np.ndarray:
-    """[B]: how far from legal: over all broken limits the sum of log2(asked / available), and a little for each."""
+    """Distance from legality: the sum over broken limits of |log2(asked / available)|, and a little for each.
+
+    Args:
+        checks: All checks of a batch.
+
+    Returns:
+        [B]. Octaves; 0 for legal mappings.
+    """
     total = np.zeros(len(checks[0].broken))
     for check in compress(checks, np.any([check.broken for check in checks], axis=1)):
-        ratio = np.maximum(check.amount, 1e-9) / max(check.limit, 1e-9)
-        total += check.broken * (np.abs(np.log2(ratio)) + 0.1)
+        ratio = np.maximum(check.amount, SMALLEST) / max(check.limit, SMALLEST)
+        total += check.broken * (np.abs(np.log2(ratio)) + EACH_BROKEN_LIMIT)
     return total

@@ -1,8 +1,14 @@
 """Loop nests as arrays: many mappings of one problem on one architecture, the batch axis last.
 
-The same arrays serve the exact evaluation (NumPy, integers in float64) and the relaxed model (torch). Axes:
-`level` runs from the innermost storage level outwards, `dim` over the problem's dimensions, `tensor` over its
-data spaces, `batch` over mappings. The batch lies last so that every step works on long contiguous rows.
+The same arrays serve the exact evaluation (NumPy, integers in float64) and the differentiable model (torch). Axes:
+
+    L   storage levels, from the innermost (next to the arithmetic) outwards
+    D   dimensions of the problem
+    T   data spaces (the tensors of the problem)
+    B   batch: one column for each mapping
+
+The batch lies last so that every array operation runs over long contiguous rows: a step of the equations touches one
+level, dimension or data space of all mappings at once.
 """
 
 from __future__ import annotations
@@ -18,30 +24,43 @@ from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
 Array: TypeAlias = Any
-"""A NumPy array or a torch tensor (their common ground is reached through array_api_compat)."""
+"""A NumPy array or a torch tensor; `array_namespace` names the functions that both have."""
 
 STANDARD = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Whether NumPy itself has all names of the standard, so that no wrapper has to be loaded."""
+"""Whether NumPy has every name of the array API standard itself (since 2.1), so that no wrapper has to be loaded."""
 
 
 def array_namespace(array: Array) -> Any:
-    """The functions that work on an array: NumPy's or torch's, under the names of the array API standard."""
+    """The functions that work on an array.
+
+    Args:
+        array: A NumPy array or a torch tensor.
+
+    Returns:
+        The module NumPy, or array_api_compat's view of torch: the names are those of the array API standard.
+    """
     return np if STANDARD and isinstance(array, np.ndarray) else find_namespace(array)
 
 
 Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
-"""The ranks of one data space; each is a sum of terms (dimension index, coefficient)."""
+"""The ranks of one data space; each rank is a sum of terms (dimension index, coefficient)."""
 
 
 @dataclass(frozen=True)
 class Nest:
-    """A batch of mappings.
+    """A batch of mappings (Timeloop's directives as arrays).
 
-    temporal, spatial   [level, dim, batch]     factors; spatial ones belong to the fan-out below the level
-    order               [level, dim, batch]     dimension indices of the temporal loops, innermost first
-    keep                [level, tensor, batch]  1 where the level keeps the data space, else 0
-    on_y                [level, dim, batch]     True where the spatial factor lies on the Y axis
-    spatial_order       [level, dim, batch]     dimension indices of the spatial loops, innermost first, X before Y
+    From the innermost loop outwards a level has its spatial loops (the fan-out below the level), then its temporal
+    loops. A factor of 1 is no loop, wherever the order lists its dimension.
+
+    Attributes:
+        temporal: [L, D, B]. Factors of the temporal loops.
+        spatial: [L, D, B]. Factors of the spatial loops over the fan-out below each level.
+        order: [L, D, B]. Dimension indices of the temporal loops, innermost first.
+        keep: [L, T, B]. True where the level keeps the data space, False where it is bypassed.
+        on_y: [L, D, B]. True where the spatial factor of a dimension lies on the Y axis; the D axis is the
+            dimension, not its position in `spatial_order`.
+        spatial_order: [L, D, B]. Dimension indices of the spatial loops, innermost first on each axis.
     """
 
     temporal: Array
@@ -53,17 +72,32 @@ class Nest:
 
     @property
     def batch(self) -> int:
+        """Number of mappings, B."""
         return int(self.temporal.shape[-1])
 
     def take(self, rows: Any) -> Nest:
-        """The nests of some rows of a NumPy batch: a slice or whole numbers along the batch axis. Copied, so that
-        the rows of the result lie side by side in memory."""
+        """The nests of some columns of a NumPy batch, copied.
+
+        Args:
+            rows: A slice or whole numbers along the batch axis.
+
+        Returns:
+            A batch whose columns lie side by side in memory.
+        """
         return Nest(*(columns(getattr(self, name), rows) for name in Nest.__dataclass_fields__))
 
 
 def columns(array: np.ndarray, rows: Any) -> np.ndarray:
-    """Some entries of the last axis of an array, copied: a slice or whole numbers (`array[..., rows]` takes ten times
-    as long)."""
+    """Some entries of the last axis of an array, copied.
+
+    Args:
+        array: [..., B].
+        rows: A slice or whole numbers along the last axis. Whole numbers go through `np.take`, because
+            `array[..., rows]` takes ten times as long.
+
+    Returns:
+        [..., len(rows)], contiguous.
+    """
     if isinstance(rows, slice):
         return np.ascontiguousarray(array[..., rows])
     taken: np.ndarray = np.take(array, rows, axis=-1)
@@ -72,10 +106,15 @@ def columns(array: np.ndarray, rows: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Active:
-    """Where anything happens in at least one row of a batch: what lies outside can be left out of the array work.
+    """The parts of a nest that do something in at least one column of a batch.
 
-    temporal, spatial   [level, dim]      whether some factor exceeds 1
-    counted             [level, tensor]   whether the accesses of the level matter: some row keeps the data space
+    The equations skip everything else: a loop that has factor 1 in all columns changes no result.
+
+    Attributes:
+        temporal: [L, D]. Whether some temporal factor exceeds 1.
+        spatial: [L, D]. Whether some spatial factor exceeds 1.
+        counted: [L, T]. Whether the traffic into the level matters; by default whether some column keeps the data
+            space there.
     """
 
     temporal: np.ndarray
@@ -83,33 +122,41 @@ class Active:
     counted: np.ndarray
 
     def looping_levels(self) -> list[int]:
-        """Levels with temporal loops."""
+        """Indices of the levels with temporal loops, innermost first."""
         return [int(level) for level in np.flatnonzero(self.temporal.any(axis=1))]
 
     def spatial_dims(self) -> list[int]:
-        """Dimensions with spatial loops, at whatever level."""
+        """Indices of the dimensions with spatial loops at some level."""
         return [int(d) for d in np.flatnonzero(self.spatial.any(axis=0))]
 
 
 def all_active(nest: Nest) -> Active:
-    """Nothing may be left out."""
+    """The `Active` of a nest of which nothing may be left out."""
     loops, kept = np.ones(nest.temporal.shape[:2], dtype=np.bool_), np.ones(nest.keep.shape[:2], dtype=np.bool_)
     return Active(loops, loops, kept)
 
 
 def active_parts(nest: Nest) -> Active:
-    """What a NumPy batch makes use of."""
+    """The loops and kept data spaces that a NumPy batch makes use of."""
     return Active((nest.temporal > 1).any(axis=-1), (nest.spatial > 1).any(axis=-1), nest.keep.any(axis=-1))
 
 
 def joined(parts: Sequence[Nest]) -> Nest:
-    """Several NumPy batches side by side."""
+    """Several NumPy batches of the same problem and architecture side by side, in the given order."""
     return Nest(*(np.concatenate([getattr(part, name) for part in parts], axis=-1)
                   for name in Nest.__dataclass_fields__))
 
 
 def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
-    """Mappings as one float64 NumPy batch."""
+    """Mappings as one NumPy batch.
+
+    Args:
+        mappings: B mappings of `problem`, all with the same number of levels.
+        problem: Gives the order of dimensions and data spaces.
+
+    Returns:
+        Factors as float64, orders as int64, `keep` and `on_y` as bool.
+    """
     index = {name: i for i, name in enumerate(problem.dimensions)}
     names = problem.dimensions
 
@@ -128,7 +175,16 @@ def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
 
 
 def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
-    """One row of a batch as a mapping."""
+    """One column of a batch as a mapping.
+
+    Args:
+        nest: A batch; factors are rounded to the nearest integer.
+        row: Index along the batch axis.
+        problem: Gives the names of dimensions and data spaces.
+
+    Returns:
+        The mapping, with full reuse (directives that switch reuse off are not part of a nest).
+    """
     names = problem.dimensions
     levels = []
     for level in range(nest.temporal.shape[0]):
@@ -150,9 +206,12 @@ def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
 class Projection:
     """How dimensions index the data spaces, as constants for array work.
 
-    relevant [tensor, dim]: whether the dimension moves the data space. ranks[tensor]: for each rank its terms
-    as (dimension index, coefficient). windowed[tensor]: whether some rank is a sum of several dimensions, so
-    that neighbouring tiles can overlap.
+    Attributes:
+        relevant: [T, D]. Whether the dimension moves the data space, that is, stands in one of its ranks.
+        ranks: For each data space its ranks, each a tuple of terms (dimension index, coefficient).
+        windowed: For each data space whether some rank is a sum of several dimensions, so that neighbouring tiles
+            can overlap (sliding windows with a halo).
+        read_write: For each data space whether it is an output.
     """
 
     relevant: np.ndarray
@@ -160,13 +219,13 @@ class Projection:
     windowed: tuple[bool, ...]
     read_write: tuple[bool, ...]
 
-    def shared_dims(self, tensor: int) -> tuple[int, ...]:
-        """Dimensions that share a rank of this data space with another one."""
-        return tuple(sorted({d for rank in self.ranks[tensor] if len(rank) > 1 for d, _ in rank}))
+    def shared_dims(self, dataspace: int) -> tuple[int, ...]:
+        """Indices of the dimensions that share a rank of this data space with another dimension."""
+        return tuple(sorted({d for rank in self.ranks[dataspace] if len(rank) > 1 for d, _ in rank}))
 
 
 def project(problem: Problem) -> Projection:
-    """The projection constants of a problem."""
+    """The projection of a problem: names of dimensions replaced by their indices."""
     index = {name: i for i, name in enumerate(problem.dimensions)}
 
     def ranks(ds: DataSpace) -> Ranks:

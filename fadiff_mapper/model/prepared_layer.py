@@ -14,29 +14,44 @@ from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, s
 
 @dataclass(frozen=True)
 class PreparedLayer:
-    """One problem on one architecture, with what its mappings may reuse, prepared for evaluation."""
+    """One problem on one architecture with everything that is the same for all its mappings.
+
+    Attributes:
+        arch: The architecture.
+        problem: The problem (one layer).
+        projection: The ranks of its data spaces as indices.
+        machine: Energies and bandwidths of the architecture as arrays.
+        energies: pJ per vector access of every storage level, innermost first.
+        reuse: The reuse that all mappings of this layer make use of.
+    """
 
     arch: Architecture
     problem: Problem
     projection: Projection
     machine: Machine
     energies: tuple[ComponentEnergy, ...]
-    compute_energy_built_in: bool
     reuse: Reuse
 
     @property
     def network_priced(self) -> bool:
-        """Whether moving words between levels costs energy on this architecture."""
+        """Whether some interconnect of this architecture costs energy per hop, router or ingress."""
         return any(level.interconnect.energy_per_hop or level.interconnect.router_energy
                    or level.interconnect.energy_per_ingress for level in self.arch.levels)
 
 
 def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> PreparedLayer:
-    """Resolve energies and lay out the constants that every evaluation of this layer needs.
+    """Resolves energies and lays out the constants that every evaluation of this layer needs.
 
-    Without `reuse`, everything is reused.
+    Args:
+        arch: Architecture, with levels from the innermost to the outermost.
+        problem: The layer.
+        tables: ERT and ART in force; Timeloop's built-in energies stand in for missing entries.
+        reuse: Reuse of all mappings; None reuses everything, as Timeloop does by default.
+
+    Returns:
+        The layer, ready for `exact.evaluate.evaluate_nest` and `smooth.evaluate.evaluate_smooth`.
     """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
-    per_mac, built_in = compute_energy(arch.arithmetic, tables)
-    return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies, built_in,
+    per_mac, _ = compute_energy(arch.arithmetic, tables)
+    return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
                          reuse or full_reuse(len(arch.levels), len(problem.dataspaces)))

@@ -1,1 +1,1 @@
-"""From free parameters to loop nests: Gumbel-Softmax, straight-through gradients, penalties, objective."""
+"""From free parameters to loop nests: Gumbel-Softmax, straight-through gradients, penalties, objective (FADiff)."""

@@ -1,4 +1,4 @@
-"""Steps of Adam without the rest of torch's optimisers."""
+"""Steps of Adam (Kingma and Ba 2015) without the rest of torch's optimisers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from torch.optim.adam import adam
 
 
 def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
-    """A function that moves theta once by its gradient, at a part of the rate, and forgets the gradient.
+    """A step function of Adam with torch's default betas and epsilon.
 
-    `torch.optim.Adam` does the same, but to make one loads torch's compiler, which takes seconds.
+    `torch.optim.Adam` does the same, but making one loads torch's compiler, which takes seconds.
+
+    Args:
+        theta: Parameters to move in place; their gradient must be set before every step.
+        rate: Learning rate.
+
+    Returns:
+        A function that moves theta once at `part` of the rate (1 unless given) and clears the gradient.
     """
     mean, square, count = torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
 
@@ -27,7 +34,10 @@ def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """The tensors of a descent are small: threads would cost more than they bring. The caller's setting returns."""
+    """Runs torch on one thread, then restores the caller's setting.
+
+    The tensors of a descent are small: handing them to several threads would cost more than it brings.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -10,6 +10,9 @@ def geometric(start: float, end: float, ratio: float) -> float:
         start: Value of the first step, greater than 0.
         end: Value of the last step, greater than 0.
         ratio: Part of the steps that is done, in [0, 1].
+
+    Returns:
+        The value at this part of the schedule.
     """
     value: float = start * (end / start) ** ratio
     return value

@@ -1,12 +1,23 @@
-"""From free parameters to loop nests: tiling factors relaxed by Gumbel-Softmax over divisors (FADiff, eqs. 1-3).
+"""From free parameters to loop nests: tiling factors relaxed by Gumbel-Softmax over divisors (FADiff, eqs. (1)-(3)).
 
-Every free factor is a *slot*: the spatial or temporal loops of one level, for one dimension. Its parameter theta is
-the log2 of a continuous tiling factor T. The logit of a divisor d is -alpha (log2 T - log2 d)^2: eq. (1) measured on a
-logarithmic scale, because factors multiply. Slots are drawn from the innermost outwards, each among the divisors
-that the later slots can still complete to the problem's bound within the constraints, so that every draw is a legal
-factorization. Forward the draw is discrete, backward it is the expectation of eq. (3) (straight-through).
+Every factor has a *place*: the spatial or the temporal loops of one level, for one dimension. Its parameter theta is
+the log2 of a continuous tiling factor T. The relaxation is Gumbel-Softmax (Jang et al. 2017) with the straight-through
+estimator (Bengio et al. 2013): forward the draw is discrete, backward it is the expectation of eq. (3).
 
-Several problems are drawn side by side: the batch holds equally many columns of each, one problem after the other.
+Where this differs from the paper:
+
+    logits     -alpha (log2 T - log2 d)^2 of a divisor d, not -alpha (T - d)^2 (eq. (1)): factors multiply, so their
+               distance is measured in octaves
+    noise      scaled with the temperature, (l + tau g) / tau in eq. (2), so that the draw converges to the nearest
+               divisor as tau goes to 0 (with unscaled noise the largest l + g stays random)
+    validity   places are drawn from the innermost outwards, each among the divisors that the places further out can
+               still complete to the problem's bound within the constraints: every draw is a legal factorization
+
+The outermost free place of each dimension takes the factor that the others leave, whatever its theta. Several problems
+are drawn side by side: the batch holds equally many columns of each, one problem after the other.
+
+Axes: W (members: problems drawn side by side), P (free places, innermost first), D (dimensions), N (divisors), L
+(levels), B (columns of the batch).
 """
 
 from __future__ import annotations
@@ -24,16 +35,20 @@ from fadiff_mapper.relaxation.straight_through import NO_NOISE, StraightThrough
 
 
 @dataclass(frozen=True)
-class FactorSlots:
-    """The tables of W map spaces: K slots, D dimensions, N divisors at most (see `mapspace.tables`).
+class FactorPlaces:
+    """The free places of W map spaces and their tables (see `mapspace.factor_tables`).
 
-    level, spatial [K]         which loops the slot is
-    divisor     [W, D, N]      the divisors of each bound, ascending
-    completable [W, K, D, N, N]  with the divisor `i` left to place, may slot k take divisor `j`?
-    left        [W, D, N, N]   number of what is left after that
-    bound       [W, D]         the dimension's extent; start [W, D] is its number among the divisors
-    residual    [W, K, D]      1 for the outermost free slot of a dimension, whose factor is what the others leave
-    looping     [K, D]         whether the factor can be other than 1 in any of the map spaces
+    Attributes:
+        level: [P]. Level of each place.
+        spatial: [P]. Whether the place is that of spatial loops.
+        levels: Number of levels, L.
+        divisor: [W, D, N]. Divisors of each bound, ascending.
+        completable: [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to distribute.
+        left: [W, D, N, N]. Number of the divisor that is then left.
+        bound: [W, D]. Bound of each dimension.
+        start: [W, D]. Number of the bound among its divisors.
+        residual: [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the others leave.
+        looping: [P, D]. Whether the factor can be other than 1 in any of the map spaces.
     """
 
     level: tuple[int, ...]
@@ -49,86 +64,124 @@ class FactorSlots:
 
     @property
     def problems(self) -> int:
-        """W."""
+        """Number of members, W."""
         return int(self.divisor.shape[0])
 
-    def problem_of(self, batch: int) -> torch.Tensor:
-        """The problem of every column of a batch, [B]."""
+    def member_of(self, batch: int) -> torch.Tensor:
+        """The member that every column of a batch belongs to, [B], as in `LayerFamily.member_of`."""
         return torch.arange(batch) // (batch // self.problems)
 
 
-def slots_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorSlots:
-    """The slots of map spaces that share levels and dimensions; `tables` are theirs, where the caller has them."""
+def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorPlaces:
+    """The free places of map spaces that share levels and dimensions.
+
+    Args:
+        spaces: W map spaces.
+        tables: Their tables, where the caller has them already.
+
+    Returns:
+        The places in which some dimension can have a loop, at least one.
+    """
     tables = tables or factor_tables(spaces)
     looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
     used = [int(place) for place in np.flatnonzero(looping.any(axis=1))] or [looping.shape[0] - 1]
-    free = tables.movable[:, used]                                                                 # [W, K, D]
+    free = tables.movable[:, used]                                                                 # [W, P, D]
+    # the last True along the axis P is the first of the reversed axis, which argmax finds
     last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
-    return FactorSlots(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
-                       len(spaces[0].levels), torch.from_numpy(tables.divisor),
-                       torch.from_numpy(tables.completable[:, used]),
-                       torch.from_numpy(tables.quotient.astype(np.int64)),
-                       torch.from_numpy(bound), torch.from_numpy(tables.bound),
-                       torch.from_numpy(residual.astype(np.float64)), looping[used])
+    return FactorPlaces(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
+                        len(spaces[0].levels), torch.from_numpy(tables.divisor),
+                        torch.from_numpy(tables.completable[:, used]),
+                        torch.from_numpy(tables.quotient.astype(np.int64)),
+                        torch.from_numpy(bound), torch.from_numpy(tables.bound),
+                        torch.from_numpy(residual.astype(np.float64)), looping[used])
 
 
-def gumbel(slots: FactorSlots, batch: int, generator: torch.Generator) -> torch.Tensor:
-    """Standard Gumbel noise for one draw, [K, D, B, N]."""
-    _, dims, width = slots.divisor.shape
-    uniform = torch.rand((len(slots.level), dims, batch, width), generator=generator)
+def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torch.Tensor:
+    """Standard Gumbel noise for one draw (FADiff eq. (2)).
+
+    Args:
+        places: The places.
+        batch: Number of columns, B.
+        generator: Source of randomness.
+
+    Returns:
+        [P, D, B, N]. -log(-log(u)) in float32, with u uniform and kept off 0 and 1 so that all values are finite.
+    """
+    _, dims, width = places.divisor.shape
+    uniform = torch.rand((len(places.level), dims, batch, width), generator=generator)
     return uniform.clamp_(1e-7, 1 - 1e-7).log_().neg_().log_().neg_()
 
 
 @dataclass(frozen=True)
 class RelaxedFactors:
-    """Tiling factors per level and dimension, [L, D, B]: integers forward, differentiable in theta backward."""
+    """Tiling factors: integers forward, differentiable in theta backward.
+
+    Attributes:
+        temporal: [L, D, B]. Factors of the temporal loops.
+        spatial: [L, D, B]. Factors of the spatial loops.
+    """
 
     temporal: torch.Tensor
     spatial: torch.Tensor
 
 
-def draw(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
-    """One draw of all factors, eqs. (1)-(3) with the straight-through estimator.
+def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
+    """One draw of all factors (FADiff eqs. (1)-(3)) with the straight-through estimator.
 
-    theta [K, D, B] is log2 of the continuous factors, noise [K, D, B, N] is Gumbel; without noise every slot takes
-    its most likely divisor. The noise is scaled with the temperature, so that the draw converges to the nearest
-    divisor as the temperature goes to 0.
+    Args:
+        places: The places.
+        theta: [P, D, B]. log2 of the continuous factors.
+        noise: [P, D, B, N]. Gumbel noise; None takes the most likely divisor everywhere.
+        temperature: tau of eq. (2), above 0.
+
+    Returns:
+        Factors whose product over all places is the bound of every dimension.
     """
-    problem = slots.problem_of(theta.shape[-1])
+    member = places.member_of(theta.shape[-1])
     passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
-        theta, NO_NOISE if noise is None else noise.numpy(), temperature, problem.numpy(), slots.divisor.numpy(),
-        slots.completable.numpy(), slots.left.numpy(), slots.start.numpy())
-    free = slots.residual[problem].permute(1, 2, 0) > 0
-    others = torch.where(free, torch.ones_like(passed), passed).prod(dim=0)
-    factor = torch.where(free, slots.bound[problem].T / others, passed)
-    return _by_level(slots, factor)
+        theta, NO_NOISE if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor.numpy(),
+        places.completable.numpy(), places.left.numpy(), places.start.numpy())
+    # The residual factor is a quotient, so that its gradient is the one that the product's being the bound implies.
+    residual = places.residual[member].permute(1, 2, 0) > 0
+    others = torch.where(residual, torch.ones_like(passed), passed).prod(dim=0)
+    factor = torch.where(residual, places.bound[member].T / others, passed)
+    return _by_level(places, factor)
 
 
-def _by_level(slots: FactorSlots, factor: torch.Tensor) -> RelaxedFactors:
+def _by_level(places: FactorPlaces, factor: torch.Tensor) -> RelaxedFactors:
+    """Factors by level from factors by place, [P, D, B]; 1 where there is no free place."""
     ones = torch.ones_like(factor[0])
-    temporal, spatial = [ones] * slots.levels, [ones] * slots.levels
-    for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
-        (spatial if is_spatial else temporal)[level] = factor[k]
+    temporal, spatial = [ones] * places.levels, [ones] * places.levels
+    for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
+        (spatial if is_spatial else temporal)[level] = factor[p]
     return RelaxedFactors(torch.stack(temporal), torch.stack(spatial))
 
 
-def drawable_parts(slots: FactorSlots, choices: DiscreteDecisions) -> Active:
-    """What any draw can make use of, so that the smooth model may leave out the rest."""
-    temporal, spatial = (np.zeros((slots.levels, slots.looping.shape[1]), dtype=bool) for _ in range(2))
-    for k, (level, is_spatial) in enumerate(zip(slots.level, slots.spatial, strict=True)):
-        (spatial if is_spatial else temporal)[level] |= slots.looping[k]
+def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
+    """The loops and kept data spaces that any draw can make use of: the smooth model may leave out the rest.
+
+    Args:
+        places: The places.
+        choices: Decisions without a gradient, of which `keep` counts.
+
+    Returns:
+        Loops that can exceed 1, and data spaces that some column keeps.
+    """
+    temporal, spatial = (np.zeros((places.levels, places.looping.shape[1]), dtype=bool) for _ in range(2))
+    for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
+        (spatial if is_spatial else temporal)[level] |= places.looping[p]
     return Active(temporal, spatial, np.asarray(choices.keep.any(axis=-1)))
 
 
 def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
-    """The nests of one draw, for the differentiable model."""
+    """The nests of one draw with its decisions, as torch tensors for the differentiable model."""
     return Nest(factors.temporal, factors.spatial, torch.from_numpy(choices.order), torch.from_numpy(choices.keep),
                 torch.from_numpy(choices.on_y), torch.from_numpy(choices.spatial_order))
 
 
 def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
-    """The same nests as integers for the exact evaluation: a draw is already a legal factorization."""
+    """The same nests as whole numbers in NumPy for the exact evaluation: a draw is already a legal factorization."""
     return Nest(np.rint(factors.temporal.detach().numpy()), np.rint(factors.spatial.detach().numpy()),
                 choices.order, choices.keep, choices.on_y, choices.spatial_order)

@@ -1,4 +1,7 @@
-"""What a search minimises: one metric, or several in order of priority."""
+"""The objective of a search: one metric, or several in order of priority, as one number to minimise.
+
+Metrics enter by their logarithm, so that differences are relative and energies of any unit are alike.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,28 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
 
 PRIORITY = 1e-6
-"""A later metric decides between mappings whose earlier one differs by less than about this fraction."""
+"""Weight of each metric relative to the one before: a later metric decides between mappings whose earlier one differs
+by less than about this fraction. Small enough to be a tie-break, large enough to survive in float64; not measured."""
 
 TINY = 1e-30
 """Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
 
 ILLEGAL = 1e6
-"""Above the value of every legal mapping; what breaks less lies lower."""
+"""Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple, or FadiffError for an unknown one."""
+    """The metrics of a list or tuple.
+
+    Args:
+        metrics: Names of metrics in order of priority.
+
+    Returns:
+        The same as a tuple.
+
+    Raises:
+        FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
+    """
     if not isinstance(metrics, list | tuple):
         raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
     for name in metrics:
@@ -38,23 +52,31 @@ def check_metrics(metrics: object) -> tuple[str, ...]:
 
 
 def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None) -> np.ndarray:
-    """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority.
+    """One number per mapping to minimise: logarithms of the metrics, weighted by priority.
 
-    `weights` [2, B], where given, are those of the logarithms of energy and of cycles, in place of the metrics.
+    Args:
+        scores: Exact scores of a batch.
+        metrics: Metrics in order of priority.
+        weights: [2, B]. Weights of the logarithms of energy and of cycles, in place of the metrics.
+
+    Returns:
+        [B]. Values; from `ILLEGAL` upwards by excess for illegal mappings.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         value = (_weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics) if weights is None
                  else weights[0] * np.log(scores.energy + TINY) + weights[1] * np.log(scores.cycles))
-    result: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
-    return result
+    values: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
+    return values
 
 
-def smooth_value(found: SmoothEvaluation, metrics: tuple[str, ...]) -> Array:
-    """The same on the relaxed model, [B], differentiable."""
-    return _weighted(found.cost.cycles, found.cost.energy, outermost_accesses(found.counts, found.use), metrics)
+def smooth_value(evaluation: SmoothEvaluation, metrics: tuple[str, ...]) -> Array:
+    """The same on the differentiable model, [B], whatever is legal; penalties are added apart (`penalty.py`)."""
+    return _weighted(evaluation.cost.cycles, evaluation.cost.energy,
+                     outermost_accesses(evaluation.counts, evaluation.use), metrics)
 
 
 def _weighted(cycles: Array, energy: Array, outermost: Array, metrics: tuple[str, ...]) -> Array:
+    """Sum of log(metric) with weights 1, PRIORITY, PRIORITY^2, ... in order, [B]."""
     xp = array_namespace(cycles)
     quantities = {"edp": cycles * energy, "energy": energy, "delay": cycles, "last_level_accesses": outermost}
     return sum(PRIORITY ** i * xp.log(quantities[name] + TINY) for i, name in enumerate(metrics))

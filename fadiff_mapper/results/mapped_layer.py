@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MappedLayer:
-    """A mapping with its numbers and how it was found.
+    """A mapping with its numbers and the record of its search.
 
-    `status` is a sentence on how it ended. `history` lists every improvement: time_s since the start, evaluations
-    so far, the metric's value, and the stage that found it. `bound` is what no mapping within the constraints can
-    undercut (None where none is known); `sensitivities` are empty unless asked for.
+    Attributes:
+        spec: The input: architecture, problem, energies, constraints.
+        mapping: The best mapping that the search met.
+        stats: Its numbers, as `timeloop-model` computes them.
+        status: How the search ended, in words.
+        history: Every improvement in order: `time_s` since the start, `evaluations` so far, `value` of the metric
+            (None before a legal mapping), `stage` that met it.
+        options: The options of the search, by name.
+        evaluations: Mappings evaluated.
+        time_s: Seconds from the start of the search to this result.
+        bound: The lower bound over all mappings within the constraints; None where none is known.
+        sensitivities: The metric's sensitivities to constants of the machine; empty unless asked for.
     """
 
     spec: Spec

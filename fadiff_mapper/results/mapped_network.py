@@ -16,10 +16,12 @@ from fadiff_mapper.workload import Totals, Workload
 
 @dataclass(frozen=True)
 class LayerInNetwork:
-    """One distinct problem, mapped by itself.
+    """One distinct problem of a network, mapped by itself.
 
-    `nodes` are the layers of the network that it is, `count` all their runs, repeats included; those that a group
-    runs are among them.
+    Attributes:
+        nodes: The names of the network's layers that pose this problem; those that a fused group runs are among them.
+        count: All their runs, repeats included.
+        result: The mapping of one run.
     """
 
     nodes: tuple[str, ...]
@@ -28,25 +30,35 @@ class LayerInNetwork:
 
     @property
     def spec(self) -> Spec:
+        """The input of the search."""
         return self.result.spec
 
     @property
     def problem(self) -> Problem:
+        """The problem of one run."""
         return self.result.spec.problem
 
     @property
     def mapping(self) -> Mapping:
+        """The mapping of one run."""
         return self.result.mapping
 
     @property
     def stats(self) -> Stats:
-        """Of one run."""
+        """The numbers of one run."""
         return self.result.stats
 
 
 @dataclass(frozen=True)
 class TileMapping:
-    """The mapping of one tile of one layer of a group: a problem of its own, as `timeloop-model` runs it."""
+    """The mapping of one tile of one layer of a fused group: a problem of its own, as `timeloop-model` runs it.
+
+    Attributes:
+        node: The name of the layer.
+        spec: The input, with the tile as its problem.
+        mapping: The mapping of the tile.
+        stats: The numbers of one run of the tile by itself.
+    """
 
     node: str
     spec: Spec
@@ -56,13 +68,15 @@ class TileMapping:
 
 @dataclass(frozen=True)
 class GroupInNetwork:
-    """Layers that are fused.
+    """A fused group of a network's plan.
 
-    nodes     in the order in which they run; `group.layers[i]` is `nodes[i]`
-    cost      of the fused group, all its repeats
-    unfused   of the same layers one by one
-    sigma     of every link, in [0, 1], before decoding
-    tiles     every inner mapping
+    Attributes:
+        nodes: The names of its layers in the order in which they run; `group.layers[i]` is `nodes[i]`.
+        group: The group: its links, its shared loops, the mappings of its tiles.
+        cost: Energy and cycles of the group, all its repeats together.
+        unfused: Energy and cycles of the same layers one by one.
+        sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
+        tiles: Every inner mapping.
     """
 
     nodes: tuple[str, ...]
@@ -77,9 +91,17 @@ class GroupInNetwork:
 class MappedNetwork:
     """A plan for a network, every number of it computed exactly.
 
-    Layers that are in no group run by themselves as `layers` says. `stats` and `unfused_stats` are energy, cycles and
-    EDP (sum of energies times sum of cycles) of the plan and of the same layers without fusion. `history` lists every
-    improvement: time_s since the start, the network's value, and the stage that found it.
+    Attributes:
+        workload: The network.
+        hardware: Architecture and energies.
+        layers: Every distinct problem, mapped by itself; layers that are in no group run so.
+        groups: The fused groups.
+        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan.
+        unfused_stats: The same of all layers one by one.
+        history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that met it.
+        options: The options of the search, by name.
+        status: How the search ended, in words.
+        time_s: Seconds that the search took.
     """
 
     workload: Workload
@@ -95,11 +117,15 @@ class MappedNetwork:
 
     @property
     def gain(self) -> float:
-        """The part of the unfused EDP that fusion saves."""
+        """The share of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
 
     def layer_of(self, node: str) -> LayerInNetwork:
-        """How a node of the network runs by itself. Raises KeyError for a name that is no layer."""
+        """Looks up a layer of the network by its name.
+
+        Raises:
+            KeyError: The network has no layer of this name.
+        """
         for outcome in self.layers:
             if node in outcome.nodes:
                 return outcome

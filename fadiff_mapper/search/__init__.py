@@ -1,1 +1,1 @@
-"""The search of single layers: descent on the relaxed model, refinement on the exact one."""
+"""The search of single layers: gradient descent on the relaxed model, then refinement on the exact one."""

@@ -1,4 +1,8 @@
-"""The running state of a search: everything that was evaluated passes through here."""
+"""The running state of a search: every mapping that is evaluated passes through here, and the best one is kept.
+
+Each stage (descent, annealing, steepest descent, enumeration) asks `SearchState.value` for the exact values of a batch.
+So all stages agree on what is minimised, no improvement is lost, and the evaluations are counted once.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,13 @@ Watcher = Callable[[int, Nest, Progress], None]
 
 @dataclass(frozen=True)
 class MetricTerms:
-    """What the W members of a family are held to, each its own way, in the exact evaluation.
+    """Terms that the exact evaluation holds each of the W members of a family to.
 
-    room: what may be filled where something else lies already, one column for each member.
-    weights [2, W]: exponents of energy and of delay in what is minimised, in place of the options' metrics.
+    Attributes:
+        room: Words that may be filled where something else is resident already, one column for each member: arrays
+            [L, W] and [L, T, W]. None: the whole capacities.
+        weights: Exponents of energy (row 0) and of delay (row 1) in the product that is minimised, [2, W], in place
+            of the options' metrics. None: the metrics.
     """
 
     room: Room | None = None
@@ -37,7 +44,20 @@ NO_TERMS = MetricTerms()
 
 @dataclass
 class SearchState:
-    """The best nest of every member of a family, and how it was reached. `terms` are those of the members."""
+    """The best nest of every member of a family, and the way to it.
+
+    Attributes:
+        family: The W layers that are searched side by side.
+        options: Effort and parts of the search.
+        watcher: Told about every improvement.
+        stopped: Asked between steps; once true, the search ends.
+        terms: Terms of the members in the exact evaluation.
+        start: When the search began, seconds of `time.monotonic`.
+        evaluations: Mappings evaluated so far, [W].
+        best: Lowest value so far (see `objective.exact_value`), [W]; infinite before the first batch.
+        nests: The nest (one row) of each member's best value.
+        history: Every improvement of each member, in order.
+    """
 
     family: LayerFamily
     options: SearchOptions
@@ -58,28 +78,41 @@ class SearchState:
         self.history = [[] for _ in range(members)]
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
-        """Exact values of a batch, [B], to be minimised; `member` [B] says whose mappings they are."""
+        """Evaluates a batch exactly and keeps what is better than the best so far.
+
+        Args:
+            nest: B mappings. The first batch of a search holds at least one of every member.
+            member: Whose mapping each column is, [B].
+            stage: Name of the stage that asks, for the history.
+
+        Returns:
+            Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
+        """
         room = self.terms.room and self.terms.room.take(member)
         weights = None if self.terms.weights is None else self.terms.weights[:, member]
         scores = score(self.family.layer, nest, threads=self.options.workers, room=room)
-        found = exact_value(scores, self.options.priorities, weights)
+        values = exact_value(scores, self.options.priorities, weights)
         if self.family.spaces[0].constraints.min_parallelism > 0:
-            found = np.maximum(found, self._short(nest))
+            values = np.maximum(values, self._parallelism_shortfall(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))
-        better = np.flatnonzero(found < self.best[member])
-        for row in better[best_rows(found[better], member[better])]:
-            self._improve(int(member[row]), nest.take([row]), float(found[row]), stage)
-        return found
+        better = np.flatnonzero(values < self.best[member])
+        for row in better[best_rows(values[better], member[better])]:
+            self._improve(int(member[row]), nest.take([row]), float(values[row]), stage)
+        return values
 
-    def _short(self, nest: Nest) -> np.ndarray:
-        """What the constraint on parallelism adds to illegal mappings, [B]; -inf where it is met."""
+    def _parallelism_shortfall(self, nest: Nest) -> np.ndarray:
+        """Values of mappings that use less of the array than the constraints ask for, [B]; -inf for the others.
+
+        As for every broken limit the value grows with the octaves that are missing, so that a search is led back.
+        """
         space = self.family.spaces[0]
         share = nest.spatial.prod(axis=(0, 1)) / available(space)
         least = space.constraints.min_parallelism
-        short: np.ndarray = np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share), -np.inf)
-        return short
+        values: np.ndarray = np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share), -np.inf)
+        return values
 
     def _improve(self, member: int, nest: Nest, value: float, stage: str) -> None:
+        """Keeps a member's new best mapping and tells the watcher."""
         if not self.history[member]:  # the first batch holds mappings of every member, in order
             self.nests.append(nest)
         self.nests[member], self.best[member] = nest, value
@@ -88,12 +121,21 @@ class SearchState:
         self.watcher(member, nest, self.history[member][-1])
 
     def out_of_time(self) -> bool:
+        """Whether the search has to end now: it was stopped, or its time limit is over."""
         limit = self.options.time_limit
         return self.stopped() or (limit is not None and time.monotonic() - self.start > limit)
 
 
 def best_rows(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """The row of the lowest value in each group that occurs, by ascending group; the first one among equals."""
+    """The row of the lowest value in each group that occurs.
+
+    Args:
+        values: Values to minimise, [B].
+        group: Number of the group that each row belongs to, [B].
+
+    Returns:
+        Row numbers by ascending group; the first row among equal values.
+    """
     ranked = np.lexsort((values, group))
     rows: np.ndarray = ranked[np.unique(group[ranked], return_index=True)[1]]
     return rows

@@ -1,4 +1,9 @@
-"""Why no legal mapping was found: a small set of constraints that together leave none, or the hardware alone."""
+"""Why no legal mapping was found: a small set of constraints that together leave none, or the hardware alone.
+
+Small map spaces are searched to the last mapping, so that their emptiness is proven; of large ones a short search looks
+for any legal mapping. Constraints are then left out, many at a time at first (as in delta debugging, Zeller and
+Hildebrandt 2002), as long as no legal mapping appears. The constraints that remain are to blame together.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +28,29 @@ from fadiff_mapper.search.population import population_of
 from fadiff_mapper.search.refinement import anneal
 
 SECONDS = 8.0
-"""After so long, the set of constraints found so far is not made smaller."""
+"""After so long, the set of constraints to blame is not made smaller: a limit on a user's patience, nothing was
+measured."""
 
 ENUMERATED = 50_000
-"""Mappings up to which a space is searched to the last one, so that its emptiness is proven."""
+"""Mappings up to which a space is searched to the last one, so that its emptiness is proven: 0.3 to 1.7 s on one thread
+at the 6 to 33 us a mapping that `benchmarks/evaluation_throughput.py` measured."""
 
 QUICK = SearchOptions(gradient=False, chains=32, rounds=60, neighbours_tried=4, chains_agreeing=33, threads=1)
-"""A search for any legal mapping, which ends with the first: chains that agree on an illegal one go on."""
+"""A search for any legal mapping, which ends with the first. One more chain has to agree than there are, because chains
+that agree on an illegal mapping must go on. The effort was not measured."""
 
 
 @dataclass(frozen=True)
 class DiagnosisAttempt:
-    """A search for any legal mapping of a space: how many were evaluated, and whether those were all (`proven` also
-    where a contradiction proves that there is none). `nearest` is one row, None where there is no mapping at all."""
+    """A search for any legal mapping of a space.
+
+    Attributes:
+        legal: Whether there is a legal mapping.
+        proven: Whether every mapping was looked at, up to the first legal one, or a contradiction excludes them all;
+            False after a short search.
+        evaluations: Mappings evaluated.
+        nearest: The mapping that breaks its limits least (a nest of one row); None where there is no mapping at all.
+    """
 
     legal: bool
     proven: bool
@@ -44,9 +59,16 @@ class DiagnosisAttempt:
 
 
 def diagnosis(layer: PreparedLayer, space: MapSpace, seconds: float = SECONDS) -> str:
-    """What keeps mappings of a space from being legal, in one or several lines.
+    """Says why the mappings of a space are illegal.
 
-    Says "no mapping can" only where that is proven, by a contradiction or by the evaluation of every mapping.
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, in which a search met no legal mapping.
+        seconds: Time after which the set of constraints to blame is not made smaller.
+
+    Returns:
+        One or several lines; they say "no mapping can" only where that is proven, by a contradiction or by the
+        evaluation of every mapping.
     """
     deadline = time.monotonic() + seconds
     whole = attempt(layer, space)
@@ -66,7 +88,7 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, seconds: float = SECONDS) -
 
 
 def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
-    """Look for any legal mapping: among all where they are few, else by a short search."""
+    """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`)."""
     if conflicts(space):
         return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     family, met = family_of(replace(layer, arch=space.architecture), [space]), []
@@ -82,8 +104,8 @@ def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
     if not size:
         return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     if size <= ENUMERATED:
-        found = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
-        return DiagnosisAttempt(found.legal, True, found.evaluations, found.nest)
+        outcome = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
+        return DiagnosisAttempt(outcome.legal, True, outcome.evaluations, outcome.nest)
     state, rng = SearchState(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
     start = descend(state, QUICK.chains, rng)
     if not met:
@@ -93,9 +115,15 @@ def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
              deadline: float) -> tuple[list[Demand], bool]:
-    """A small subset that is still `empty`, halving first; and whether none of its demands can be left out.
+    """Leaves out demands, half of them at a time first, as long as the rest still leaves no legal mapping.
 
-    After the deadline nothing more is left out.
+    Args:
+        asked: All demands, under which there is none.
+        empty: Whether some demands leave no legal mapping.
+        deadline: After this moment (seconds of `time.monotonic`) nothing more is left out.
+
+    Returns:
+        A small subset that still leaves none, and whether none of its demands can be left out.
     """
     needed, size = list(asked), max(1, len(asked) // 2)
     while True:
@@ -111,27 +139,30 @@ def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
 
 
 def _only(space: MapSpace, asked: Sequence[Demand], kept: Sequence[Demand]) -> MapSpace:
+    """The map space under some of its demands alone."""
     return without(space, [demand for demand in asked if demand not in kept])
 
 
 def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
-    """What is wrong with one mapping: Timeloop's reason, else the constraint that it breaks."""
+    """The reason why a mapping (a nest of one row) is illegal: Timeloop's, else the constraint that it breaks."""
     broken = violations(evaluate_nest(layer, nest).checks, 0)
     if broken:
         return f"{broken[0].level}: {broken[0].reason}"
     return "; ".join(check_mapping(space, unpack(nest, 0, space.problem)))
 
 
-def _hardware(layer: PreparedLayer, space: MapSpace, found: DiagnosisAttempt) -> str:
+def _hardware(layer: PreparedLayer, space: MapSpace, alone: DiagnosisAttempt) -> str:
+    """The limit of the hardware by which the space without constraints is empty, as the end of a sentence."""
     reasons = conflicts(space)
     if reasons:
         return f": {reasons[0]}"
-    return f": {shortcoming(layer, space, found.nearest)}" if found.nearest else ""
+    return f": {shortcoming(layer, space, alone.nearest)}" if alone.nearest else ""
 
 
-def _verdict(found: DiagnosisAttempt) -> str:
-    if not found.proven:
-        return f"no legal mapping was found in {found.evaluations} evaluations"
-    return f"no mapping can be legal (all {found.evaluations} evaluated)" if found.evaluations else (
+def _verdict(attempted: DiagnosisAttempt) -> str:
+    """The finding of an attempt that met no legal mapping, as the beginning of a sentence."""
+    if not attempted.proven:
+        return f"no legal mapping was found in {attempted.evaluations} evaluations"
+    return f"no mapping can be legal (all {attempted.evaluations} evaluated)" if attempted.evaluations else (
         "no mapping can be legal")
 

@@ -1,8 +1,15 @@
 """Every mapping of a small map space, counted exactly and laid out in batches.
 
-A mapping is one factorization of each bound, for every level one order of its temporal loops and one placement of its
+A mapping is one factorization of each bound, for every level one order of its temporal loops and one layout of its
 spatial ones, and one choice of what each level keeps. Loops of one iteration may stand anywhere, so only the others
 are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
+
+The count is a sum over factorizations of products over places: the number of orders of one place's loops. The latter
+depends on how many loops of several iterations stand there, not on their factors, so factorizations are tallied by
+these numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l,
+2 l + 1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.
+
+Axes: P factor places, D dimensions, B mappings of a batch.
 """
 
 from __future__ import annotations
@@ -21,63 +28,62 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 
 BLOCK = 1 << 15
-"""Factorizations that are looked at together."""
+"""Factorizations that are laid out together: arrays of some megabytes. Nothing was measured."""
 
 DIGIT = 5
 """Bits of one number in a packed tally of loops: a level has fewer than 32 dimensions."""
 
 
 def count(space: MapSpace) -> int:
-    """How many mappings there are, illegal ones included; exact at any size.
-
-    Dimension by dimension, the factorizations are tallied by how many loops of more than one iteration stand at each
-    place, which is all that the numbers of orders and placements depend on.
-    """
+    """The number of mappings of a map space, illegal ones included; exact at any size."""
     tallies = Counter({0: 1})
     for name in space.problem.dimensions:
         longer: Counter[int] = Counter()
-        for (tally, ways), (added, more) in product(tallies.items(), _factorizations_by_loops(space, name).items()):
-            longer[tally + added] += ways * more
+        for (tally, times), (added, more) in product(tallies.items(), _factorizations_by_loops(space, name).items()):
+            longer[tally + added] += times * more
         tallies = longer
-    arranged = sum(ways * math.prod(_arrangements(space, place, tally >> 2 * DIGIT * place)
-                                    for place in range(2 * len(space.levels))) for tally, ways in tallies.items())
+    arranged = sum(times * math.prod(_arrangements(space, p, tally >> 2 * DIGIT * p)
+                                     for p in range(2 * len(space.levels))) for tally, times in tallies.items())
     return arranged << len(open_keeps(space))
 
 
 def _factorizations_by_loops(space: MapSpace, name: str) -> dict[int, int]:
-    """The factorizations of one bound, by the loops that they make: packed as `_loop` does, for all places."""
+    """The number of factorizations of one dimension's bound, by the tally of the loops that they make."""
     bound = space.problem.bounds[name]
     partial = Counter({(1, 0): 1})
-    for place, loops in enumerate(places(space)):
+    for p, loops in enumerate(places(space)):
         longer: Counter[tuple[int, int]] = Counter()
-        for ((done, tally), ways), factor in product(partial.items(), loops.choices[name]):
+        for ((done, tally), times), factor in product(partial.items(), loops.choices[name]):
             if bound % (done * factor) == 0:
-                loop = _loop(space, place, name) << 2 * DIGIT * place if factor > 1 else 0
-                longer[done * factor, tally + loop] += ways
+                loop = _loop(space, p, name) << 2 * DIGIT * p if factor > 1 else 0
+                longer[done * factor, tally + loop] += times
         partial = longer
-    return {tally: ways for (done, tally), ways in partial.items() if done == bound}
+    return {tally: times for (done, tally), times in partial.items() if done == bound}
 
 
-def _loop(space: MapSpace, place: int, name: str) -> int:
-    """One loop in a packed tally: (loops in free order, all loops); the latter only where their number matters."""
-    placed = place % 2 == 0 and _cut_is_open(space, place // 2)
-    return (name in places(space)[place].between) + (placed << DIGIT)
+def _loop(space: MapSpace, p: int, name: str) -> int:
+    """One loop at place `p` in a tally. All loops are counted only where any number of them may lie on X."""
+    counted = p % 2 == 0 and _cut_is_open(space, p // 2)
+    return (name in places(space)[p].between) + (counted << DIGIT)
 
 
-def _arrangements(space: MapSpace, place: int, tally: int) -> int:
-    """The orders (of spatial loops: with their axes) of as many loops as a tally says."""
+def _arrangements(space: MapSpace, p: int, tally: int) -> int:
+    """The number of orders (of spatial loops: with their axes) of the loops in the lowest digits of a tally."""
     free, all_loops = tally & (1 << DIGIT) - 1, tally >> DIGIT & (1 << DIGIT) - 1
-    cuts = 1 if place % 2 else len(_cuts(space, place // 2, free, all_loops))
+    cuts = 1 if p % 2 else len(_cuts(space, p // 2, free, all_loops))
     return math.factorial(free) * cuts
 
 
 def _cut_is_open(space: MapSpace, level: int) -> bool:
+    """Whether a level's spatial loops may be cut anywhere into those on X and those on Y."""
     return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
 
 
 def _cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
-    """How many loops of several iterations may lie on X, the first ones of their order: of all `loops` of them where
-    no split is given, else of the `free` ones that the permutation does not name."""
+    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
+
+    They count all `loops` where no split is given, else the `free` ones, which the permutation does not name.
+    """
     split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
     if split is None:
         return range(loops + 1) if _cut_is_open(space, level) else range(1)
@@ -93,10 +99,15 @@ def _cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 @dataclass(frozen=True)
 class Arrangements:
-    """The orders of one place's loops. M (set of dimensions with a loop, as a bit mask), n (order), D (dimension).
+    """The orders of the loops at one factor place, for every set of dimensions that have a loop there.
 
-    number, first [M]: how many orders there are, and the row of the first one; order [n, D], dimension indices from
-    the innermost; on_y [n, D] by dimension.
+    A set is a bit mask m below 2^D; its orders stand in rows `first[m]` up to `first[m] + number[m]`.
+
+    Attributes:
+        number: How many orders a set has, [2^D].
+        first: The row of its first one, [2^D].
+        order: Dimension indices from the innermost loop outwards, [n, D].
+        on_y: Whether the loop of a dimension lies on the Y axis, [n, D].
     """
 
     number: np.ndarray
@@ -105,9 +116,10 @@ class Arrangements:
     on_y: np.ndarray
 
 
-def _arranged(space: MapSpace, place: int) -> Arrangements:
+def _arranged(space: MapSpace, p: int) -> Arrangements:
+    """The orders of the loops at place `p`."""
     names = space.problem.dimensions
-    loops = places(space)[place]
+    loops = places(space)[p]
     looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
     orders: list[tuple[int, ...]] = []
@@ -115,26 +127,26 @@ def _arranged(space: MapSpace, place: int) -> Arrangements:
     for real in chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)):
         mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
         first[mask] = len(orders)
-        for order, outside in _ways(space, place, [names[d] for d in real]):
+        for order, y_loops in _orders(space, p, [names[d] for d in real]):
             orders.append((*idle, *(names.index(name) for name in order)))
-            on_y.append([name in outside for name in names])
+            on_y.append([name in y_loops for name in names])
         number[mask] = len(orders) - first[mask]
     return Arrangements(number, first, np.array(orders), np.array(on_y))
 
 
-def _ways(space: MapSpace, place: int, real: Sequence[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
-    """Every order of some loops, X before Y, with those on Y."""
-    loops = places(space)[place]
+def _orders(space: MapSpace, p: int, real: Sequence[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Every order of the loops of several iterations, `real`, at place `p`: X before Y; and those on Y."""
+    loops = places(space)[p]
     inner, between, outer = ([name for name in part if name in real] for part in (loops.inner, loops.between,
                                                                                   loops.outer))
     for order in permutations(between):
         whole = (*inner, *order, *outer)
-        if place % 2:
+        if p % 2:
             yield whole, frozenset()
             continue
-        for cut in _cuts(space, place // 2, len(between), len(real)):
-            outside = _on_y(space, place // 2, loops, inner, order, outer, cut)
-            yield (*(n for n in whole if n not in outside), *(n for n in whole if n in outside)), outside
+        for cut in _cuts(space, p // 2, len(between), len(real)):
+            y_loops = _on_y(space, p // 2, loops, inner, order, outer, cut)
+            yield (*(n for n in whole if n not in y_loops), *(n for n in whole if n in y_loops)), y_loops
 
 
 def _on_y(space: MapSpace, level: int, loops: LoopSpace, inner: Sequence[str], between: Sequence[str],
@@ -154,9 +166,10 @@ def _on_y(space: MapSpace, level: int, loops: LoopSpace, inner: Sequence[str], b
 class WholeSpace:
     """A map space ready to be walked through.
 
-    factors    per dimension its factorizations, [n, P] (see `mapspace.tables` for places)
-    arranged   per place the orders of its loops
-    keep       what the levels keep, [K, level, tensor]
+    Attributes:
+        factors: For each dimension its factorizations, [n, P].
+        arranged: For each factor place the orders of its loops.
+        keep: Every choice of the data spaces that the levels keep, [n, L, T].
     """
 
     factors: tuple[np.ndarray, ...]
@@ -165,14 +178,14 @@ class WholeSpace:
 
 
 def whole_space(space: MapSpace) -> WholeSpace:
-    """Lay out a map space. The tables grow with its size: `count` first."""
+    """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`)."""
     names, pairs = space.problem.dataspace_names(), open_keeps(space)
     keep = np.array([[name in here.keep for name in names] for here in space.levels])
     keeps = keep[None].repeat(2 ** len(pairs), axis=0)
     for pair, column in zip(pairs, zip(*product((True, False), repeat=len(pairs)), strict=True), strict=True):
         keeps[:, pair[0], pair[1]] = column
     factors = tuple(_factorizations(space, name) for name in space.problem.dimensions)
-    return WholeSpace(factors, tuple(_arranged(space, place) for place in range(2 * len(space.levels))), keeps)
+    return WholeSpace(factors, tuple(_arranged(space, p) for p in range(2 * len(space.levels))), keeps)
 
 
 def _factorizations(space: MapSpace, name: str) -> np.ndarray:
@@ -186,14 +199,18 @@ def _factorizations(space: MapSpace, name: str) -> np.ndarray:
 
 
 def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
-    """Every mapping once, in batches of at most `size`."""
+    """Every mapping once, in batches of at most `size`.
+
+    A number stands for each mapping of a factorization; its digits, in a base that differs from place to place, say
+    which order each place has and what is kept.
+    """
     shape = tuple(len(rows) for rows in whole.factors)
     for start in range(0, math.prod(shape), BLOCK):
         digits = np.unravel_index(np.arange(start, min(start + BLOCK, math.prod(shape))), shape)
         factors = np.stack([rows[digit] for rows, digit in zip(whole.factors, digits, strict=True)])   # [D, F, P]
         masks = ((factors > 1) << np.arange(len(shape))[:, None, None]).sum(axis=0).T                  # [P, F]
-        ways = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
-        each = ways.prod(axis=0) * len(whole.keep)
+        orders = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
+        each = orders.prod(axis=0) * len(whole.keep)
         ends = np.cumsum(each)
         for low in range(0, int(ends[-1]), size):
             mapping = np.arange(low, min(low + size, int(ends[-1])))
@@ -202,14 +219,21 @@ def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
 
 
 def _nest(whole: WholeSpace, factors: np.ndarray, masks: np.ndarray, choice: np.ndarray) -> Nest:
-    """The mappings of given factors [D, B, P], each with the arrangement that a number `choice` [B] stands for."""
+    """The mappings of given factors, each with the arrangement that a number stands for.
+
+    Args:
+        whole: The map space.
+        factors: Factors, [D, B, P].
+        masks: The set of dimensions with a loop of several iterations, [P, B].
+        choice: For each mapping the number of its arrangement, [B].
+    """
     choice, keep = np.divmod(choice, len(whole.keep))
     orders, on_y = [], []
     for here, mask in zip(whole.arranged, masks, strict=True):
         choice, digit = np.divmod(choice, here.number[mask])
         orders.append(here.order[here.first[mask] + digit].T)
         on_y.append(here.on_y[here.first[mask] + digit].T)
-    by_place = np.ascontiguousarray(factors.transpose(2, 0, 1))                                        # [P, D, B]
-    return Nest(temporal=np.ascontiguousarray(by_place[1::2]), spatial=np.ascontiguousarray(by_place[0::2]),
+    factors_at = np.ascontiguousarray(factors.transpose(2, 0, 1))                                        # [P, D, B]
+    return Nest(temporal=np.ascontiguousarray(factors_at[1::2]), spatial=np.ascontiguousarray(factors_at[0::2]),
                 order=np.stack(orders[1::2]), keep=np.ascontiguousarray(whole.keep[keep].transpose(1, 2, 0)),
                 on_y=np.stack(on_y[0::2]), spatial_order=np.stack(orders[0::2]))

@@ -19,14 +19,24 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
 
 BATCH = 1 << 14
-"""Mappings between two looks at the clock."""
+"""Mappings for each thread between two looks at the clock: 0.1 to 0.5 s at the rates that
+`benchmarks/evaluation_throughput.py` prints."""
 
 HOPELESS = 1000
-"""A space with so many times more factorizations than mappings are allowed is not counted to the end."""
+"""A space with so many times more factorizations than mappings are allowed is not counted to the end, which would take
+long and only sharpen the number in an error message. Nothing was measured."""
 
 
 def measured(space: MapSpace, limit: int) -> tuple[int, bool]:
-    """How many mappings there are, and whether that is exact: far above a limit it may be less than the truth."""
+    """The size of a map space, exact unless it is far above a limit.
+
+    Args:
+        space: The map space.
+        limit: Mappings that the caller would still enumerate.
+
+    Returns:
+        How many mappings there are, and whether that is exact; if not, there are more.
+    """
     least = 2 ** len(open_keeps(space)) * math.prod(
         factorizations(bound, [loops.choices[name] for loops in places(space)]).get(bound, 0)
         for name, bound in space.problem.bounds.items())
@@ -34,7 +44,11 @@ def measured(space: MapSpace, limit: int) -> tuple[int, bool]:
 
 
 def refuse_large(space: MapSpace, limit: int) -> None:
-    """FadiffError where the map space has more mappings than `limit`."""
+    """Refuses a map space that is too large to enumerate.
+
+    Raises:
+        FadiffError: The map space has more mappings than `limit`.
+    """
     size, exact = measured(space, limit)
     if size > limit:
         raise FadiffError(f"{space.problem.name}: the map space has {'' if exact else 'more than '}{size:,} mappings; "
@@ -44,10 +58,20 @@ def refuse_large(space: MapSpace, limit: int) -> None:
 
 def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
             stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[SearchOutcome]:
-    """The best of all mappings of a family of one member; the status says so, or how far it came.
+    """Evaluates all mappings of a family of one member.
 
-    `given`, a nest of the space to start from, matters only where time runs out. Raises FadiffError where the space is
-    empty.
+    Args:
+        family: The layer, as a family of one.
+        options: Metrics, time limit and threads; the rest is of no account.
+        watcher: Called whenever the best mapping improves.
+        stopped: Asked between batches; once true, the search ends with the best so far.
+        given: A nest of the space to start from, or none; matters only where time runs out.
+
+    Returns:
+        One outcome; its status says that all mappings were evaluated, or how many of how many.
+
+    Raises:
+        FadiffError: The map space is empty.
     """
     space, state = family.spaces[0], SearchState(family, options, watcher, stopped)
     total, done, status = count(space), 0, ""

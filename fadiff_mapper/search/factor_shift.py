@@ -1,4 +1,7 @@
-"""Shifts of factors: a divisor of the factor of one loop goes to another loop of the same dimension (compiled)."""
+"""Shifts of factors: a divisor of the factor of one loop goes to another loop of the same dimension (compiled).
+
+The product of a dimension's factors stays, so that every shift leads from one factorization of the bound to another.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,16 @@ NOWHERE = -1
 
 
 class DivisorTables(NamedTuple):
-    """What may stand where (see `FactorTables`), and the loops with a choice in some member of a family, [Q]."""
+    """The tables of `FactorTables` that compiled code looks up, and the loops with a choice.
+
+    Attributes:
+        quotient: Number of the i-th divisor over the j-th, [W, D, N, N]; negative where that is no divisor.
+        product: Number of the i-th divisor times the j-th, [W, D, N, N]; negative where that is no divisor.
+        allowed: Whether the constraints let a place have a divisor, [W, P, D, N].
+        movable: Whether a place has a choice, [W, P, D].
+        place: The places of the Q loops with a choice in some member of the family, [Q].
+        dim: The dimensions of these loops, [Q].
+    """
 
     quotient: Ints
     product: Ints
@@ -29,14 +41,14 @@ class DivisorTables(NamedTuple):
 
 
 class FactorShift(NamedTuple):
-    """From which place to which; `NOWHERE` where none was possible."""
+    """A shift from one factor place to another; `NOWHERE` twice where none was possible."""
 
     source: int
     target: int
 
 
 def shiftable(tables: FactorTables) -> DivisorTables:
-    """The tables for compiled code."""
+    """The tables of a family in the form that compiled code takes."""
     movable = tables.movable
     return DivisorTables(tables.quotient, tables.product, tables.allowed, movable, *np.nonzero(movable.any(axis=0)))
 
@@ -44,31 +56,57 @@ def shiftable(tables: FactorTables) -> DivisorTables:
 @compiled
 def shift(factors: DivisorTables, member: int, number: Ints, column: int, back: FactorShift,
           chance: Floats) -> FactorShift:
-    """Shifts one divisor in a column of `number` [P, D, B]; three random numbers in [0, 1) say which.
+    """Shifts one random divisor, in place.
 
-    After `back`, if that is a shift, between the same places in the opposite direction.
+    Args:
+        factors: The tables of the family.
+        member: The member of the family that the mapping is of.
+        number: Numbers of divisors, [P, D, B]; changed in one column.
+        column: That column.
+        back: Where it is a shift, the new one goes between the same two places in the opposite direction.
+        chance: Three random numbers in [0, 1): for the loop that gives, the divisor, and the place that takes.
+
+    Returns:
+        The shift; of two `NOWHERE`, and nothing is changed, if the numbers drawn lead to none.
     """
     w = member
-    site = pick_site(factors.movable[w], factors.place, factors.dim, number, column, back.target, chance[0])
-    if site < 0:
+    loop = pick_loop(factors.movable[w], factors.place, factors.dim, number, column, back.target, chance[0])
+    if loop < 0:
         return FactorShift(NOWHERE, NOWHERE)
-    p, d = factors.place[site], factors.dim[site]
-    here = number[p, d, column]
-    part = pick_part(factors.quotient[w, d, here], factors.allowed[w, p, d], chance[1])
+    p, d = factors.place[loop], factors.dim[loop]
+    giver = number[p, d, column]
+    part = pick_part(factors.quotient[w, d, giver], factors.allowed[w, p, d], chance[1])
     if part < 0:
         return FactorShift(NOWHERE, NOWHERE)
-    goal = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
-                       chance[2])
-    if goal < 0:
+    target = pick_target(factors.product[w, d, :, part], factors.allowed[w, :, d], number[:, d, column], p, back.source,
+                         chance[2])
+    if target < 0:
         return FactorShift(NOWHERE, NOWHERE)
-    number[p, d, column] = factors.quotient[w, d, here, part]
-    number[goal, d, column] = factors.product[w, d, number[goal, d, column], part]
-    return FactorShift(p, goal)
+    number[p, d, column] = factors.quotient[w, d, giver, part]
+    number[target, d, column] = factors.product[w, d, number[target, d, column], part]
+    return FactorShift(p, target)
+
+
+# Each of the three choices below goes over its candidates twice: the first time to count them, the second time to
+# stop at the one that the random number stands for. No list is made, which compiled code would pay for.
 
 
 @compiled
-def pick_site(movable: Bools, place: Ints, dim: Ints, number: Ints, column: int, only: int, uniform: float) -> int:
-    """A loop of several iterations; `only`: at that place."""
+def pick_loop(movable: Bools, place: Ints, dim: Ints, number: Ints, column: int, only: int, uniform: float) -> int:
+    """A random loop of several iterations that has a choice, or `NOWHERE`.
+
+    Args:
+        movable: Whether a place has a choice in this member, [P, D].
+        place: Places of the loops with a choice in some member, [Q].
+        dim: Their dimensions, [Q].
+        number: Numbers of divisors, [P, D, B]; the divisor 1 has number 0.
+        column: The mapping, a column of `number`.
+        only: The one place that counts; negative: all.
+        uniform: A random number in [0, 1).
+
+    Returns:
+        The loop's index in `place` and `dim`.
+    """
     count, wanted = 0, -1
     for _ in range(2):
         for q in range(len(place)):
@@ -82,7 +120,13 @@ def pick_site(movable: Bools, place: Ints, dim: Ints, number: Ints, column: int,
 
 @compiled
 def pick_part(left: Ints, allowed: Bools, uniform: float) -> int:
-    """A divisor other than 1 that a loop can give away, so that it is `left` with one that is allowed."""
+    """A random divisor other than 1 that a loop can give away, by its number, or `NOWHERE`.
+
+    Args:
+        left: For every divisor the number of what the loop is left with, [N]; negative where it cannot give that.
+        allowed: Whether the loop may have a divisor, [N].
+        uniform: A random number in [0, 1).
+    """
     count, wanted = 0, -1
     for _ in range(2):
         for part in range(1, len(left)):
@@ -96,14 +140,23 @@ def pick_part(left: Ints, allowed: Bools, uniform: float) -> int:
 
 @compiled
 def pick_target(more: Ints, allowed: Bools, number: Ints, source: int, only: int, uniform: float) -> int:
-    """Another place that can take a divisor: `more` is the product of every divisor with it; `only`: that place."""
+    """A random place, other than the source, that can take a divisor, or `NOWHERE`.
+
+    Args:
+        more: For every divisor the number of its product with the one that moves, [N].
+        allowed: Whether a place may have a divisor, [P, N].
+        number: The number that each place has now, [P].
+        source: The place that gives.
+        only: The one place that counts; negative: all.
+        uniform: A random number in [0, 1).
+    """
     count, wanted = 0, -1
     for _ in range(2):
-        for place in range(len(number)):
-            result = more[number[place]]
-            if place != source and (only < 0 or place == only) and result >= 0 and allowed[place, result]:
+        for p in range(len(number)):
+            result = more[number[p]]
+            if p != source and (only < 0 or p == only) and result >= 0 and allowed[p, result]:
                 if count == wanted:
-                    return place
+                    return p
                 count += 1
         count, wanted = 0, int(uniform * count)
     return NOWHERE

@@ -1,25 +1,51 @@
-"""What a mapping decides besides its factors: the order of loops, the layout of spatial loops, keep or bypass."""
+"""The decisions of a mapping besides its factors: loop order, layout of spatial loops, keep or bypass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 
 
-@dataclass(frozen=True)
-class FamilyDecisions:
-    """Something other than a factor that can be decided anew: "order" or "layout" of a level, or "keep"."""
+class DecisionKind(IntEnum):
+    """The kinds of decisions without a gradient; whole numbers, because compiled code compares them.
 
-    kind: str
+    Attributes:
+        ORDER: The order of one level's temporal loops.
+        LAYOUT: The order of one level's spatial loops and the axis, X or Y, of each.
+        KEEP: Whether one level keeps or bypasses one data space.
+    """
+
+    ORDER = 0
+    LAYOUT = 1
+    KEEP = 2
+
+
+@dataclass(frozen=True)
+class OpenDecision:
+    """One decision with more than one candidate.
+
+    Attributes:
+        kind: The kind of decision.
+        level: The storage level whose decision it is, counted from the innermost.
+        tensor: The data space, for `DecisionKind.KEEP` alone.
+    """
+
+    kind: DecisionKind
     level: int
     tensor: int = 0
 
 
-def decisions_of(family: LayerFamily, orders: bool = True) -> list[FamilyDecisions]:
-    """Everything that is open; `orders`: whether those of loops are."""
-    ordered = [FamilyDecisions("order", level) for level,
-               found in enumerate(family.orders) if found.shape[1] > 1 and orders]
-    placed = [FamilyDecisions("layout", level) for level,
-              found in enumerate(family.layouts) if found.order.shape[1] > 1]
-    return ordered + placed + [FamilyDecisions("keep", *pair) for pair in family.keeps]
+def decisions_of(family: LayerFamily, orders: bool = True) -> list[OpenDecision]:
+    """The open decisions of a family: orders first, then layouts, then keep or bypass, each by level.
+
+    Args:
+        family: The layers that are searched side by side; all share their open decisions.
+        orders: Whether loop orders may change (`SearchOptions.orders`).
+    """
+    ordered = [OpenDecision(DecisionKind.ORDER, level) for level, candidates in enumerate(family.orders)
+               if candidates.shape[1] > 1 and orders]
+    laid_out = [OpenDecision(DecisionKind.LAYOUT, level) for level, candidates in enumerate(family.layouts)
+                if candidates.order.shape[1] > 1]
+    return ordered + laid_out + [OpenDecision(DecisionKind.KEEP, *pair) for pair in family.keeps]

@@ -1,4 +1,18 @@
-"""Gradient descent on the relaxed model: eq. (20) of FADiff, in many restarts of many problems at once."""
+"""Gradient descent on the relaxed model (FADiff, eq. 20), in many restarts of many problems at once.
+
+Every step draws integer factors by Gumbel-Softmax (Jang, Gu and Poole 2017; FADiff, eqs. 1-3), takes the loss
+
+    log(metric) + lambda (P_map + P_mem)
+
+of the draw on the differentiable model, and moves the parameters by Adam through the straight-through estimator. The
+metric's logarithm takes the place of the metric in eq. (20), so that one lambda suits layers of any size;
+P_align belongs to fused layers. The temperature falls and lambda rises geometrically. Each draw is a legal
+factorization, so it is evaluated exactly as well, and the best one of each restart is what the descent returns.
+Decisions without a gradient (loop order, keep or bypass) are tried on the exact model every few steps.
+
+Axes: W problems, K slots (free factors), D dimensions, B columns: `restarts` for each problem, one problem after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +26,42 @@ from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import (
-    FactorSlots,
+    FactorPlaces,
     decode,
     draw,
     drawable_parts,
     gumbel,
-    slots_of,
+    places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import random_choices
+from fadiff_mapper.relaxation.layer_batch import random_decisions
 from fadiff_mapper.relaxation.objective import smooth_value
 from fadiff_mapper.relaxation.penalty import penalty
 from fadiff_mapper.search.best_so_far import SearchState
 
 TRIED = 4
-"""Loop orders per level that one look at the orders tries, besides the present one."""
+"""Loop orders per level that one look at the orders tries, besides the present one. Nothing was measured: the
+refinement goes on with the orders."""
 
 
 def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest:
-    """The best integer nest of every restart, `restarts` columns for every member of the family.
+    """Descends from random factors and decisions.
 
-    Without the gradient these are random nests.
+    Args:
+        state: The running search; told of every mapping evaluated.
+        restarts: Descents of each member of the family.
+        rng: Source of the decisions; the factors and the Gumbel noise come from a generator of the options' seed.
+
+    Returns:
+        The best integer nest of every restart, `restarts` columns for every member in turn. Without the gradient
+        (`SearchOptions.gradient`) these are the random nests.
     """
     options, family = state.options, state.family
     model = evaluate_paper if options.model == "paper" else evaluate_smooth
     generator = torch.Generator().manual_seed(options.seed)
-    slots = slots_of(family.spaces, family.factors)
+    slots = places_of(family.spaces, family.factors)
     batch = restarts * slots.problems
-    member, choices = family.member_of(batch), random_choices(family, batch, rng)
+    member, choices = family.member_of(batch), random_decisions(family, batch, rng)
     theta = first_theta(slots, restarts, generator).requires_grad_(True)
     best = decode(draw(slots, theta, None, options.draw_temperature_end), choices)
     values = state.value(best, member, "start")
@@ -53,9 +75,9 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
             weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
             factors = draw(slots, theta, gumbel(slots, batch, generator), temperature)
             drawn = decode(factors, choices)
-            found = state.value(drawn, member, "descent")
-            better = found < values
-            best, values = _either(better, drawn, best), np.where(better, found, values)
+            drawn_values = state.value(drawn, member, "descent")
+            better = drawn_values < values
+            best, values = _either(better, drawn, best), np.where(better, drawn_values, values)
             nest = torch_nest(factors, choices)
             smooth = model(family.layer, nest, drawable_parts(slots, choices))
             loss = smooth_value(smooth, options.priorities) + weight * penalty(
@@ -67,10 +89,19 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     return best
 
 
-def first_theta(slots: FactorSlots, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """Random shares of each dimension's octaves over its slots, [K, D, B].
+def first_theta(slots: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
+    """Parameters to start from: random shares of each dimension's octaves for its slots.
 
-    The first restart of every problem leaves all to the outermost slot.
+    Shares are squared uniform numbers, so that some slots take much and most take little. The first restart of every
+    problem leaves all to the outermost slot, whose tiles are the smallest.
+
+    Args:
+        slots: The free factors of W problems.
+        restarts: Columns of each problem.
+        generator: Source of the random numbers.
+
+    Returns:
+        theta, the log2 of continuous tiling factors, [K, D, B].
     """
     shape = (len(slots.level), slots.bound.shape[1], slots.problems, restarts)
     weights = torch.rand(shape, generator=generator, dtype=torch.float64) ** 2
@@ -79,43 +110,55 @@ def first_theta(slots: FactorSlots, restarts: int, generator: torch.Generator) -
     return theta.flatten(start_dim=2)
 
 
-def _either(first: np.ndarray, one: Nest, other: Nest) -> Nest:
-    """The columns of one nest where `first` is set, else those of the other."""
-    return Nest(*(np.where(first, getattr(one, name), getattr(other, name)) for name in Nest.__dataclass_fields__))
+def _either(better: np.ndarray, drawn: Nest, best: Nest) -> Nest:
+    """The columns of `drawn` where `better` [B] is set, else those of `best`."""
+    return Nest(*(np.where(better, getattr(drawn, name), getattr(best, name)) for name in Nest.__dataclass_fields__))
 
 
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,
                rng: np.random.Generator) -> DiscreteDecisions:
-    """For the factors just drawn, the best of some loop orders of each level in turn, and keep or bypass."""
+    """The decisions that suit the factors just drawn: level by level the best of some orders, then keep or bypass.
+
+    Args:
+        state: The running search; told of every mapping evaluated.
+        member: The member of the family that each column is of, [B].
+        nest: The mappings just drawn.
+        choices: Their decisions.
+        rng: Draws the loop orders that are tried.
+
+    Returns:
+        The decisions of the next steps, for each column the best of those tried.
+    """
     for level, candidates in enumerate(state.family.orders if state.options.orders else ()):
         if candidates.shape[1] > 1:
-            ways = [choices.order]
+            orders = [choices.order]
             for _ in range(TRIED):
                 order = choices.order.copy()
                 order[level] = candidates[member, rng.integers(0, candidates.shape[1], nest.batch)].T
-                ways.append(order)
-            pick = _best_way(state, member, [_with(nest, order, choices.keep) for order in ways])
-            choices = DiscreteDecisions(_picked(ways, pick), choices.keep, choices.on_y, choices.spatial_order)
+                orders.append(order)
+            pick = _best_candidate(state, member, [_with(nest, order, choices.keep) for order in orders])
+            choices = DiscreteDecisions(_picked(orders, pick), choices.keep, choices.on_y, choices.spatial_order)
     for level, tensor in state.family.keeps:
-        ways = [choices.keep, choices.keep.copy()]
-        ways[1][level, tensor] ^= True
-        pick = _best_way(state, member, [_with(nest, choices.order, keep) for keep in ways])
-        choices = DiscreteDecisions(choices.order, _picked(ways, pick), choices.on_y, choices.spatial_order)
+        keeps = [choices.keep, choices.keep.copy()]
+        keeps[1][level, tensor] ^= True
+        pick = _best_candidate(state, member, [_with(nest, choices.order, keep) for keep in keeps])
+        choices = DiscreteDecisions(choices.order, _picked(keeps, pick), choices.on_y, choices.spatial_order)
     return choices
 
 
 def _with(nest: Nest, order: np.ndarray, keep: np.ndarray) -> Nest:
+    """The nest with other loop orders and other data spaces kept."""
     return Nest(nest.temporal, nest.spatial, order, keep, nest.on_y, nest.spatial_order)
 
 
-def _best_way(state: SearchState, member: np.ndarray, ways: list[Nest]) -> np.ndarray:
-    """Which of several nests is best in each column, [B]."""
-    values = state.value(joined(ways), np.tile(member, len(ways)), "orders").reshape(len(ways), -1)
+def _best_candidate(state: SearchState, member: np.ndarray, candidates: list[Nest]) -> np.ndarray:
+    """The number of the nest that is best in each column, [B]."""
+    values = state.value(joined(candidates), np.tile(member, len(candidates)), "orders").reshape(len(candidates), -1)
     pick: np.ndarray = values.argmin(axis=0)
     return pick
 
 
-def _picked(ways: list[np.ndarray], pick: np.ndarray) -> np.ndarray:
-    """From each column's best way its array, [..., B]."""
-    chosen: np.ndarray = np.take_along_axis(np.stack(ways), pick[None, None, None], axis=0)[0]
+def _picked(candidates: list[np.ndarray], pick: np.ndarray) -> np.ndarray:
+    """For each column the array of the candidate that `pick` [B] names, [..., B]."""
+    chosen: np.ndarray = np.take_along_axis(np.stack(candidates), pick[None, None, None], axis=0)[0]
     return chosen

@@ -4,104 +4,72 @@ A *shift* takes a divisor of the factor of one loop and gives it to another loop
 is two shifts between the same two places in opposite directions: of two dimensions, which changes the shape of a tile
 and little of its size, or of one, whose loops then swap divisors. The other decisions (loop order, keep or bypass,
 layout of spatial loops) change one at a time.
-Axes: see `Nest` and `mapspace.tables`; a place is 2 l for the spatial loops of a level, 2 l + 1 for its temporal ones.
+
+Axes: see `Nest` and `mapspace.factor_tables`; a factor place is 2 l for the spatial loops of level l, 2 l + 1 for its
+temporal ones. M moves, `tries` of them from every column.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
 from fadiff_mapper.model.loop_nest import Nest, columns
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.search.factor_shift import NOWHERE, DivisorTables, FactorShift, shift, shiftable
-from fadiff_mapper.search.family_decisions import decisions_of
+from fadiff_mapper.search.factor_shift import NOWHERE, DivisorTables, FactorShift, shift
+from fadiff_mapper.search.move_tables import (
+    KEEP,
+    LAYOUT,
+    NONE,
+    ORDER,
+    Bools,
+    ChainColumns,
+    Floats,
+    Ints,
+    MoveTable,
+    OpenMoves,
+)
 from fadiff_mapper.search.population import Population, factors_of
 
-Ints: TypeAlias = np.ndarray
-Floats: TypeAlias = np.ndarray
-Bools: TypeAlias = np.ndarray
+# The four probabilities were set together with the annealing and have not been varied one by one since;
+# benchmarks/layer_quality.py and benchmarks/true_optimum.py measure the search as a whole.
 
-DECISION, SHIFT_TWICE, EXCHANGE, BOTH = 0.3, 0.8, 0.5, 0.1
-"""Shares of random moves: that change a decision and no factor; of the others, those with a second shift, of which so
-many are exchanges; and those that change a decision too."""
+DECISION_ALONE = 0.3
+"""Probability that a move changes one decision and no factor."""
 
-WHAT, FIRST, SECOND, FIT, ALSO, DECIDE, PICK, AGAIN, BACK, CHANCES = 0, 1, 4, 7, 8, 9, 10, 11, 12, 13
-"""What each of the random numbers of a move decides (shifts take three), and how many there are."""
+SECOND_SHIFT = 0.8
+"""Probability that a move which shifts a divisor shifts a second one too."""
 
-NONE = -1
-ORDER, LAYOUT, KEEP = range(3)
-KINDS = {"order": (ORDER, ORDER), "layout": (LAYOUT,), "keep": (KEEP,)}
-"""Decisions as moves draw them: orders twice as often, because there are more of them."""
+EXCHANGE = 0.5
+"""Probability that a second shift goes between the places of the first in the opposite direction. Since both may be of
+one dimension (its loops then swap divisors), 2 instead of 5 of 294 searches on `simba_like` miss the best value."""
 
+DECISION_TOO = 0.1
+"""Probability that a move which shifts divisors changes a decision as well."""
 
-class ChainColumns(NamedTuple):
-    """The arrays of a population that moves change; the factors follow from their numbers."""
+MOVE_TYPE, FIRST_SHIFT, OTHER_SHIFT, LAYOUT_START, ALSO_DECIDE, DECISION, CANDIDATE, AGAIN, BACK, CHANCES = (
+    0, 1, 4, 7, 8, 9, 10, 11, 12, 13)
+"""The random numbers of a move by their place in its row, and how many there are; each shift takes three.
 
-    number: Ints
-    order: Ints
-    keep: Bools
-    on_y: Bools
-    spatial_order: Ints
-
-
-class MoveTable(NamedTuple):
-    """What M moves do.
-
-    number [P, D, M]   the divisors' numbers after each
-    decision [M]       the row of `OpenMoves.decisions` that is decided anew, or `NONE`
-    pick [M]           the candidate that is taken for it, of all levels' candidates
-    layout [L, M]      the layout that a level's spatial loops need now, of all levels' candidates, or `NONE`
-    """
-
-    number: Ints
-    decision: Ints
-    pick: Ints
-    layout: Ints
-
-
-class OpenMoves(NamedTuple):
-    """What moves may change in a family.
-
-    divisor [W, D, N]; decisions [K, 3]: kind, level and tensor. The candidates of all levels stand one after the
-    other, those of a level from `..._first[level]` on: orders [W, n, D], layouts (their order and on_y) alike.
-    fanout [L, 2]: units along X and Y.
-    """
-
-    factors: DivisorTables
-    divisor: Floats
-    decisions: Ints
-    orders: Ints
-    orders_first: Ints
-    layouts: Ints
-    layouts_on_y: Bools
-    layouts_first: Ints
-    fanout: Ints
-
-
-def open_in(family: LayerFamily, orders: bool = True) -> OpenMoves:
-    """What is open in a family; `orders`: whether those of loops are."""
-    decisions = [(kind, decision.level, decision.tensor) for decision in decisions_of(family, orders)
-                 for kind in KINDS[decision.kind]]
-    return OpenMoves(shiftable(family.factors), family.factors.divisor,
-                     np.array(decisions, dtype=np.int64).reshape(-1, 3),
-                     np.concatenate(family.orders, axis=1), _first([order.shape[1] for order in family.orders]),
-                     np.concatenate([layout.order for layout in family.layouts], axis=1),
-                     np.concatenate([layout.on_y for layout in family.layouts], axis=1),
-                     _first([layout.order.shape[1] for layout in family.layouts]),
-                     np.array([level.fanout for level in family.spaces[0].levels], dtype=np.int64))
-
-
-def _first(counts: list[int]) -> Ints:
-    return np.cumsum([0, *counts])
+MOVE_TYPE: a decision alone, or shifts. FIRST_SHIFT, OTHER_SHIFT: the loop, the divisor and the target of a shift.
+LAYOUT_START: the first layout looked at where spatial loops no longer fit. ALSO_DECIDE: whether shifts come with a
+decision. DECISION, CANDIDATE: which decision, and which candidate for it. AGAIN: whether a second shift follows. BACK:
+whether that one is an exchange."""
 
 
 def proposed(open_: OpenMoves, here: Population, tries: int, rng: np.random.Generator) -> tuple[Population, np.ndarray]:
-    """Mappings after one random move each, and for each the number of its draw: `tries` from every row, in order.
+    """Draws random moves from every mapping; those that change nothing are left out.
 
-    Draws that change nothing are left out.
+    A quarter of all moves would change nothing. With them among the neighbours of a chain the best of twelve was
+    nearly always one of them, so that chains hardly ever left a plateau.
+
+    Args:
+        open_: The moves that are open in the family.
+        here: B mappings.
+        tries: Moves from each of them.
+        rng: Source of all random numbers.
+
+    Returns:
+        The mappings after one move each, and for each the number of its draw: row * tries + try, ascending.
     """
     batch, levels = len(here.member) * tries, len(open_.fanout)
     before = ChainColumns(here.number, here.nest.order, here.nest.keep, here.nest.on_y, here.nest.spatial_order)
@@ -120,42 +88,54 @@ def proposed(open_: OpenMoves, here: Population, tries: int, rng: np.random.Gene
 @compiled
 def draw_moves(open_: OpenMoves, member: Ints, here: ChainColumns, tries: int, chances: Floats,
                moves: MoveTable) -> Bools:
-    """Draws `tries` moves from every column of `here`; which of them lead to another mapping, [M]."""
+    """Draws `tries` moves from every column of `here` into a table.
+
+    Args:
+        open_: The moves that are open in the family.
+        member: The member of the family that each column is of, [B].
+        here: The mappings before.
+        tries: Moves from each column.
+        chances: Random numbers in [0, 1), [M, CHANCES].
+        moves: The table that is written; `number` comes with the numbers before.
+
+    Returns:
+        Whether each move leads to another mapping, [M].
+    """
     changed = np.zeros(len(chances), dtype=np.bool_)
     several_layouts = np.diff(open_.layouts_first) > 1
     for draw in range(len(chances)):
         column, chance = draw // tries, chances[draw]
         w, decides = member[column], len(open_.decisions) > 0
-        if not decides or chance[WHAT] >= DECISION:
+        if not decides or chance[MOVE_TYPE] >= DECISION_ALONE:
             shift_once_or_twice(open_.factors, w, moves.number, draw, chance)
             changed[draw] = differ(here.number, column, moves.number, draw)
             for level in range(len(several_layouts)):
                 if changed[draw] and several_layouts[level]:
                     moves.layout[level, draw] = fitting(open_, w, here.on_y, level, column, moves.number, draw,
-                                                        chance[FIT])
-            decides &= chance[ALSO] < BOTH
+                                                        chance[LAYOUT_START])
+            decides &= chance[ALSO_DECIDE] < DECISION_TOO
         if decides:
-            moves.decision[draw] = int(chance[DECIDE] * len(open_.decisions))
-            changed[draw] |= decided(open_, w, here, column, moves, draw, chance[PICK])
+            moves.decision[draw] = int(chance[DECISION] * len(open_.decisions))
+            changed[draw] |= decided(open_, w, here, column, moves, draw, chance[CANDIDATE])
     return changed
 
 
 @compiled
 def shift_once_or_twice(factors: DivisorTables, member: int, number: Ints, draw: int, chance: Floats) -> None:
-    """One shift or two, or an exchange."""
+    """One shift, two, or an exchange, in column `draw` of `number` [P, D, M]; see the probabilities above."""
     anywhere = FactorShift(NOWHERE, NOWHERE)
-    first = shift(factors, member, number, draw, anywhere, chance[FIRST:])
-    if first.source >= 0 and chance[AGAIN] < SHIFT_TWICE:
+    first = shift(factors, member, number, draw, anywhere, chance[FIRST_SHIFT:])
+    if first.source >= 0 and chance[AGAIN] < SECOND_SHIFT:
         back = first if chance[BACK] < EXCHANGE else anywhere
-        shift(factors, member, number, draw, back, chance[SECOND:])
+        shift(factors, member, number, draw, back, chance[OTHER_SHIFT:])
 
 
 @compiled
 def differ(before: Ints, column: int, number: Ints, draw: int) -> bool:
-    """Whether the divisors' numbers of a draw are not those of its column."""
-    for place in range(number.shape[0]):
+    """Whether the numbers of a draw differ from those of the column that it came from."""
+    for p in range(number.shape[0]):
         for d in range(number.shape[1]):
-            if before[place, d, column] != number[place, d, draw]:
+            if before[p, d, column] != number[p, d, draw]:
                 return True
     return False
 
@@ -163,10 +143,22 @@ def differ(before: Ints, column: int, number: Ints, draw: int) -> bool:
 @compiled
 def fitting(open_: OpenMoves, member: int, on_y: Bools, level: int, column: int, number: Ints, draw: int,
             chance: float) -> int:
-    """The layout that a level's spatial loops need, where one axis is too short for those that it has; else `NONE`.
+    """The layout that a level's spatial loops need after a shift, or `NONE`.
 
-    A loop that grows in a full array often fits only if another one changes its axis. Of the layouts that fit, it is
-    the first one from a random one on.
+    A loop that grows in a full array often fits only if another loop changes its axis.
+
+    Args:
+        open_: The moves that are open in the family.
+        member: The member of the family that the mapping is of.
+        on_y: Whether spatial loops lie on the Y axis before the move, [L, D, B].
+        level: The level whose fan-out the loops use.
+        column: The mapping before the move, a column of `on_y`.
+        number: Numbers of divisors after the move, [P, D, M].
+        draw: The move, a column of `number`.
+        chance: A random number in [0, 1) that says with which layout to begin.
+
+    Returns:
+        The first layout from a random one on that fits both axes; `NONE` where the present one does, or none does.
     """
     if fits(open_, member, on_y[level, :, column], level, number, draw):
         return NONE
@@ -181,7 +173,10 @@ def fitting(open_: OpenMoves, member: int, on_y: Bools, level: int, column: int,
 
 @compiled
 def fits(open_: OpenMoves, member: int, on_y: Bools, level: int, number: Ints, draw: int) -> bool:
-    """Whether the spatial loops of a level are no more than its fan-out has units, on either axis."""
+    """Whether the spatial loops of a level use no more units than its fan-out has, on either axis.
+
+    `on_y` [D] says which dimensions lie on Y; `number` [P, D, M] and `draw` are the mapping.
+    """
     x = y = 1.0
     for d in range(len(on_y)):
         factor = open_.divisor[member, d, number[2 * level, d, draw]]
@@ -195,20 +190,35 @@ def fits(open_: OpenMoves, member: int, on_y: Bools, level: int, number: Ints, d
 @compiled
 def decided(open_: OpenMoves, member: int, here: ChainColumns, column: int, moves: MoveTable, draw: int,
             chance: float) -> bool:
-    """Picks a candidate for a decision; whether it changes anything: loops of one iteration may stand anywhere."""
+    """Picks a candidate for the decision of a draw.
+
+    Orders are compared over the loops of several iterations alone: loops of one iteration may stand anywhere.
+
+    Args:
+        open_: The moves that are open in the family.
+        member: The member of the family that the mapping is of.
+        here: The mappings before.
+        column: The mapping before, a column of `here`.
+        moves: The table of moves, whose `pick` is written.
+        draw: The move, a column of `moves`.
+        chance: A random number in [0, 1) that says which candidate.
+
+    Returns:
+        Whether the candidate differs from what the mapping has.
+    """
     kind, level, _ = open_.decisions[moves.decision[draw]]
     if kind == KEEP:
         return True
-    place, standing, candidates, starts = (
+    p, present, candidates, starts = (
         (2 * level + 1, here.order, open_.orders, open_.orders_first) if kind == ORDER else
         (2 * level, here.spatial_order, open_.layouts, open_.layouts_first))
     pick = moves.pick[draw] = starts[level] + int(chance * (starts[level + 1] - starts[level]))
     at = 0
     for d in candidates[member, pick]:
-        if moves.number[place, d, draw] > 0:
-            while moves.number[place, standing[level, at, column], draw] == 0:
+        if moves.number[p, d, draw] > 0:
+            while moves.number[p, present[level, at, column], draw] == 0:
                 at += 1
-            if standing[level, at, column] != d or (
+            if present[level, at, column] != d or (
                     kind == LAYOUT and here.on_y[level, d, column] != open_.layouts_on_y[member, pick, d]):
                 return True
             at += 1
@@ -217,7 +227,15 @@ def decided(open_: OpenMoves, member: int, here: ChainColumns, column: int, move
 
 @compiled
 def decide(open_: OpenMoves, member: Ints, moves: MoveTable, draws: Ints, after: ChainColumns) -> None:
-    """Writes what some draws decide into the columns that they lead to."""
+    """Writes the decisions of some draws into the columns that they lead to.
+
+    Args:
+        open_: The moves that are open in the family.
+        member: The member of the family that each column of `after` is of, [N].
+        moves: The table of all moves.
+        draws: The moves that are carried out, [N].
+        after: The mappings after the moves, N columns; written in place.
+    """
     for column, draw in enumerate(draws):
         w = member[column]
         for level in range(len(moves.layout)):
@@ -228,15 +246,15 @@ def decide(open_: OpenMoves, member: Ints, moves: MoveTable, draws: Ints, after:
             if kind == LAYOUT:
                 lay_out(open_, w, level, moves.pick[draw], after, column)
             elif kind == ORDER:
-                for slot in range(after.order.shape[1]):
-                    after.order[level, slot, column] = open_.orders[w, moves.pick[draw], slot]
+                for at in range(after.order.shape[1]):
+                    after.order[level, at, column] = open_.orders[w, moves.pick[draw], at]
             else:
                 after.keep[level, tensor, column] ^= True
 
 
 @compiled
 def lay_out(open_: OpenMoves, member: int, level: int, pick: int, after: ChainColumns, column: int) -> None:
-    """Writes a layout of a level's spatial loops into a column."""
-    for slot in range(after.order.shape[1]):
-        after.spatial_order[level, slot, column] = open_.layouts[member, pick, slot]
-        after.on_y[level, slot, column] = open_.layouts_on_y[member, pick, slot]
+    """Writes layout `pick` of a level's spatial loops into a column."""
+    for at in range(after.order.shape[1]):
+        after.spatial_order[level, at, column] = open_.layouts[member, pick, at]
+        after.on_y[level, at, column] = open_.layouts_on_y[member, pick, at]

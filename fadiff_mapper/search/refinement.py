@@ -1,6 +1,9 @@
 """Refinement on the exact model: chains of random moves that cool down, then descent to a local optimum.
 
-Whatever it starts from, nothing worse is returned: the search keeps the best mapping that it has met.
+Gradient descent on the relaxed model ends near good mappings, not at the best (`benchmarks/layer_quality.py
+--ablations` measures how near), so the search goes on with exact values. The method is simulated annealing
+(Kirkpatrick, Gelatt and Vecchi 1983) in many chains at once, each of which looks at several neighbours before it
+moves. Whatever it starts from, nothing worse is returned: `SearchState` keeps the best mapping that the search has met.
 """
 
 from __future__ import annotations
@@ -9,24 +12,41 @@ import numpy as np
 
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.search.best_so_far import SearchState, best_rows
+from fadiff_mapper.search.move_tables import open_in
 from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.options import Annealing
 from fadiff_mapper.search.population import Population, put
-from fadiff_mapper.search.random_moves import open_in, proposed
+from fadiff_mapper.search.random_moves import proposed
 
 SAME = 1e-9
-"""Values that differ by less are those of equally good mappings."""
+"""Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
+float64, far below a word more or less. Nothing was measured."""
 
 LOOK_EVERY = 5
-"""Rounds between two looks at whether the chains of a member agree."""
+"""Rounds between two looks at whether the chains of a member agree. Halved together with the number of rounds (10 of
+120 before), so that there are equally many looks; nothing else was measured."""
+
+LEAST_DESCENT = 1e-12
+"""A neighbour has to be better by more than this (in logarithms of the metric) for the last descent to go there, so
+that it cannot circle among mappings that differ by rounding alone."""
 
 
 def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan: Annealing) -> Population:
-    """Simulated annealing in many chains at once; `start` holds equally many of each member.
+    """Simulated annealing in many chains at once (Kirkpatrick, Gelatt and Vecchi 1983).
 
-    Every chain picks one of its random neighbours: the best, or each in proportion to exp(-value / temperature). It
-    moves there if that is better, or else with the probability exp(-difference / temperature). Members whose chains
-    agree on the best mapping leave early; what is returned are the chains of the others as they stand.
+    In each round every chain draws `SearchOptions.neighbours_tried` random moves and picks one: the best (greedy), or
+    each in proportion to exp(-value / temperature). A pick that is better is taken; a worse one with the probability
+    exp(-difference / temperature). Values are logarithms of the metric: at a temperature of 0.1 a metric that is 10 %
+    higher is accepted about once in e. All chains of a member leave once enough of them have met its best mapping.
+
+    Args:
+        state: The running search; told of every mapping evaluated.
+        start: The chains, equally many of each member; not changed.
+        rng: Source of all random numbers.
+        plan: Rounds, temperatures, and when chains agree.
+
+    Returns:
+        The chains of the members that have not agreed, as they stand at the end; none if all have.
     """
     options, family = state.options, state.family
     open_, tries = open_in(family, options.orders), options.neighbours_tried
@@ -36,25 +56,24 @@ def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan
     for step in range(plan.rounds):
         ratio = step / max(plan.rounds - 1, 1)
         temperature = geometric(plan.temperature_start, plan.temperature_end, ratio)
-        near, row = proposed(open_, here, tries, rng)
-        found = np.full((len(values), tries), np.inf)
-        if len(row):  # else there is nothing to decide
-            found.flat[row] = state.value(near.nest, near.member, "refine")
-        luck = 0.0 if plan.greedy else temperature * rng.gumbel(size=found.shape)
-        pick = (found - luck).argmin(axis=1)
-        best = found[np.arange(len(found)), pick]
-        risen = np.maximum(best - values, 0)
-        rows = np.flatnonzero((rng.random(len(best)) < np.exp(-risen / temperature)) & (best < np.inf))
-        put(here, rows, near, np.searchsorted(row, rows * tries + pick[rows]))
-        values[rows] = best[rows]
+        near, draw = proposed(open_, here, tries, rng)
+        nearby = np.full((len(values), tries), np.inf)
+        if len(draw):  # else there is nothing to decide
+            nearby.flat[draw] = state.value(near.nest, near.member, "refine")
+        # The largest of -value / temperature + Gumbel noise is a draw in proportion to exp(-value / temperature).
+        noise = 0.0 if plan.greedy else temperature * rng.gumbel(size=nearby.shape)
+        pick = (nearby - noise).argmin(axis=1)
+        picked = nearby[np.arange(len(nearby)), pick]
+        risen = np.maximum(picked - values, 0)
+        rows = np.flatnonzero((rng.random(len(picked)) < np.exp(-risen / temperature)) & (picked < np.inf))
+        put(here, rows, near, np.searchsorted(draw, rows * tries + pick[rows]))
+        values[rows] = picked[rows]
         lowest = np.minimum(lowest, values)
         if state.out_of_time():
             break
         done = step + 1
         if (done % LOOK_EVERY == 0 and done >= plan.rounds_least) or done == plan.rounds:
-            met = lowest <= state.best[here.member] + SAME
-            busy = np.bincount(here.member[met], minlength=len(state.best)) < plan.chains_agreeing
-            rows = np.flatnonzero(busy[here.member])
+            rows = _undecided(state, here.member, lowest, plan.chains_agreeing)
             if len(rows) < len(values):
                 here, values, lowest = here.take(rows), values[rows], lowest[rows]
             if not len(rows):
@@ -62,8 +81,18 @@ def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan
     return here
 
 
+def _undecided(state: SearchState, member: np.ndarray, lowest: np.ndarray, chains_agreeing: int) -> np.ndarray:
+    """Rows of the chains whose member has fewer than `chains_agreeing` chains that have met its best mapping.
+
+    `member` and `lowest` [B]: each chain's member and the lowest value that it has had.
+    """
+    met = lowest <= state.best[member] + SAME
+    undecided = np.bincount(member[met], minlength=len(state.best)) < chains_agreeing
+    return np.flatnonzero(undecided[member])
+
+
 def strongest(state: SearchState, chains: Population, count: int) -> Population:
-    """The best `count` chains of every member."""
+    """The `count` chains of every member whose present mappings are best."""
     values = state.value(chains.nest, chains.member, "refine")
     ranked = np.lexsort((values, chains.member))
     member = chains.member[ranked]
@@ -71,19 +100,29 @@ def strongest(state: SearchState, chains: Population, count: int) -> Population:
 
 
 def polish(state: SearchState, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
-    """Steepest descent of every row to a local optimum; whether all of them arrived."""
+    """Steepest descent of every row to a local optimum.
+
+    Args:
+        state: The running search; told of every mapping evaluated.
+        start: The mappings to start from.
+        rng: Draws the sample of layouts among the neighbours.
+        most: Steps at most; a limit for safety, nothing was measured.
+
+    Returns:
+        Whether every row arrived where no neighbour is better.
+    """
     family = state.family
     here, values = start, state.value(start.nest, start.member, "polish")
     for _ in range(most):
         if state.out_of_time():
             return False
-        near, row = neighbours(family, here, rng, state.options.orders)
-        if not len(row):
+        near, origin = neighbours(family, here, rng, state.options.orders)
+        if not len(origin):
             return True
-        found = state.value(near.nest, near.member, "polish")
-        first = best_rows(found, row)
-        first = first[found[first] < values[row[first]] - 1e-12]
-        if not len(first):
+        nearby = state.value(near.nest, near.member, "polish")
+        best = best_rows(nearby, origin)
+        best = best[nearby[best] < values[origin[best]] - LEAST_DESCENT]
+        if not len(best):
             return True
-        here, values = near.take(first), found[first]
+        here, values = near.take(best), nearby[best]
     return False

@@ -19,7 +19,15 @@ from fadiff_mapper.search.refinement import anneal, polish, strongest
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """The best nest of one problem (one row), its value, and how the search ended."""
+    """The end of the search of one problem.
+
+    Attributes:
+        nest: The best mapping, a nest of one row.
+        value: Its value (see `objective.exact_value`): the logarithm of the metric if legal, else above `ILLEGAL`.
+        status: How the search ended, in words.
+        history: Every improvement, in order.
+        evaluations: Mappings evaluated.
+    """
 
     nest: Nest
     value: float
@@ -29,17 +37,25 @@ class SearchOutcome:
 
     @property
     def legal(self) -> bool:
+        """Whether the mapping runs on the design."""
         return self.value < ILLEGAL
 
 
 def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
            terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
-    """The best mapping found for every member of a family.
+    """Searches every member of a family.
 
-    `given` are nests to start from besides random ones, one for every member. `stopped` is asked between steps. The
-    same seed gives the same answer, unless time runs out. A result may be illegal where no legal mapping was met;
-    `SearchOutcome.legal` tells.
+    Args:
+        family: W layers that are searched side by side.
+        options: Effort and parts of the search. The same seed gives the same answer, unless time runs out.
+        watcher: Called whenever a member's best mapping improves.
+        stopped: Asked between steps; once true, the search ends with the best so far.
+        given: Nests of one row to start from besides random ones, one for every member, or none at all.
+        terms: Terms of the members in the exact evaluation.
+
+    Returns:
+        One outcome per member, in order; its mapping may be illegal where no legal one was met.
     """
     rng = np.random.default_rng(options.seed)
     state = SearchState(family, options, watcher, stopped, terms)
@@ -63,11 +79,14 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
 
 
 def _starts(state: SearchState, nest: Nest) -> tuple[Nest, np.ndarray]:
-    """For every chain a nest, those of the descent in turn, and its member; the first chain of each has the best."""
+    """The chains' first mappings: those of the descent in turn, for the first chain of each member its best so far.
+
+    Returns the nests of all chains, `SearchOptions.chains` for each member in turn, and the member of each.
+    """
     members, chains = len(state.nests), state.options.chains
-    share = nest.batch // members
-    rows = np.arange(members)[:, None] * share + np.arange(chains) % share
-    whole, first = nest.take(rows.reshape(-1)), np.arange(members) * chains
+    restarts = nest.batch // members
+    rows = np.arange(members)[:, None] * restarts + np.arange(chains) % restarts
+    starts, first = nest.take(rows.reshape(-1)), np.arange(members) * chains
     for name in Nest.__dataclass_fields__:
-        getattr(whole, name)[..., first] = getattr(joined(state.nests), name)
-    return whole, np.arange(members).repeat(chains)
+        getattr(starts, name)[..., first] = getattr(joined(state.nests), name)
+    return starts, np.arange(members).repeat(chains)

@@ -1,4 +1,9 @@
-"""The search of many problems: equal ones once, similar ones side by side, several such units at a time."""
+"""The search of many problems: equal ones once, similar ones side by side, several such jobs at a time.
+
+Networks repeat layers, and layers that differ in their bounds alone can be evaluated in one batch (`layer_batch`). So
+tasks that are equal in everything become one member of a family, members of one family one job of at most `LARGEST`,
+and jobs run on a pool of threads; NumPy and compiled code release the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -10,84 +15,93 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
 from fadiff_mapper.search.exhaustive import exhaust
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 
 LARGEST = 16
-"""Members of a family that are searched at once: more gain nothing, and wait for each other."""
+"""Members of a family that are searched at once: more gain nothing, and wait for each other. The figures behind this
+are not recorded; `benchmarks/layer_quality.py` prints the seconds of one batch for each design."""
 
 
 @dataclass(frozen=True)
-class MappingTask:
-    """One problem on one design.
+class SearchJob:
+    """Members of one family that are searched together, on one thread of the pool.
 
-    given      a nest to start from
-    room       what may be filled where something else lies already, without an axis for the batch
-    weights    exponents of energy and of delay in what is minimised, in place of the metrics
+    Attributes:
+        members: For each member the numbers of the equal tasks that it stands for.
     """
 
-    layer: PreparedLayer
-    space: MapSpace
-    given: Nest | None = None
-    room: Room | None = None
-    weights: tuple[float, float] | None = None
+    members: tuple[tuple[int, ...], ...]
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
                stopped: Callable[[], bool] = lambda: False) -> list[SearchOutcome]:
-    """The best mapping found for every task, in order.
+    """Searches every task.
 
-    `watcher` is called with the number of a task; at most one call at a time. The answer does not depend on
-    `options.workers`, which is shared among the units at work.
+    Args:
+        tasks: The problems, on any designs.
+        options: Effort and parts of the search. `options.workers` threads are shared among the jobs at work; the
+            answer does not depend on their number.
+        watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
+        stopped: Asked between steps; once true, every search ends with its best so far.
+
+    Returns:
+        One outcome per task, in order; equal tasks share theirs.
     """
-    copies: dict[Hashable, list[int]] = {}
-    for index, task in enumerate(tasks):
-        copies.setdefault(_identity(task), []).append(index)
-    families: dict[Hashable, list[list[int]]] = {}
-    for same in copies.values():
-        families.setdefault(_family_key(tasks[same[0]]), []).append(same)
-    largest = 1 if options.exhaustive else LARGEST
-    units = [members[start:start + largest] for members in families.values()
-             for start in range(0, len(members), largest)]
-    clock = _Clock(options.time_limit, sum(map(len, units)), min(options.workers, len(units)))
+    jobs = _jobs_of(tasks, 1 if options.exhaustive else LARGEST)
+    clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)))
     watching = threading.Lock()
 
-    def run(unit: list[list[int]]) -> list[tuple[int, SearchOutcome]]:
+    def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
         def tell(member: int, nest: Nest, progress: Progress) -> None:
             with watching:
-                for index in unit[member]:
+                for index in job.members[member]:
                     watcher(index, nest, progress)
 
-        first = [tasks[same[0]] for same in unit]
-        given = [task.given for task in first if task.given is not None]
-        mine = replace(options, time_limit=clock.share(len(unit)), threads=max(1, options.workers // clock.workers))
-        family = family_of(first[0].layer, [task.space for task in first])
-        found = (exhaust(family, mine, watcher=tell, stopped=stopped, given=given) if options.exhaustive
-                 else search(family, mine, watcher=tell, stopped=stopped, given=given, terms=_terms(first)))
-        return [(index, one) for same, one in zip(unit, found, strict=True) for index in same]
+        distinct = [tasks[copies[0]] for copies in job.members]
+        given = [task.given for task in distinct if task.given is not None]
+        own = replace(options, time_limit=clock.share(len(job.members)),
+                      threads=max(1, options.workers // clock.workers))
+        family = family_of(distinct[0].layer, [task.space for task in distinct])
+        outcomes = (exhaust(family, own, watcher=tell, stopped=stopped, given=given) if options.exhaustive
+                    else search(family, own, watcher=tell, stopped=stopped, given=given, terms=_terms(distinct)))
+        return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
 
     if clock.workers == 1:
-        done = [run(unit) for unit in units]
+        done = [run(job) for job in jobs]
     else:
-        with ThreadPoolExecutor(clock.workers) as pool:
-            done = list(pool.map(run, sorted(units, key=len, reverse=True)))
+        with ThreadPoolExecutor(clock.workers) as pool:  # the largest jobs first, so that none is left alone at the end
+            done = list(pool.map(run, sorted(jobs, key=lambda job: len(job.members), reverse=True)))
     by_index = dict(pair for part in done for pair in part)
     return [by_index[index] for index in range(len(tasks))]
 
 
+def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
+    """The tasks as jobs of at most `largest` distinct members each, in the order in which they first occur."""
+    copies: dict[Hashable, list[int]] = {}
+    for index, task in enumerate(tasks):
+        copies.setdefault(_identity(task), []).append(index)
+    families: dict[Hashable, list[tuple[int, ...]]] = {}
+    for equal in copies.values():
+        families.setdefault(_family_key(tasks[equal[0]]), []).append(tuple(equal))
+    return [SearchJob(tuple(members[start:start + largest])) for members in families.values()
+            for start in range(0, len(members), largest)]
+
+
 def _family_key(task: MappingTask) -> Hashable:
+    """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms."""
     return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
             task.weights is None)
 
 
 def _identity(task: MappingTask) -> Hashable:
+    """Equal for tasks of the same problem under the same terms, which one search answers."""
     given = None if task.given is None else tuple(
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
     return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given,
@@ -96,7 +110,7 @@ def _identity(task: MappingTask) -> Hashable:
 
 
 def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
-    """Those of the members of one family; either all of them have room and weights of their own, or none."""
+    """The terms of the members of one family; either all of them have room and weights of their own, or none."""
     rooms = [task.room for task in tasks if task.room is not None]
     weights = [task.weights for task in tasks if task.weights is not None]
     return MetricTerms(Room(np.stack([room.words for room in rooms], axis=-1),
@@ -105,14 +119,21 @@ def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
 
 
 class _Clock:
-    """Hands out the time of the whole run: every unit may take as much as its share of what is left to do."""
+    """Hands out the time of the whole run: every job may take as much as its share of the problems that are left.
+
+    Attributes:
+        deadline: When the run has to end, seconds of `time.monotonic`; None: no limit.
+        left: Distinct problems whose search has not begun.
+        workers: Jobs that run at a time.
+        lock: Held while `left` changes.
+    """
 
     def __init__(self, limit: float | None, problems: int, workers: int) -> None:
         self.deadline = None if limit is None else time.monotonic() + limit
         self.left, self.workers, self.lock = problems, workers, threading.Lock()
 
     def share(self, problems: int) -> float | None:
-        """Seconds for a unit that starts now."""
+        """Seconds for a job of so many problems that starts now; None: no limit."""
         if self.deadline is None:
             return None
         with self.lock:

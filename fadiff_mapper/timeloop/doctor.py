@@ -1,4 +1,7 @@
-"""What is installed on this machine, and what that enables. Nothing here is needed to evaluate or to map."""
+"""The programs and libraries installed on this machine, with the features that each enables.
+
+Only the first libraries are needed to evaluate and to map; everything else adds a feature.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,13 @@ from fadiff_mapper.timeloop.find_programs import find_real
 
 @dataclass(frozen=True)
 class InstalledFinding:
-    """One thing looked for: where it is, which version, or both (None: not there), and what it is good for."""
+    """One program or library that was looked for.
+
+    Attributes:
+        name: Its name.
+        found: Its version, its path, or both; None if it is not there.
+        enables: The features that need it.
+    """
 
     name: str
     found: str | None
@@ -41,10 +50,11 @@ TIMELOOP = {
     "timeloop-mapper": "comparing with Timeloop's own mapper",
 }
 ENGINES = ("docker", "podman")
+"""Programs that run containers."""
 
 
 def examine() -> list[InstalledFinding]:
-    """Look for the libraries in use, optional ones, and optional programs on the PATH."""
+    """Looks for the libraries in use, optional ones, and optional programs on the PATH."""
     return [InstalledFinding("python", platform.python_version(), "everything"),
             *(InstalledFinding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
             *(InstalledFinding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
@@ -53,7 +63,7 @@ def examine() -> list[InstalledFinding]:
 
 
 def _library(name: str) -> str | None:
-    """Its version; where it was put on the path without being installed, only that it is there."""
+    """The version of a library; "importable" where it lies on the path without being installed; None if missing."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -61,11 +71,13 @@ def _library(name: str) -> str | None:
 
 
 def _accelergy() -> str | None:
+    """Path and, where it says one, version of Accelergy."""
     program = accelergy_tables.installed()
     if program is None:
         return None
     return " ".join([program, *filter(None, [accelergy_tables.installed_version(program, os.environ)])])
 
 
-def _text(found: object) -> str | None:
-    return None if found is None else str(found)
+def _text(path: object) -> str | None:
+    """A path as text, None as None."""
+    return None if path is None else str(path)

@@ -1,4 +1,7 @@
-"""Finds the real programs of Timeloop: never a launcher of ours that goes by their name."""
+"""Finds the real programs of Timeloop: never a launcher of ours that goes by their name.
+
+A launcher on the PATH (`dropin.shim`) would verify this program against itself.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,22 @@ import os
 from pathlib import Path
 
 LAUNCHER_MARK = b"fadiff-mapper launcher"
-"""Stands in the first lines of every launcher that `shim` writes."""
+"""Words in the first lines of every launcher that `shim` writes."""
 
 HEAD = 1024
 """Bytes of a file in which the mark is looked for."""
 
 
 def find_real(name: str, search_path: str | None = None) -> Path | None:
-    """The first program of this name on the search path (None: PATH) that is not a launcher of ours, or None."""
+    """Looks for a program on a search path, as a shell does, but passes over launchers of ours.
+
+    Args:
+        name: The program's name.
+        search_path: Folders as in PATH; None: the variable PATH itself.
+
+    Returns:
+        The absolute path of the first one that can be run; None if there is none.
+    """
     for folder in (os.environ.get("PATH", "") if search_path is None else search_path).split(os.pathsep):
         candidate = Path(folder or ".") / name
         if candidate.is_file() and os.access(candidate, os.X_OK) and not is_launcher(candidate):
@@ -32,7 +43,7 @@ def is_launcher(path: Path) -> bool:
 
 
 def identity(program: Path) -> str:
-    """Which program that is. Timeloop's programs do not know their version, so it is the file's SHA-256."""
+    """A name for the very build of a program: Timeloop's programs do not know their version, so the file's SHA-256."""
     try:
         return "sha256 " + hashlib.sha256(program.read_bytes()).hexdigest()[:12]
     except OSError:

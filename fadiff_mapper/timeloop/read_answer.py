@@ -1,4 +1,4 @@
-"""Reads what `timeloop-model` leaves behind: full precision from its XML, the rest from its printed statistics."""
+"""Reads the results of `timeloop-model`: full precision from its XML, the rest from its printed statistics."""
 
 from __future__ import annotations
 
@@ -12,22 +12,37 @@ from xml.etree.ElementTree import Element
 from fadiff_mapper.base.errors import FadiffError
 
 XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
+"""The two files that are read."""
 
 COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
           "temporal_reductions", "address_generations")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+"""Columns of a level's statistics, one number for each data space."""
+
 STATS_END = r"\n    Total +?= \S+\n\s*\Z"
+"""The end of whole statistics: a file that was cut off has none."""
+
 NETWORK = r"Network \d+\n-------+\n"
 INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
 
 
 def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
-    """The numbers of one run, named and nested as in `fadiff_mapper.model.exact.stats.Stats`.
+    """Reads the numbers of one run.
 
-    Energies in pJ, counts in words, bandwidths in words per cycle. Timeloop prints some numbers only with two
-    decimals: `leakage_energy_pj`, the words of `ingresses`, `link_transfers`, `spatial_reductions`, and the summary
-    `printed` (`energy_uj`, `utilization_percent`); `energy_pj` holds those leakages. Levels run from the innermost
-    outwards. Raises FadiffError where a file is missing or cut off.
+    Timeloop prints some numbers only with two decimals: `leakage_energy_pj`, the words of `ingresses`,
+    `link_transfers`, `spatial_reductions`, and the summary `printed` (`energy_uj`, `utilization_percent`);
+    `energy_pj` holds those leakages.
+
+    Args:
+        folder: The folder in which `timeloop-model` ran.
+        dataspaces: The names of the problem's data spaces in order.
+
+    Returns:
+        The numbers, named and nested as in `fadiff_mapper.model.exact.stats.Stats`: energies in pJ, counts in words,
+        bandwidths in words per cycle, levels from the innermost outwards.
+
+    Raises:
+        FadiffError: A file is missing or cut off.
     """
     topology, text = _topology(folder / XML), _statistics(folder / STATS)
     units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
@@ -35,7 +50,8 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
     levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
     arithmetic = next(_arithmetic(unit) for unit in units if unit.find("stats_") is None)
     networks = _networks(topology, text, dataspaces, {level["name"]: level["max_instances"] for level in levels})
-    in_networks = sum(space.get("energy_pj_total", 0.0) for one in networks for space in one["dataspaces"].values())
+    in_networks = sum(space.get("energy_pj_total", 0.0) for network in networks
+                      for space in network["dataspaces"].values())
     return {
         "cycles": int(_printed(r"\nCycles: (\d+)", text)), "computes": int(_printed(r"\nComputes = (\d+)", text)),
         "energy_pj": sum(level["energy_pj_total"] for level in levels) + arithmetic["energy_pj"] + in_networks,
@@ -46,24 +62,26 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
 
 
 def _topology(path: Path) -> Element:
+    """The part of the XML with levels and networks."""
     text = _whole(path, "</engine>")
     if "</boost_serialization>" not in text:  # never closed by Timeloop
         text += "</boost_serialization>"
     try:
-        found = ElementTree.fromstring(text).find("engine/topology_")
+        topology = ElementTree.fromstring(text).find("engine/topology_")
     except ElementTree.ParseError as error:
         raise FadiffError(f"{path}: not well-formed XML: {error}") from None
-    if found is None:
+    if topology is None:
         raise FadiffError(f"{path}: there is no engine/topology_ in it")
-    return found
+    return topology
 
 
 def _statistics(path: Path) -> str:
+    """The printed statistics, whole."""
     return _whole(path, STATS_END)
 
 
 def _whole(path: Path, ending: str) -> str:
-    """The text of a file in which the pattern of its ending is found."""
+    """The text of a file. Raises FadiffError where it is missing, or the pattern of its ending does not occur."""
     if not path.is_file():
         raise FadiffError(f"{path}: timeloop-model left no such file")
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -73,6 +91,7 @@ def _whole(path: Path, ending: str) -> str:
 
 
 def _number(text: str) -> float:
+    """An int where the text is one, so that whole numbers are compared as such."""
     try:
         return int(text)
     except ValueError:
@@ -80,13 +99,15 @@ def _number(text: str) -> float:
 
 
 def _printed(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
+    """The number in the first group of a pattern in the printed statistics."""
+    match = re.search(pattern, text)
+    if not match:
         raise FadiffError(f"{STATS}: there is no {pattern!r} in it")
-    return _number(found[1])
+    return _number(match[1])
 
 
 def _value(node: Element, path: str) -> float:
+    """The number of an element of the XML."""
     text = node.findtext(path)
     if text is None:
         raise FadiffError(f"{XML}: there is no {path} in it")
@@ -94,23 +115,29 @@ def _value(node: Element, path: str) -> float:
 
 
 def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
+    """The numbers of an element of the XML for the first `count` data spaces; none where it is missing."""
     column = node.find(tag)
     items = column.find("PerDataSpace") if column is not None else None
     return [_number(item.text or "") for item in items.findall("item")[:count]] if items is not None else []
 
 
 def _name(unit: Element) -> str:
+    """The name of a level or of the arithmetic."""
     return unit.findtext("specs_/LevelSpecs/level_name") or ""
 
 
 def _arithmetic(unit: Element) -> dict[str, Any]:
+    """The numbers of the arithmetic."""
     return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
             "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
             "computes": _value(unit, "random_computes_"), "energy_pj": _value(unit, "energy_")}
 
 
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
-    """One storage level; data spaces that it does not keep are left out."""
+    """The numbers of one storage level; data spaces that it does not keep are left out.
+
+    `block` is its part of the printed statistics, which alone gives the leakage.
+    """
     stats = unit.find("stats_")
     assert stats is not None
     count = len(dataspaces)
@@ -136,7 +163,11 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
 
 def _networks(topology: Element, text: str, dataspaces: Sequence[str],
               instances: dict[str, float]) -> list[dict[str, Any]]:
-    """The networks between neighbouring levels; data spaces without traffic are left out."""
+    """The interconnects between neighbouring levels ("networks" in Timeloop); data spaces without traffic left out.
+
+    `instances` are those in use of each level: Timeloop's energies of an interconnect are per instance of the level
+    outside it.
+    """
     stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
     printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
     result = []
@@ -149,24 +180,26 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
         used = instances[name.split(" <==> ")[0]]
         spaces = {space: _traffic(_section(space, body), hops[i], energy[i], links[i], used)
                   for i, space in enumerate(dataspaces)}
-        result.append({"name": name, "dataspaces": {space: found for space, found in spaces.items()
-                                                    if found["ingresses"] or found["link_transfers"]}})
+        result.append({"name": name, "dataspaces": {space: traffic for space, traffic in spaces.items()
+                                                    if traffic["ingresses"] or traffic["link_transfers"]}})
     return result
 
 
 def _section(dataspace: str, body: str) -> str:
-    found = re.search(rf"^    {re.escape(dataspace)}:\n((?:        .*\n)+)", body, re.MULTILINE)
-    return found[1] if found else ""
+    """The lines on one data space in the printed statistics of an interconnect."""
+    match = re.search(rf"^    {re.escape(dataspace)}:\n((?:        .*\n)+)", body, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _traffic(section: str, hops: float, energy: float, link_energy: float, instances: float) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    """The traffic of one data space on one interconnect."""
+    traffic: dict[str, Any] = {
         "fanout": _printed(r"Fanout +: (\S+)", section),
         "multicast_factor": _printed(r"Multicast factor +: (\S+)", section),
         "ingresses": [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)],
         "link_transfers": _printed(r"Link transfers +: (\S+)", section),
         "spatial_reductions": _printed(r"Spatial reductions +: (\S+)", section), "hops": hops}
     if energy or link_energy:
-        found |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
-                  "energy_pj_total": (energy + link_energy) * instances}
-    return found
+        traffic |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
+                    "energy_pj_total": (energy + link_energy) * instances}
+    return traffic

@@ -16,15 +16,20 @@ from fadiff_mapper.timeloop.find_programs import find_real, identity
 from fadiff_mapper.timeloop.run_model import run_text
 
 MODEL = "timeloop-model"
+
 TIMEOUT = 600.0
 """Seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the comparison gave: how many numbers Timeloop has, and a line for each that is not ours.
+    """The outcome of a comparison with the real `timeloop-model`.
 
-    Where Timeloop rejects the mapping, fails, hangs or leaves half a file, `numbers` is 0 and the line says so.
+    Attributes:
+        program: The program that was asked.
+        identity: A name for its very build.
+        numbers: How many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file.
+        differences: A line for each number that differs, or the reason why there are none.
     """
 
     program: Path
@@ -34,20 +39,36 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
+        """Whether every number is the same."""
         return not self.differences
 
 
 def real_model(search_path: str | None = None) -> Path:
-    """The real `timeloop-model` on the search path (None: PATH). Raises FadiffError where there is none."""
-    found = find_real(MODEL, search_path)
-    if found is None:
+    """Looks for the real `timeloop-model`.
+
+    Args:
+        search_path: Folders as in PATH; None: the variable PATH itself.
+
+    Raises:
+        FadiffError: There is none; launchers of ours do not count.
+    """
+    program = find_real(MODEL, search_path)
+    if program is None:
         raise FadiffError(f"nothing to verify against: no {MODEL} on the PATH (launchers of fadiff-mapper do not "
                           "count); install Timeloop, or run without --verify")
-    return found
+    return program
 
 
 def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: float = TIMEOUT) -> Verdict:
-    """Run the program on what `fadiff.input.yaml` holds for this mapping, and compare every number it gives."""
+    """Has the real `timeloop-model` evaluate a mapping and compares every number that it gives.
+
+    Args:
+        spec: The input.
+        mapping: A mapping of its problem; the program gets both as `fadiff.input.yaml` holds them.
+        stats: Our numbers of the mapping.
+        program: The real `timeloop-model`.
+        timeout: Seconds until the program is ended.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix="fadiff-verify-") as folder:
             answer = run_text(merged_input(spec, mapping), spec.problem.dataspace_names(), Path(folder),

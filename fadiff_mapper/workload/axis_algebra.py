@@ -168,7 +168,7 @@ def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...
         shape: the extents after.
 
     Returns:
-        One axis per extent; None where no tile can follow. Stretches of axes of equal size are taken together: an axis
+        An axis per extent; None where no tile can follow. Stretches of axes of equal size are taken together: an axis
         that stays as it is keeps its windows, others are cut at the new boundaries, which must divide the pieces.
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):

@@ -153,7 +153,7 @@ def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
 
 
 def _view(problem: Problem, space: DataSpace) -> View:
-    """One axis per rank, named by the output's dimension where the rank has any.
+    """An axis per rank, named by the output's dimension where the rank has any.
 
     The output's axes are put into the order of the operand that has most of its dimensions, as frameworks have them: a
     problem file may list the output's ranks in any order.

@@ -91,7 +91,8 @@ def test_the_worth_of_capacity_is_that_of_the_optimum_by_hand(capacity: int) -> 
     found = shadow_prices(layer, pack([spec.mapping], spec.problem), "energy")
     step = 1e-4
     slope = (textbook_optimum(capacity * (1 + step)) - textbook_optimum(capacity * (1 - step))) / (2 * step)
-    worth = {limit.unit: e for limit, e in zip(found.limits, found.elasticity, strict=True) if limit.kind == "capacity"}
+    worth = {limit.unit: e for limit, e in zip(found.limits, found.elasticity, strict=True)
+             if limit.resource == "capacity"}
     assert found.certain and found.log_value == pytest.approx(textbook_optimum(capacity), abs=1e-5)
     assert worth[0] == pytest.approx(slope, rel=1e-2) and slope < -0.3
 
@@ -121,5 +122,5 @@ def test_the_worth_of_fan_out_is_what_an_optimum_with_more_or_less_of_it_gains(m
     slopes = [(shadow_prices(rescaled(layer, mesh, scale), nest).log_value - here.log_value) / np.log(scale)
               for scale in (1.02, 0.98)]
     worth = sum(e for limit, e in zip(here.limits, here.elasticity, strict=True)
-                if limit.kind == f"fan-out {mesh[-1].upper()}")
+                if limit.resource == f"fan-out {mesh[-1].upper()}")
     assert here.certain and min(abs(worth - slope) for slope in slopes) < 0.01

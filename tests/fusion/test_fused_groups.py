@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError, evaluate_fused
+from fadiff_mapper.fusion.groups import step_evaluation
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.groups.group_cost import evaluate_group, evaluate_groups, group_cost, single
+from fadiff_mapper.fusion.groups.group_cost import checked_cost, evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.axis_algebra import WindowSlide
@@ -359,3 +362,35 @@ def test_all_that_is_live_at_once_must_fit() -> None:
     large = group([conv("first", C=64, M=64, N=4096), conv("second", C=64, M=64, N=4096)], [("N", 4096)], "N")
     reasons = group_violations(hardware(), with_mappings(large))
     assert {violation.level for violation in reasons} >= {"Accumulator"}
+
+
+# The worked examples of the documentation, and the price of checking.
+
+def test_the_worked_example_of_steps() -> None:
+    layers = [conv("first", C=1, M=1, P=10, R=3), conv("second", C=1, M=1, P=8, R=3)]
+    kept, again = (layer_steps(group(layers, [("P", 3)], across))[0].spans[0] for across in ("P", ""))
+    assert [span.needed for span in kept] == [range(0, 5), range(3, 8), range(6, 10)]
+    assert [span.done for span in kept] == [range(0, 5), range(5, 8), range(8, 10)]
+    assert [span.done for span in again] == [span.needed for span in kept]
+
+
+def test_the_worked_example_of_stored_words() -> None:
+    layers = [conv("first", C=1, M=1, P=16, Q=16), conv("second", C=1, M=1, P=14, Q=14, R=3, S=3)]
+    fused = group(layers, [("P", 2), ("Q", 4)], "P")
+    link, steps = fused.links[0], layer_steps(fused)[0]
+    lines = replace(link, stay=replace(link.stay, lines=True))
+    assert [intermediate_words(fused.layers[0], one, fused, steps) for one in (link, lines)] == [64, 44]
+
+
+def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Problem] = []
+
+    def counted(arch: Any, problem: Problem, *rest: Any) -> Any:
+        calls.append(problem)
+        return evaluate_one(arch, problem, *rest)
+
+    fused = group(CONV_1D, [("P", 4)], "P")
+    monkeypatch.setattr(step_evaluation, "evaluate_one", counted)
+    broken, cost = checked_cost(hardware(), fused)
+    assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
+    assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)

@@ -15,13 +15,13 @@ from fadiff_mapper.fusion.looptree.chain import Loop, Storage, leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Movement
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import tilings
-from fadiff_mapper.fusion.looptree.traffic import StoredPlace, movements
+from fadiff_mapper.fusion.looptree.traffic import StorageNode, movements
 
 MOST_OPERATIONS = 1500
 """Larger chains are left out: the run by sets would take seconds."""
 
 
-def evaluated(given_input: FusedInput) -> tuple[dict[StoredPlace, Movement], dict[str, int]]:
+def evaluated(given_input: FusedInput) -> tuple[dict[StorageNode, Movement], dict[str, int]]:
     tiles = tilings(given_input.chain, given_input.nodes)
     moved = movements(given_input.chain, given_input.nodes, tiles)
     return moved, {name: len(tile.operations) for name, tile in tiles.items()}
@@ -55,7 +55,7 @@ def compare(document: dict[str, Any]) -> None:
                 if access.tensor not in node.tensors:
                     continue
                 seen = observe(events[einsum.name], einsum, access, place, last)
-                found = moved[StoredPlace(node.level, access.tensor, einsum.name)]
+                found = moved[StorageNode(node.level, access.tensor, einsum.name)]
                 assert found.peak == seen.peak()
                 assert found.fills == seen.fills()
                 if not found.peer_reads:

@@ -13,15 +13,17 @@ from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
 from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
-from fadiff_mapper.model.smooth.sliding_window_closed_form import slides
-from fadiff_mapper.model.smooth.spatial_overlap_closed_form import shared
+from fadiff_mapper.model.smooth.sliding_window_closed_form import window_steps
+from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 INPUTS = 1
@@ -34,7 +36,7 @@ def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> No
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
     everywhere = replace(active_parts(nest), counted=all_active(nest).counted)
     walked = exact_demand(nest, projection, tile, demand(nest, projection, tile, everywhere, reuse), everywhere, reuse)
-    found = slides(nest, projection, INPUTS, tile, all_active(nest), reuse)
+    found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
     levels = [level for level in range(1, len(nest.temporal)) if reuse.held[level, INPUTS]]
     assert (list(found.levels) if found else []) == levels
     if found:
@@ -48,8 +50,8 @@ def test_no_word_is_lost_between_neighbours(case: Case) -> None:
     tile, active = tiles(nest, projection), all_active(nest)
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
     raw = delivery(nest, projection, demand(nest, projection, tile, active, reuse), active, reuse)
-    found = slides(nest, projection, INPUTS, tile, active, reuse)
-    sent = shared(raw, {INPUTS: found} if found else {}, nest, projection, case.arch, tile, active, reuse)
+    found = window_steps(nest, projection, INPUTS, tile, active, reuse)
+    sent = smooth_delivery(raw, {INPUTS: found} if found else {}, nest, projection, case.arch, tile, active, reuse)
     arrived = (sent.words * sent.multicast)[0] + sent.links
     np.testing.assert_allclose(arrived, (raw.words * raw.multicast)[0], rtol=1e-12)
     assert (sent.words > 0).all()

@@ -20,15 +20,15 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import (
-    FactorSlots,
+    FactorPlaces,
     RelaxedFactors,
     decode,
     draw,
     gumbel,
-    slots_of,
+    places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
 from fadiff_mapper.relaxation.penalty import capacity, parallelism, spatial, validity
 from fadiff_mapper.relaxation.straight_through import ALPHA
 
@@ -40,14 +40,14 @@ BATCH = 3
 class Setting:
     layer: PreparedLayer
     space: MapSpace
-    slots: FactorSlots
+    places: FactorPlaces
     choices: DiscreteDecisions
 
 
-def theta_of(slots: FactorSlots, nest: Nest) -> torch.Tensor:
-    """The parameters that stand exactly on the factors of given nests, [K, D, B]."""
+def theta_of(places: FactorPlaces, nest: Nest) -> torch.Tensor:
+    """The parameters that stand exactly on the factors of given nests, [P, D, B]."""
     return torch.log2(torch.stack([torch.as_tensor((nest.spatial if is_spatial else nest.temporal)[level])
-                                   for level, is_spatial in zip(slots.level, slots.spatial, strict=True)]))
+                                   for level, is_spatial in zip(places.level, places.spatial, strict=True)]))
 
 
 @cache
@@ -56,8 +56,8 @@ def setting(design: str) -> Setting:
     spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     problem = replace(spec.problem, bounds={"C": 16, "M": 24, "R": 3, "S": 5, "N": 2, "P": 12, "Q": 10})
     layer, space = prepare_layer(spec.arch, problem, spec.tables), build_mapspace(spec.arch, problem, spec.constraints)
-    choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(5))
-    return Setting(layer, space, slots_of([space]), choices)
+    choices = random_decisions(family_of(layer, [space]), BATCH, np.random.default_rng(5))
+    return Setting(layer, space, places_of([space]), choices)
 
 
 def between(seed: int, *shape: int) -> torch.Tensor:
@@ -135,10 +135,10 @@ def test_penalties_have_exact_derivatives_and_point_back(design: str, name: str)
 def test_validity_has_exact_derivatives(design: str) -> None:
     """Eq. (21), with some factors below 1 and some dimensions overshot."""
     here = setting(design)
-    theta = (4 * torch.rand(len(here.slots.level), here.slots.bound.shape[1], BATCH, dtype=torch.float64,
+    theta = (4 * torch.rand(len(here.places.level), here.places.bound.shape[1], BATCH, dtype=torch.float64,
                             generator=torch.Generator().manual_seed(3)) - 1).requires_grad_(True)
-    assert (validity(here.slots, theta) > 0).all()
-    assert torch.autograd.gradcheck(lambda x: validity(here.slots, x), (theta,))
+    assert (validity(here.places, theta) > 0).all()
+    assert torch.autograd.gradcheck(lambda x: validity(here.places, x), (theta,))
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -150,52 +150,52 @@ def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
     assert not spatial(here.layer, found).any()
     assert not capacity(here.layer, nest, found).any()
     assert not parallelism(here.layer, nest, 0.0).any()
-    assert not validity(here.slots, torch.zeros(len(here.slots.level), here.slots.bound.shape[1], BATCH)).any()
+    assert not validity(here.places, torch.zeros(len(here.places.level), here.places.bound.shape[1], BATCH)).any()
 
 
 # Through the draw.
 
-def expected_factors(slots: FactorSlots, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
+def expected_factors(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor, temperature: float,
                      drawn: torch.Tensor) -> torch.Tensor:
-    """Eqs. (1) to (3), one slot, dimension and row at a time, along the path of a discrete draw [K, D, B]."""
+    """Eqs. (1) to (3), one place, dimension and row at a time, along the path of a discrete draw [P, D, B]."""
     expected = torch.ones_like(theta)
     for d in range(theta.shape[1]):
-        divisors = sorted({int(value) for value in slots.divisor[0, d]})
+        divisors = sorted({int(value) for value in places.divisor[0, d]})
         for row in range(theta.shape[2]):
-            rest = int(slots.bound[0, d])
+            rest = int(places.bound[0, d])
             for k in range(theta.shape[0]):
                 shares = {divisor: torch.exp(-ALPHA * (theta[k, d, row] - np.log2(divisor)) ** 2 / temperature
                                              + noise[k, d, row, j])
-                          for j, divisor in enumerate(divisors) if slots.completable[0, k, d, divisors.index(rest), j]}
+                          for j, divisor in enumerate(divisors) if places.completable[0, k, d, divisors.index(rest), j]}
                 expected[k, d, row] = sum(n * share for n, share in shares.items()) / sum(shares.values())
                 rest //= round(float(drawn[k, d, row]))
     return expected
 
 
-def by_slot(slots: FactorSlots, found: RelaxedFactors) -> torch.Tensor:
-    """Factors per slot, [K, D, B]."""
+def by_place(places: FactorPlaces, found: RelaxedFactors) -> torch.Tensor:
+    """Factors per place, [P, D, B]."""
     return torch.stack([(found.spatial if is_spatial else found.temporal)[level]
-                        for level, is_spatial in zip(slots.level, slots.spatial, strict=True)])
+                        for level, is_spatial in zip(places.level, places.spatial, strict=True)])
 
 
 def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, RelaxedFactors]:
     """(theta, noise, the draw)."""
     generator = torch.Generator().manual_seed(seed)
-    shape = len(here.slots.level), here.slots.bound.shape[1], BATCH
+    shape = len(here.places.level), here.places.bound.shape[1], BATCH
     theta = 3 * torch.rand(shape, generator=generator, dtype=torch.float64)
-    noise = gumbel(here.slots, BATCH, generator)
+    noise = gumbel(here.places, BATCH, generator)
     theta.requires_grad_(True)
-    return theta, noise, draw(here.slots, theta, noise, temperature)
+    return theta, noise, draw(here.places, theta, noise, temperature)
 
 
 @pytest.mark.parametrize(("design", "temperature"), [("gemmini_small", 4.0), ("eyeriss_like", 0.5)])
 def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: str, temperature: float) -> None:
     here = setting(design)
     theta, noise, found = drawing(here, 2, temperature)
-    free = (1 - here.slots.residual[0])[..., None] * between(9, *theta.shape)
-    actual, = torch.autograd.grad((by_slot(here.slots, found) * free).sum(), theta)
+    free = (1 - here.places.residual[0])[..., None] * between(9, *theta.shape)
+    actual, = torch.autograd.grad((by_place(here.places, found) * free).sum(), theta)
     with torch.no_grad():  # along one path each factor depends on its own parameter only
-        low, high = (expected_factors(here.slots, theta + step, noise, temperature, by_slot(here.slots, found))
+        low, high = (expected_factors(here.places, theta + step, noise, temperature, by_place(here.places, found))
                      for step in (-1e-5, 1e-5))
     numeric = free * (high - low) / 2e-5
     assert torch.allclose(actual, numeric, rtol=1e-5, atol=1e-6)
@@ -229,8 +229,8 @@ def test_a_cold_draw_stays_where_the_parameters_stand(seed: int, design: str) ->
     """From any nest to its parameters and back."""
     here = setting(design)
     nest = decode(drawing(here, seed, 2.0)[2], here.choices)
-    noise = gumbel(here.slots, BATCH, torch.Generator().manual_seed(seed))
-    again = draw(here.slots, theta_of(here.slots, nest), noise, 1e-3)
+    noise = gumbel(here.places, BATCH, torch.Generator().manual_seed(seed))
+    again = draw(here.places, theta_of(here.places, nest), noise, 1e-3)
     assert np.array_equal(decode(again, here.choices).temporal, nest.temporal)
     assert np.array_equal(decode(again, here.choices).spatial, nest.spatial)
 
@@ -247,6 +247,6 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
         alone = DiscreteDecisions(*(getattr(here.choices, name)[..., rows]
                                     for name in DiscreteDecisions.__dataclass_fields__))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
-        nest = torch_nest(draw(here.slots, one, noise[:, :, rows], 1.0), alone)
+        nest = torch_nest(draw(here.places, one, noise[:, :, rows], 1.0), alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)
         assert torch.allclose(gradient[..., 0], together[..., row], rtol=1e-12)

@@ -6,13 +6,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import CONV_1D, UNSHARED, Case, cases
+from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
-from fadiff_mapper.model.access_counts import demand, tiles
-from fadiff_mapper.model.exact.sliding_window_walk import exact_demand, walk_of, walk_tiles, walk_unheld
+from fadiff_mapper.model.exact.sliding_window_walk import (
+    batch_of,
+    coefficients,
+    exact_demand,
+    outer_loops,
+    several_move_one_rank,
+    tile_extent,
+    walk_of,
+    walk_tiles,
+    walk_unheld,
+)
 from fadiff_mapper.model.loop_nest import Nest, active_parts, pack, project
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+
+SLIDING = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+"""Problems with ranks that are sums of dimensions."""
 
 
 def conv_1d(tile: str, loops: str) -> Case:
@@ -112,6 +126,22 @@ def test_without_windows_the_closed_form_is_exact(case: Case) -> None:
     tile = tiles(nest, projection)
     closed_form = demand(nest, projection, tile)
     np.testing.assert_array_equal(exact_demand(nest, projection, tile, closed_form, active_parts(nest)), closed_form)
+
+
+@given(cases(SLIDING))
+@settings(max_examples=200, deadline=None)
+def test_where_one_loop_moves_each_window_the_closed_form_is_the_walk(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile = tiles(nest, projection)
+    closed_form, batch = demand(nest, projection, tile), batch_of(nest, tile)
+    for level in range(1, len(nest.temporal)):
+        for t in range(len(case.problem.dataspaces)):
+            moves = coefficients(projection, t)
+            if not several_move_one_rank(batch, moves, level, 0):
+                walk = walk_of(nest.order.shape[0] * nest.order.shape[1], len(moves))
+                count = outer_loops(walk, batch, moves, level, 0)
+                plain = walk_tiles(walk, count, tile_extent(walk, batch, moves, level, 0))
+                assert closed_form[level, t, 0] == plain + walk.repeated[:count].sum()
 
 
 @pytest.mark.parametrize("loops", ["P4", "K3 P4", "P4 K3", "C2 P4", "K2 P2 C3"])

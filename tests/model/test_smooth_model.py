@@ -21,8 +21,8 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
-from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, slots_of, torch_nest
-from fadiff_mapper.relaxation.layer_batch import family_of, random_choices
+from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
+from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.tables import Tables
 
@@ -102,10 +102,10 @@ def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    slots, generator = slots_of([space]), torch.Generator().manual_seed(0)
-    theta = 2 * torch.rand(len(slots.level), slots.bound.shape[1], BATCH, generator=generator, dtype=torch.float64)
-    choices = random_choices(family_of(layer, [space]), BATCH, np.random.default_rng(0))
-    factors = draw(slots, theta.requires_grad_(True), gumbel(slots, BATCH, generator), 1.0)
+    places, generator = places_of([space]), torch.Generator().manual_seed(0)
+    theta = 2 * torch.rand(len(places.level), places.bound.shape[1], BATCH, generator=generator, dtype=torch.float64)
+    choices = random_decisions(family_of(layer, [space]), BATCH, np.random.default_rng(0))
+    factors = draw(places, theta.requires_grad_(True), gumbel(places, BATCH, generator), 1.0)
     drawn = evaluate_smooth(layer, torch_nest(factors, choices))
     whole = evaluate_smooth(layer, tensors(decode(factors, choices)))
     assert torch.equal(drawn.cost.energy.detach(), whole.cost.energy)

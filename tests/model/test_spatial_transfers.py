@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
-from fadiff_mapper.model.access_counts import delivery, demand, tiles
+from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.pe_grid import PeGrid, find_taken, grid_of, group_hops
-from fadiff_mapper.model.exact.spatial_transfers import spread
+from fadiff_mapper.model.exact.pe_grid import PeGrid, find_linked, grid_of, group_hops
+from fadiff_mapper.model.exact.spatial_transfers import exact_delivery
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.temporal_reuse import demand
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -98,7 +100,8 @@ def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: C
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
     formula = delivery(nest, projection, demand(nest, projection, tile, reuse=reuse), reuse=reuse)
-    counted = spread(nest, projection, case.arch, tile, formula, active_parts(nest), reuse, with_hops=True).delivery
+    counted = exact_delivery(nest, projection, case.arch, tile, formula, active_parts(nest), reuse,
+                             with_hops=True)
     # what is not held, such as the arithmetic's operands, may come over links even if it is equal
     for name in ("words", "multicast", "scatter"):
         np.testing.assert_array_equal(getattr(counted, name)[0, reuse.held], getattr(formula, name)[0, reuse.held])
@@ -144,7 +147,7 @@ def grid(width: int, height: int) -> PeGrid:
     ((0, 0), 0), ((1, 1), 0), ((2, 0), 0),
 ])
 def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: int) -> None:
-    assert find_taken(grid(3, 3), np.array(move, dtype=float), 9, 3, 3) == taken
+    assert find_linked(grid(3, 3), np.array(move, dtype=float), 9, 3, 3) == taken
 
 
 @pytest.mark.parametrize(("members", "hops"), [
@@ -153,6 +156,6 @@ def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: 
 ])
 def test_hops_of_a_multicast_in_a_3_by_4_grid(members: list[int], hops: float) -> None:
     receivers = grid(3, 4)
-    receivers.taken[:] = True
-    receivers.taken[members] = False
+    receivers.linked[:] = True
+    receivers.linked[members] = False
     assert group_hops(receivers, 12, 1, 3, 4)[0] == hops

@@ -45,7 +45,8 @@ from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, lay
 from fadiff_mapper.network.tilings.refetch import refetched
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
-from fadiff_mapper.search.search_many import MappingTask, search_all
+from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.axis_algebra import WindowSlide

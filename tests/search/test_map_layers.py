@@ -21,10 +21,11 @@ from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.first_mapping import first_nest
+from fadiff_mapper.search.move_tables import open_in
 from fadiff_mapper.search.neighbours import neighbours
 from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.random_mappings import random_nests
-from fadiff_mapper.search.random_moves import fitting, open_in, proposed
+from fadiff_mapper.search.random_moves import fitting, proposed
 from fadiff_mapper.search.refinement import anneal, polish
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"

@@ -16,7 +16,7 @@ from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_operator
-from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, regrouped
+from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, composed, regrouped
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
 from fadiff_mapper.workload.readers.write_network import network_text
@@ -353,3 +353,18 @@ def test_import_prints_what_it_found(folder: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert "vgg16: 22 nodes, 16 layers, 12 distinct, 15,470,264,320 multiply-accumulates" in printed
     assert load_network(out) == bundled_network("vgg16")
+
+
+def test_the_worked_example_of_the_axis_algebra() -> None:
+    pixels = dict.fromkeys("PQ", 112) | dict.fromkeys("RS", 7)
+    nodes = [Node("image", "input", shape=(1, 3, 224, 224)),
+             Node("first", "conv", ("image",), None, make_operator("conv", {"N": 1, "M": 64, "C": 3} | pixels, (2, 2)),
+                  ("Inputs",), ((3, 3),) * 2),
+             Node("pool", "maxpool", ("first",), window=Window((3, 3), (2, 2), ((1, 1),) * 2, (1, 1))),
+             Node("second", "conv", ("pool",), None, make_operator(
+                 "conv", {"N": 1, "M": 64, "C": 64, "P": 28, "Q": 28, "R": 3, "S": 3}, (2, 2)), ("Inputs",),
+                 ((1, 1),) * 2)]
+    link, = build_workload("pooled", nodes).links()
+    rows = next(axis for axis in link.axes if axis.dimension == "P")
+    assert rows.slides == (WindowSlide(3, 2, 1, 1), WindowSlide(3, 2, 1, 1)) and rows.pools == 1
+    assert composed(rows.slides) == WindowSlide(7, 4, 1, 3) and rows.needed(2) == 11

@@ -1,4 +1,4 @@
-"""What no legal mapping can undercut: provable lower bounds on every metric, with the source of each part."""
+"""Lower bounds on every metric that no legal mapping can undercut, proven, with the source of each part."""
 
 from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound, lower_bound
 from fadiff_mapper.analysis.lower_bound.gap import bound_record, gap, sentence

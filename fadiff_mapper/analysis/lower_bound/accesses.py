@@ -1,4 +1,8 @@
-"""The least accesses of all levels together, weighted by price: what the arithmetic asks for, and the traffic."""
+"""The least accesses of all levels together, weighted by price: operands of the arithmetic, and traffic between levels.
+
+One function serves every metric. With energies per word as prices the sum is a bound on access energy; with cycles per
+word of one level's bandwidth on the delay; with 1 for each word of the outermost level on its accesses.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, separating
-from fadiff_mapper.analysis.lower_bound.traffic import BoundaryTraffic, BoundGround, Keepers, cheapest, unshared
+from fadiff_mapper.analysis.lower_bound.traffic import BoundaryTraffic, BoundInputs, Keepers, cheapest, unshared
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
 @dataclass(frozen=True)
 class AccessPrices:
-    """What one word of each action costs, over all instances, [L, T] each."""
+    """Prices per word of each action, all instances together, in the unit of the bound.
+
+    Attributes:
+        read: Price of a word read, [L, T].
+        fill: Price of a word filled, [L, T].
+        update: Price of a word updated, [L, T].
+    """
 
     read: np.ndarray
     fill: np.ndarray
@@ -23,8 +33,13 @@ class AccessPrices:
 
 @dataclass(frozen=True)
 class KeepChoice:
-    """One choice of what is kept where, what may run at once under it and what travels. A data space
-    with no level is left out."""
+    """One choice of the levels that keep each data space, with the parallelism and the traffic under it.
+
+    Attributes:
+        keepers: For each data space the levels that keep it; a data space with none is left out of the bound.
+        states: States of parallelism.
+        crossings: The least traffic between the levels.
+    """
 
     keepers: Keepers
     states: Parallelism
@@ -33,20 +48,39 @@ class KeepChoice:
 
 @dataclass(frozen=True)
 class Addend:
-    """One addend of a bound, for every state of parallelism [S]."""
+    """One addend of a bound.
+
+    Attributes:
+        where: The level, the data space or the two levels that it belongs to, in words.
+        value: The addend for each state of parallelism, [S].
+        source: The reason why no mapping can have less, in words.
+    """
 
     where: str
     value: np.ndarray
     source: str
 
 
-def least_total(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
-    """Addends whose sum no mapping under the choice can undercut in the sum of price * accesses."""
-    return _asked(layer, ground, choice, prices) + _sent(layer, ground, choice, prices)
+def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """The least sum of price * accesses under one choice of the data spaces kept.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        choice: The levels that keep each data space.
+        prices: Prices per word.
+
+    Returns:
+        Addends; for each state of parallelism no mapping can undercut their sum.
+    """
+    return _operands(layer, inputs, choice, prices) + _traffic(layer, inputs, choice, prices)
 
 
-def _asked(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
-    """What the arithmetic asks of the innermost level that keeps each data space: a word per MAC and multicast."""
+def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Accesses by the arithmetic at the innermost level that keeps each data space: a word per MAC and multicast.
+
+    Outputs are updated once for each, and read back (partial sums) but for the first time of every word.
+    """
     result = []
     for t, kept in enumerate(choice.keepers):
         if not kept:
@@ -55,39 +89,40 @@ def _asked(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices
         where = f"{layer.arch.levels[level].name} {name}"
         words = layer.problem.computes / choice.states.sharing[:, t]
         source = "one word per multiply-accumulate and multicast"
-        if any(max(factors, default=1) > 1 for factors in ground.space.levels[0].spatial.choices.values()):
+        if any(max(factors, default=1) > 1 for factors in inputs.space.levels[0].spatial.choices.values()):
             # Operands may come over links from a neighbouring unit, all but the first time.
-            words = np.full_like(words, ground.touched[t] / unshared(ground, t, -1, level))
+            words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
             source = "every word once, as units may pass operands on"
         if layer.projection.read_write[t]:
-            first = ground.touched[t] * _copies(ground, t, level)
+            first = inputs.touched[t] * _copies(inputs, t, level)
             value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:
-            value = prices.read[level, t] * _whole(ground, t, level, words, 0.5)
+            value = prices.read[level, t] * _rounded_down(inputs, t, level, words, 0.5)
         result.append(Addend(where, value, source))
     return result
 
 
-def _sent(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
-    """What travels between the levels that keep a data space."""
+def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Words between the levels that keep a data space: filled inside and read outside, outputs updated outside too."""
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
     written = np.array(layer.projection.read_write)[across.tensor]
     update = prices.update[across.outer, across.tensor] * written
     if not (fill.any() or read.any() or update.any()):
         return []
-    once = ground.touched[across.tensor]
-    windowed = np.array(ground.windowed)[across.tensor]
+    once = inputs.touched[across.tensor]
+    windowed = np.array(inputs.windowed)[across.tensor]
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
-    no_fill = np.where(written, once, windowed * 1.0 * ground.instances[across.inner])
-    no_read = np.where(written, once, windowed * 0.5 * ground.instances[across.outer])
-    fewer = np.array([unshared(ground, *one) for one in zip(across.tensor, across.inner, across.outer, strict=True)])
+    no_fill = np.where(written, once, windowed * 1.0 * inputs.instances[across.inner])
+    no_read = np.where(written, once, windowed * 0.5 * inputs.instances[across.outer])
+    fewer = np.array([unshared(inputs, *crossing)
+                      for crossing in zip(across.tensor, across.inner, across.outer, strict=True)])
 
-    def cost(words: np.ndarray) -> np.ndarray:
-        k, words = len(words), words.reshape(len(words), -1)
-        parts = ((update, words), (fill, np.maximum(words - no_fill[:k, None], 0)),
-                 (read, np.maximum(words / fewer[:k, None] - no_read[:k, None], 0)))
-        return np.asarray(sum(price[:k, None] * amount for price, amount in parts))
+    def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
+        c, words = len(words), words.reshape(len(words), -1)
+        parts = ((update, words), (fill, np.maximum(words - no_fill[:c, None], 0)),
+                 (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
+        return np.asarray(sum(price[:c, None] * amount for price, amount in parts))
 
     words = cheapest(across, cost)
     values = cost(words)[:, 0]
@@ -95,27 +130,34 @@ def _sent(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice, prices:
     result = []
     for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]
-        source = ("every word once" if sent <= ground.touched[t] else
-                  f"{sent:.6g} words, {sent / ground.touched[t]:.3g} times each, as {names[0]} cannot hold more")
+        source = ("every word once" if sent <= inputs.touched[t] else
+                  f"{sent:.6g} words, {sent / inputs.touched[t]:.3g} times each, as {names[0]} cannot hold more")
         where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
         result.append(Addend(where, value * states, source))
     return result
 
 
-def _whole(ground: BoundGround, tensor: int, level: int, words: np.ndarray | float, lost: float) -> np.ndarray | float:
-    """Words after rounding to whole numbers per instance, which may take up to `lost` from each where windows that
-    overlap are averaged over receivers."""
-    if not ground.windowed[tensor]:
+def _rounded_down(inputs: BoundInputs, tensor: int, level: int, words: np.ndarray | float,
+                  lost: float) -> np.ndarray | float:
+    """Words after rounding to whole numbers per instance.
+
+    Timeloop averages windows that overlap over their receivers; rounding may then take up to `lost` words from each
+    instance.
+    """
+    if not inputs.windowed[tensor]:
         return words
-    result: np.ndarray = np.maximum(words - lost * ground.instances[level], 0)
+    result: np.ndarray = np.maximum(words - lost * inputs.instances[level], 0)
     return result
 
 
-def _copies(ground: BoundGround, tensor: int, level: int) -> float:
-    """Instances of a level that can hold partial sums of the same word, each with a first write of its own."""
+def _copies(inputs: BoundInputs, tensor: int, level: int) -> float:
+    """Instances of a level that can hold partial sums of the same word at most.
+
+    Each of them has a first write of its own, for which nothing is read back.
+    """
     spread = 1
-    for outer in range(level + 1, len(ground.space.levels)):
-        apart = separating(ground.space, outer, tensor)
+    for outer in range(level + 1, len(inputs.space.levels)):
+        apart = separating(inputs.space, outer, tensor)
         spread *= math.prod(max(factors, default=1) for name, factors
-                            in ground.space.levels[outer].spatial.choices.items() if name not in apart)
-    return float(min(spread, ground.instances[level]))
+                            in inputs.space.levels[outer].spatial.choices.items() if name not in apart)
+    return float(min(spread, inputs.instances[level]))

@@ -1,4 +1,14 @@
-"""The bound on a metric: traffic, parallelism and prices put together, with the source of every part."""
+"""The bound on a metric: traffic, parallelism and prices put together, with the source of every part.
+
+For every choice of the data spaces that levels keep, and every state of parallelism under it:
+
+- energy is at least that of the multiply-accumulates, of the least accesses (`accesses`), and of the leakage of the
+  instances that must be in use for the least delay;
+- delay is at least the multiply-accumulates over those at work, and at every level the least words over its bandwidth.
+
+The bound is the least over all choices and states, so it holds for every mapping, legal ones in particular. The bound
+on EDP is the least product in one state, which may exceed the product of the two bounds.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +22,32 @@ import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, KeepChoice, least_total
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
-from fadiff_mapper.analysis.lower_bound.traffic import BoundGround, Keepers, crossings_of, ground_of
+from fadiff_mapper.analysis.lower_bound.traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.energy_latency import UNLIMITED
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 MOST_CHOICES = 32
-"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once."""
+"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
+on time; nothing was measured."""
 
 States = Callable[[tuple[int, ...]], Parallelism]
-"""What may run at once, by the innermost level that keeps each data space."""
+"""The states of parallelism, by the innermost level that keeps each data space."""
 
 SLACK = 1 - 1e-11
-"""The sums here and in the exact model may differ in their last bits."""
+"""Factor on every bound: the sums here and in the exact model may differ in their last bits."""
 
 
 @dataclass(frozen=True)
 class BoundPart:
-    """One addend of the energy bound (pJ), or one of the limits whose largest is the delay bound (cycles)."""
+    """One addend of the energy bound, or one of the limits whose largest is the delay bound.
+
+    Attributes:
+        metric: "energy" or "delay".
+        where: The level, the data space or the two levels that it belongs to, in words.
+        value: Energy in pJ, or delay in cycles.
+        source: The reason why no mapping can have less, in words.
+    """
 
     metric: str
     where: str
@@ -39,9 +57,15 @@ class BoundPart:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """No legal mapping of the map space has less. `edp` in pJ * cycles, `energy` in pJ, `delay` in cycles,
-    `last_level_accesses` in words; `parts` are those of the EDP bound: its energy is their sum, its delay the
-    largest. The bound on EDP may exceed energy * delay, whose best mappings can be different ones."""
+    """The values that no legal mapping of a map space can undercut.
+
+    Attributes:
+        edp: Energy-delay product, pJ * cycles. May exceed energy * delay, whose best mappings can be different ones.
+        energy: Energy, pJ.
+        delay: Delay, cycles.
+        last_level_accesses: Accesses of the outermost level, words.
+        parts: The parts of the EDP bound: its energy is the sum of their energies, its delay the largest delay.
+    """
 
     edp: float
     energy: float
@@ -50,26 +74,35 @@ class LowerBound:
     parts: tuple[BoundPart, ...]
 
     def of(self, metric: str) -> float:
-        """The bound on one of the metrics that a search can minimise."""
+        """The bound on one of the metrics that a search can minimise, in the unit of that attribute."""
         return float(getattr(self, metric))
 
 
 def lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
-    """The bound for one layer and map space; None where none is proven: an output whose rank is a sum of dimensions,
-    since Timeloop's count of what need not be read back can exceed what is written there."""
+    """Bounds all metrics of one layer from below.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, with the constraints.
+
+    Returns:
+        The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
+        of the words that need not be read back can exceed those that are written there.
+    """
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    ground = ground_of(space)
+    inputs = bound_inputs(space)
     states = cache(partial(parallelism, space))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
-        found = [_joint(layer, ground, _choice(ground, states, keepers)) for keepers in itertools.product(*kept)]
+        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers))
+                  for keepers in itertools.product(*kept)]
     else:
-        found = [_separate(layer, replace(ground, tiles=(None,) * len(ground.tiles)), states, kept)]
-    edp, energy, delay, accesses = (min(getattr(one, name) for one in found) * SLACK
+        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept)]
+    edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
-    return LowerBound(edp, energy, delay, accesses, min(found, key=lambda one: one.edp).parts)
+    return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
 
 
 def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
@@ -80,59 +113,68 @@ def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
     return [row for row in rows if row]
 
 
-def _choice(ground: BoundGround, states: States, keepers: Keepers) -> KeepChoice:
+def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
+    """One choice of the levels that keep each data space, with its parallelism and traffic."""
     return KeepChoice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)),
-                      crossings_of(ground, keepers))
+                      crossings_of(inputs, keepers))
 
 
-def _joint(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice) -> LowerBound:
-    """The bound among the mappings that keep what `choice` says: the best state of parallelism for each metric."""
-    limits = _limits(layer, ground, choice)
+def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice) -> LowerBound:
+    """The bound among the mappings of one choice: the best state of parallelism for each metric."""
+    limits = _cycle_limits(layer, inputs, choice)
     delay = np.maximum.reduce([addend.value for addend in limits]) + layer.machine.network_latency
-    addends = [*least_total(layer, ground, choice, _energies(layer, ground)),
-               *_standing(layer, ground, choice.states.macs, delay)]
+    addends = [*least_total(layer, inputs, choice, _energies(layer, inputs)),
+               *_compute_and_leakage(layer, inputs, choice.states.macs, delay)]
     energy = np.asarray(sum(addend.value for addend in addends))
-    accesses = np.asarray(sum(one.value for one in least_total(layer, ground, choice, _outermost(layer))))
+    accesses = np.asarray(sum(addend.value for addend in least_total(layer, inputs, choice, _outermost(layer))))
     best = int((energy * delay).argmin())
-    parts = tuple(BoundPart(metric, one.where, float(one.value[best]), one.source)
-                  for metric, some in (("energy", addends), ("delay", limits)) for one in some)
+    parts = tuple(BoundPart(metric, part.where, float(part.value[best]), part.source)
+                  for metric, own in (("energy", addends), ("delay", limits)) for part in own)
     return LowerBound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()),
                       parts)
 
 
-def _separate(layer: PreparedLayer, ground: BoundGround, states: States,
-              kept: Sequence[Sequence[tuple[int, ...]]]) -> LowerBound:
-    """Where there are too many choices of what is kept: each data space at its cheapest, as if it were alone.
+def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
+                    kept: Sequence[Sequence[tuple[int, ...]]]) -> LowerBound:
+    """The bound where there are too many choices: each data space at its cheapest, as if it were alone.
 
-    Without tiles: a data space alone mostly finds one that fits and a loop outside that does not move it.
+    Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        states: The states of parallelism.
+        kept: For each data space every set of levels that may keep it.
     """
-    alone = [[_choice(ground, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
+    alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in options] for tensor, options in enumerate(kept)]
     energies: list[BoundPart] = []
     limits: list[BoundPart] = []
     accesses = 0.0
     for options in alone:
-        totals = [least_total(layer, ground, choice, _energies(layer, ground)) for choice in options]
-        cheapest = min(totals, key=lambda total: sum(float(one.value.min()) for one in total))
-        energies += [BoundPart("energy", one.where, float(one.value.min()), one.source) for one in cheapest]
-        slowest = [max(_limits(layer, ground, choice), key=lambda limit: float(limit.value.min()))
+        totals = [least_total(layer, inputs, choice, _energies(layer, inputs)) for choice in options]
+        cheapest = min(totals, key=lambda total: sum(float(addend.value.min()) for addend in total))
+        energies += [BoundPart("energy", addend.where, float(addend.value.min()), addend.source)
+                     for addend in cheapest]
+        slowest = [max(_cycle_limits(layer, inputs, choice), key=lambda limit: float(limit.value.min()))
                    for choice in options]
-        limit = min(slowest, key=lambda one: float(one.value.min()))
+        limit = min(slowest, key=lambda limit: float(limit.value.min()))
         limits.append(BoundPart("delay", limit.where, float(limit.value.min()), limit.source))
-        accesses += min(sum(float(one.value.min()) for one in least_total(layer, ground, choice, _outermost(layer)))
+        accesses += min(sum(float(addend.value.min())
+                            for addend in least_total(layer, inputs, choice, _outermost(layer)))
                         for choice in options)
     delay = max(part.value for part in limits) + layer.machine.network_latency
     macs = np.array([max(choice.states.macs.max() for options in alone for choice in options)])
-    energies += [BoundPart("energy", one.where, float(one.value[0]), one.source)
-                 for one in _standing(layer, ground, macs, np.array([delay]))]
+    energies += [BoundPart("energy", addend.where, float(addend.value[0]), addend.source)
+                 for addend in _compute_and_leakage(layer, inputs, macs, np.array([delay]))]
     energy = sum(part.value for part in energies)
     return LowerBound(energy * delay, energy, delay, accesses, (*energies, *limits))
 
 
-def _energies(layer: PreparedLayer, ground: BoundGround) -> AccessPrices:
-    """pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
+def _energies(layer: PreparedLayer, inputs: BoundInputs) -> AccessPrices:
+    """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
     machine = layer.machine
-    shared = np.minimum(1.0, machine.clusters / ground.instances[:, None])
+    shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
     each = np.ones((len(shared), len(written)))
@@ -142,46 +184,56 @@ def _energies(layer: PreparedLayer, ground: BoundGround) -> AccessPrices:
 
 
 def _outermost(layer: PreparedLayer) -> AccessPrices:
-    """Words of the outermost level, all actions alike."""
+    """Prices that count the words of the outermost level, all actions alike."""
     each = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     each[-1] = 1.0
     return AccessPrices(each, each, each)
 
 
-def _standing(layer: PreparedLayer, ground: BoundGround, macs: np.ndarray, delay: np.ndarray) -> list[Addend]:
+def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.ndarray,
+                         delay: np.ndarray) -> list[Addend]:
     """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
 
     Instances in use times cycles are at least the MACs over those that hang below one instance.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        macs: MACs in use in each state of parallelism, [S].
+        delay: Least delay in cycles, [S].
+
+    Returns:
+        Addends in pJ.
     """
     computes = float(layer.problem.computes)
     parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
                     f"{layer.problem.computes} multiply-accumulates")]
     below = np.ones_like(macs)
-    for level, here in enumerate(ground.space.levels):
-        below = below * math.prod(max(choices, default=1) for choices in here.spatial.choices.values())
+    for level, level_space in enumerate(inputs.space.levels):
+        below = below * math.prod(max(choices, default=1) for choices in level_space.spatial.choices.values())
         leak = float(layer.machine.leak[level, 0])
         if leak:
             busy = np.maximum(delay - layer.machine.network_latency, computes / np.minimum(below, macs))
-            parts.append(Addend(f"{here.name} leakage", leak * busy, "instances in use over the least time"))
+            parts.append(Addend(f"{level_space.name} leakage", leak * busy, "instances in use over the least time"))
     return parts
 
 
-def _limits(layer: PreparedLayer, ground: BoundGround, choice: KeepChoice) -> list[Addend]:
-    """Cycles: MACs over those that can work at once; words over bandwidth, level by level."""
+def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice) -> list[Addend]:
+    """Limits in cycles: MACs over those that can work at once; words over bandwidth, level by level."""
     macs, machine = choice.states.macs, layer.machine
     result = [Addend(layer.arch.arithmetic.name, layer.problem.computes / macs,
                      f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once")]
     nothing = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     for level, unit in enumerate(layer.arch.levels):
-        for what, limit, reads, writes in (("read", machine.read_bandwidth, 1, 0),
+        for port, limit, reads, writes in (("read", machine.read_bandwidth, 1, 0),
                                            ("write", machine.write_bandwidth, 0, 1),
                                            ("shared", machine.shared_bandwidth, 1, 1)):
             rate = float(limit[level, 0])
             if rate < UNLIMITED:
                 each = nothing.copy()
-                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * ground.instances[level])
-                addends = least_total(layer, ground, choice, AccessPrices(each * reads, each * writes, each * writes))
-                cycles = sum((one.value for one in addends), np.zeros_like(macs))
-                result.append(Addend(unit.name, cycles, f"{what} bandwidth of {unit.name}: {rate:g} words/cycle "
-                                                        f"on {ground.instances[level]:g} instances"))
+                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.instances[level])
+                addends = least_total(layer, inputs, choice, AccessPrices(each * reads, each * writes, each * writes))
+                cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
+                result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
+                                                        f"on {inputs.instances[level]:g} instances"))
     return result

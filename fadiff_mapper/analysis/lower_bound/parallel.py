@@ -1,7 +1,8 @@
-"""What any mapping can do at once: the best spatial factors that the fan-outs, the divisors and the constraints allow.
+"""The parallelism that any mapping can reach: the best that fan-outs, divisors and constraints allow spatial loops.
 
-A *state* is what the spatial loops of a mapping amount to: how many MACs work, and to how many of them one word of
-each data space goes in one access. The bound needs the states that no other state dominates.
+A *state* sums up the spatial loops of a mapping: how many MACs work, and to how many of them one word of each data
+space goes in one access (multicast; for outputs, spatial reduction). More of either never makes a mapping's bound
+higher, so the bound needs only the states that no other state dominates.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ import numpy as np
 from fadiff_mapper.mapspace import MapSpace
 
 MOST_STATES = 3000
-"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one."""
+"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time;
+nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Parallelism:
-    """S states. macs [S]: MACs in use; sharing [S, T]: MACs that one access at the innermost level which keeps the
-    data space serves at most."""
+    """S states of the spatial loops.
+
+    Attributes:
+        macs: MACs in use, [S].
+        sharing: MACs that one access at the innermost level which keeps the data space serves at most, [S, T].
+    """
 
     macs: np.ndarray
     sharing: np.ndarray
@@ -30,22 +36,33 @@ class Parallelism:
 def separating(space: MapSpace, level: int, tensor: int) -> frozenset[str]:
     """Dimensions along whose spatial loops at a level any two receivers want different words of a data space.
 
-    Those that move a rank by themselves, or the only one of a rank's dimensions that the level may spread.
+    They are the dimensions that move a rank by themselves, or the only one of a rank's dimensions that the level may
+    spread. Where a level spreads two dimensions of one rank, receivers can want the same words (P 1 with R 0 is P 0
+    with R 1), so neither counts.
+
+    Args:
+        space: The map space.
+        level: The level above the fan-out.
+        tensor: The data space.
     """
     choices = space.levels[level].spatial.choices
-    found = set()
+    dimensions = set()
     for rank in space.problem.dataspaces[tensor].ranks:
         spread = [term.dimension for term in rank if max(choices[term.dimension], default=1) > 1]
-        found |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
-    return frozenset(found)
+        dimensions |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
+    return frozenset(dimensions)
 
 
 def parallelism(space: MapSpace, innermost: Sequence[int]) -> Parallelism:
-    """The states of a map space. `innermost` [T]: the innermost level that keeps each data space.
+    """The undominated states of a map space.
 
-    From the outermost level inwards, as Timeloop checks them: the expansion on each axis fits the mesh of the next
-    unit inwards, however the levels share it. That the factors of one dimension at several levels must divide its
-    bound together is left out, which can only add states.
+    Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
+    the mesh of the next unit inwards, however the levels share it. The rule that the factors of one dimension at
+    several levels divide its bound together is left out, which can only add states.
+
+    Args:
+        space: The map space.
+        innermost: The innermost level that keeps each data space, [T]; -1 for one that is left out.
     """
     tensors = len(innermost)
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
@@ -61,25 +78,29 @@ def parallelism(space: MapSpace, innermost: Sequence[int]) -> Parallelism:
 
 def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: str, shared: Sequence[bool],
               mesh: tuple[int, int]) -> set[tuple[int, ...]]:
-    """The states after one dimension's spatial loop at one level."""
+    """The states after one dimension's spatial loop at one level.
+
+    A state is (units along X, units along Y, receivers of one access for each data space). `shared` says for which
+    data spaces the loop's receivers can take the same word; `mesh` is the unit's extent along X and Y.
+    """
     here = space.levels[level]
     factors, axes = here.spatial.choices[name], here.axes[name]
     if max(factors, default=1) == 1 or not axes:
         return states
-    found = {(x * (f if axis == "X" else 1), y * (f if axis == "Y" else 1),
-              *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
-             for x, y, *rest in states for f in factors for axis in axes}
-    found = _undominated({state for state in found if state[0] <= mesh[0] and state[1] <= mesh[1]} or states)
-    return found if len(found) <= MOST_STATES else {tuple(max(column) for column in zip(*found, strict=True))}
+    extended = {(x * (f if axis == "X" else 1), y * (f if axis == "Y" else 1),
+                 *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
+                for x, y, *rest in states for f in factors for axis in axes}
+    extended = _undominated({state for state in extended if state[0] <= mesh[0] and state[1] <= mesh[1]} or states)
+    return extended if len(extended) <= MOST_STATES else {tuple(max(part) for part in zip(*extended, strict=True))}
 
 
 def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """Without the states that use the same rows and columns and share less."""
-    by_place: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    """The states without those that another state of the same units along X and Y exceeds in sharing."""
+    by_extent: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     for state in states:
-        by_place.setdefault((state[0], state[1]), []).append(state)
+        by_extent.setdefault((state[0], state[1]), []).append(state)
     kept = set()
-    for group in by_place.values():
+    for group in by_extent.values():
         if len(group) == 1:
             kept |= set(group)
             continue
@@ -92,7 +113,10 @@ def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
 
 
 def most_instances(space: MapSpace, level: int) -> int:
-    """Instances of a storage level that a mapping can use: the expansions of the levels further out."""
+    """Instances of a storage level that a mapping can use at most: the expansions of the levels further out.
+
+    Never more than the level's mesh has along each axis.
+    """
     unit = space.architecture.levels[level]
     x = y = 1
     for outer in range(level + 1, len(space.levels)):

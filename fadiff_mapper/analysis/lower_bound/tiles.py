@@ -1,7 +1,9 @@
 """The tiles that a level can hold, all instances together, and how many words of each data space they touch.
 
-A *joint tile* of a level is what one step of the temporal loops outside it covers: the tile of the level times all
-spatial loops outside it. In every dimension its points divide the bound.
+A *joint tile* of a level is the set of iterations that one step of the temporal loops outside it covers: the tile of
+the level times all spatial loops outside it. In every dimension the number of its points divides the bound. The points
+need not be neighbours, because spatial loops of outer levels stand between them; so words are counted by what any set
+of so many points must touch.
 """
 
 from __future__ import annotations
@@ -16,13 +18,19 @@ from fadiff_mapper.mapspace import MapSpace, factorizations
 from fadiff_mapper.spec.problem import DataSpace
 
 MOST_TILES = 400_000
-"""Levels with more joint tiles than this are not searched; their bound is the compulsory traffic."""
+"""Levels with more joint tiles than this are not searched; their bound is the compulsory traffic. A limit on time and
+memory; nothing was measured."""
 
 
 @dataclass(frozen=True)
 class JointTiles:
-    """All joint tiles of one level, N of them. words [T, N]: distinct words touched at least; steps [D, N]: iterations
-    of the loops outside, by dimension; visits [N]: their product."""
+    """All joint tiles of one level, N of them.
+
+    Attributes:
+        words: Distinct words of each data space that a tile touches at least, [T, N].
+        steps: Iterations of the temporal loops outside, by dimension, [D, N].
+        visits: Their product, [N].
+    """
 
     words: np.ndarray
     steps: np.ndarray
@@ -32,16 +40,16 @@ class JointTiles:
 def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
     """For each level every joint tile that the divisors and the factor constraints allow; None where too many.
 
-    Levels with the same tiles share them.
+    Levels with equal choices share the arrays.
     """
     extents = [tuple(_extents(space, level, name) for name in space.problem.dimensions)
                for level in range(len(space.levels))]
-    found = {some: _tiles(space, some) for some in set(extents)}
-    return [found[some] for some in extents]
+    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
+    return [tiles[choices] for choices in extents]
 
 
 def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
-    """The joint tiles of the given points in each dimension; None where there are too many."""
+    """The joint tiles of the given numbers of points in each dimension; None where there are too many."""
     if math.prod(map(len, extents)) > MOST_TILES:
         return None
     names = space.problem.dimensions
@@ -54,7 +62,11 @@ def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles 
 
 
 def _extents(space: MapSpace, level: int, name: str) -> tuple[int, ...]:
-    """What the loops up to a level and all spatial loops can multiply to, with the loops outside completing it."""
+    """The numbers of points that a joint tile of a level can have in one dimension.
+
+    They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
+    can complete to the bound.
+    """
     bound = space.problem.bounds[name]
     temporal = [here.temporal.choices[name] for here in space.levels]
     inside = factorizations(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
@@ -65,7 +77,8 @@ def _extents(space: MapSpace, level: int, name: str) -> tuple[int, ...]:
 def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
     """For each rank its dimensions with their coefficients; a dimension counts in the first of its ranks only.
 
-    Numbers that differ in one rank make different words, so words found this way are distinct.
+    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words
+    once no dimension is counted twice.
     """
     used: set[str] = set()
     ranks = []
@@ -80,9 +93,16 @@ def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
 
 
 def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Distinct words that a set of iterations touches at least, given how many points it has in each dimension.
+    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
 
     The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
+
+    Args:
+        dataspace: The data space.
+        points: Numbers of points by dimension, equally shaped arrays.
+
+    Returns:
+        Words, an array of that shape.
     """
     result = np.ones_like(next(iter(points.values())))
     for terms in own_terms(dataspace):
@@ -91,7 +111,16 @@ def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> n
 
 
 def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
-    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides."""
+    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides.
+
+    Dimensions of a rank are added by ascending coefficient. As long as a coefficient is no greater than the extent so
+    far, no hole opens and the extent grows by coefficient * (points - 1). The first greater one lays out disjoint
+    copies; after that only points - 1 more words are certain for each dimension.
+
+    Args:
+        dataspace: The data space.
+        bounds: Extents of the problem by dimension.
+    """
     result = 1
     for terms in own_terms(dataspace):
         count, whole = 1, True

@@ -5,8 +5,8 @@ innermost of these loops that runs more than once. A data space that d moves by 
 other words at every step, of this loop and of all outside it; so all words of the joint tile are sent V times. So
 are those of a data space that is kept at a level further in whose instances together cannot hold what the joint
 tile touches: then a loop inside the tile moves it, and Timeloop sends it again for every loop outside that one. In
-all other cases each distinct word is sent at least once. Which loop is innermost is common to all data spaces, and
-so is the tile: it must hold what the level keeps. That is the trade-off behind the bounds of Hong and Kung (1981);
+all other cases each distinct word is sent at least once. The innermost loop is common to all data spaces, and so
+is the tile, which must hold all that the level keeps. This trade-off underlies the bounds of Hong and Kung (1981);
 here the minimum is taken over the tiles themselves, so that no constant is lost.
 
 Neighbouring windows: the calls of a window deliver at least the union of its tiles. By induction over the loops:
@@ -29,16 +29,20 @@ from fadiff_mapper.analysis.lower_bound.tiles import JointTiles, joint_tiles, to
 from fadiff_mapper.mapspace import MapSpace
 
 Keepers = tuple[tuple[int, ...], ...]
-"""For each data space the levels that keep it, innermost first."""
+"""For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
 
 
 @dataclass(frozen=True)
-class BoundGround:
-    """What the traffic bounds of one map space need, computed once.
+class BoundInputs:
+    """Quantities of one map space that all its traffic bounds start from, computed once.
 
-    touched [T]: distinct words of each data space; instances [L]: instances of each level that can be in use;
-    moving [T]: dimension indices that move a data space by themselves; windowed [T]: whether several dimensions of
-    bounds above 1 share a rank; tiles by level (None where there are too many).
+    Attributes:
+        space: The map space.
+        touched: Distinct words of each data space that the problem touches at least, [T].
+        instances: Instances of each level that can be in use, [L].
+        moving: For each data space the indices of the dimensions that move it by themselves (in a rank of their own).
+        windowed: For each data space whether several dimensions of bounds above 1 share a rank.
+        tiles: For each level its joint tiles; None where there are too many, or where the level has no capacity.
     """
 
     space: MapSpace
@@ -49,35 +53,42 @@ class BoundGround:
     tiles: tuple[JointTiles | None, ...]
 
 
-def ground_of(space: MapSpace) -> BoundGround:
-    """Tiles and words of a map space."""
+def bound_inputs(space: MapSpace) -> BoundInputs:
+    """The quantities of a map space that its traffic bounds start from."""
     problem = space.problem
     levels = range(len(space.levels))
     index = {name: d for d, name in enumerate(problem.dimensions)}
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
     bounded = [space.architecture.levels[level].usable is not None for level in levels]
-    return BoundGround(
+    return BoundInputs(
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
         np.array([most_instances(space, level) for level in levels], dtype=np.float64),
-        tuple(frozenset(index[rank[0]] for rank in some if len(rank) == 1) for some in ranks),
-        tuple(any(len(rank) > 1 for rank in some) for some in ranks),
-        tuple(tiles if there else None for tiles, there in zip(joint_tiles(space), bounded, strict=True)))
+        tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
+        tuple(any(len(rank) > 1 for rank in own) for own in ranks),
+        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True)))
 
 
-def capacity(ground: BoundGround, level: int) -> float:
-    """Words that all instances of a level can hold together."""
-    usable = ground.space.architecture.levels[level].usable
-    return float("inf") if usable is None else usable * float(ground.instances[level])
+def capacity(inputs: BoundInputs, level: int) -> float:
+    """Words that all instances of a level can hold together; infinite where the level has no capacity."""
+    usable = inputs.space.architecture.levels[level].usable
+    return float("inf") if usable is None else usable * float(inputs.instances[level])
 
 
 @dataclass(frozen=True)
 class BoundaryTraffic:
-    """What travels between levels under one choice of what is kept, and every amount of it worth considering.
+    """The least traffic between levels under one choice of the data spaces kept, as alternatives.
 
-    K crossings, the innermost receiver first: data space, receiving and sending level [K]. `tops` are the levels that
-    receive; `ends` [len(tops)]: how many of the crossings lie at or within each; `words` for each of them [k, F]:
-    words received by those crossings, in F alternatives. Whatever a mapping sends, one of them is at most that.
+    A crossing is one data space between two levels that keep it, with none between them that does. For every legal
+    mapping some column of `words` is component-wise at most what it sends, so the cheapest column is a lower bound.
+
+    Attributes:
+        tensor: The data space of each of C crossings, the innermost receiver first, [C].
+        inner: The level that receives it, [C].
+        outer: The level that sends it, [C].
+        tops: The levels that receive anything, innermost first.
+        ends: For each of them the number of crossings that lie at or within it.
+        words: For each of them the words received by those crossings in F alternatives, [c, F] with c from `ends`.
     """
 
     tensor: np.ndarray
@@ -88,23 +99,30 @@ class BoundaryTraffic:
     words: tuple[np.ndarray, ...]
 
 
-def crossings_of(ground: BoundGround, keepers: Keepers) -> BoundaryTraffic:
-    """The crossings of a choice of what is kept, with their alternatives on the joint tiles of every level."""
+def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
+    """The crossings of a choice of the data spaces kept, with their alternatives on the joint tiles of every level."""
     rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
     tops = sorted({inner for inner, _, _ in rows})
     ends = [sum(inner <= top for inner, _, _ in rows) for top in tops]
-    words = tuple(_alternatives(ground, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
+    words = tuple(_alternatives(inputs, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
                   for top, end in zip(tops, ends, strict=True))
     inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
     return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words)
 
 
 def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Words of every crossing [K] such that the sum of their costs is a lower bound for every mapping.
+    """Words of every crossing such that the sum of their costs is a lower bound for every mapping.
 
-    `cost` gives the cost of words [k, F] for the first k crossings; more words never cost less. Receiving levels are
-    taken together in runs, each priced on the joint tiles of its outermost level; the best division into runs counts.
-    A single entry of the result is no bound by itself.
+    The alternatives of one level's joint tiles bound the crossings at and within that level together. Crossings of
+    disjoint runs of levels may be bounded apart, each run on the tiles of its outermost level, and the sums added;
+    the division into runs with the highest sum is taken, found by dynamic programming over the levels.
+
+    Args:
+        crossings: The crossings and their alternatives.
+        cost: From words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
+
+    Returns:
+        Words, [C]; a single entry is no bound by itself.
     """
     starts = (0, *crossings.ends)
     best = [(0.0, np.zeros(0))]
@@ -119,57 +137,86 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
     return best[-1][1]
 
 
-def _alternatives(ground: BoundGround, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
-    """Words [K, F] of each (tensor, level) for the joint tiles of `top` and the loops around them; those that need at
-    least as many as another in every row are left out."""
-    once = np.array([[ground.touched[t]] for t, _ in keys])
-    tiles = ground.tiles[top]
+def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
+    """Words of some crossings for the joint tiles of a level and the innermost loop outside them.
+
+    Args:
+        inputs: The quantities of the map space.
+        keepers: The levels that keep each data space.
+        keys: Data space and receiving level of each of c crossings, all at or within `top`.
+        top: The level whose joint tiles are tried.
+
+    Returns:
+        Words, [c, F]; alternatives that need at least as many as another one in every row are left out.
+    """
+    once = np.array([[inputs.touched[t]] for t, _ in keys])
+    tiles = inputs.tiles[top]
     if tiles is None:
         return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
-    fits = tiles.words[kept].sum(axis=0) <= capacity(ground, top) * (1 + 1e-12)
+    fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
     tiles = JointTiles(tiles.words[:, fits], tiles.steps[:, fits], tiles.visits[fits])
-    moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, ground.touched[t]) for t, _ in keys])
-    still = np.stack([_still(ground, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
-    found = []
-    for d, steps in enumerate(tiles.steps):
-        some = np.flatnonzero(steps > 1)
-        if len(some):
-            rows = [moved[k, some] if d in ground.moving[t] else
-                    _slid(ground, tiles, t, level, d, some) if level == top and ground.windowed[t] else still[k, some]
-                    for k, (t, level) in enumerate(keys)]
-            found.append(undominated(np.stack(rows)))
-    return undominated(np.concatenate(found, axis=1))
+    moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t, _ in keys])
+    stationary = np.stack([_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
+    alternatives = []
+    for d, steps in enumerate(tiles.steps):  # d: the innermost loop outside the joint tile that runs more than once
+        chosen = np.flatnonzero(steps > 1)
+        if len(chosen):
+            rows = [moved[c, chosen] if d in inputs.moving[t] else
+                    _sliding(inputs, tiles, t, level, d, chosen) if level == top and inputs.windowed[t] else
+                    stationary[c, chosen] for c, (t, level) in enumerate(keys)]
+            alternatives.append(undominated(np.stack(rows)))
+    return undominated(np.concatenate(alternatives, axis=1))
 
 
-def _still(ground: BoundGround, tiles: JointTiles, key: tuple[int, int], top: int, moved: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it."""
+def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
+                moved: np.ndarray) -> np.ndarray:
+    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it, [N].
+
+    Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
+    """
     tensor, level = key
-    once = np.full_like(moved, ground.touched[tensor])
-    if level == top or ground.windowed[tensor]:
+    once = np.full_like(moved, inputs.touched[tensor])
+    if level == top or inputs.windowed[tensor]:
         return once
-    return np.where(tiles.words[tensor] > capacity(ground, level), moved, once)
+    return np.where(tiles.words[tensor] > capacity(inputs, level), moved, once)
 
 
-def _slid(ground: BoundGround, tiles: JointTiles, tensor: int, level: int, d: int, chosen: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it."""
-    new = _new_share(ground, tiles, tensor, level, d, chosen)
+def _sliding(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
+             chosen: np.ndarray) -> np.ndarray:
+    """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it.
+
+    The first step sends the whole tile, each other one at least the share of it that is new.
+    """
+    new = _new_share(inputs, tiles, tensor, level, d, chosen)
     sent = tiles.words[tensor, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
-    result: np.ndarray = np.maximum(sent, ground.touched[tensor])
+    result: np.ndarray = np.maximum(sent, inputs.touched[tensor])
     return result
 
 
-def _new_share(ground: BoundGround, tiles: JointTiles, tensor: int, level: int, d: int,
+def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
                chosen: np.ndarray) -> np.ndarray:
-    """The least share of a tile that is new at every step where loop `d` slides a window; 0 where none is proven.
+    """The least share of a tile that is new at every step where loop `d` slides a window.
 
     Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
-    on; those are at least half of all. So do all others where no other loop outside moves the window's rank: it is
-    then at least one step of `d` away from where the call before left it.
+    on; those are at least half of all calls, so half of the share is certain. All of it is where no other loop
+    outside moves the window's rank: each other call, too, finds the window at least one step of `d` away from where
+    the call before left it.
+
+    Args:
+        inputs: The quantities of the map space.
+        tiles: The joint tiles of the level.
+        tensor: The data space.
+        level: The level that receives it.
+        d: The dimension of the innermost loop outside.
+        chosen: The joint tiles asked about, [N].
+
+    Returns:
+        Shares, [N]; 0 where none is proven.
     """
-    space = ground.space
+    space = inputs.space
     names, bounds = space.problem.dimensions, space.problem.bounds
     ranks = [rank for rank in space.problem.dataspaces[tensor].ranks if names[d] in {term.dimension for term in rank}]
     terms = {term.dimension: term.coefficient for rank in ranks for term in rank if bounds[term.dimension] > 1}
@@ -184,16 +231,26 @@ def _new_share(ground: BoundGround, tiles: JointTiles, tensor: int, level: int, 
     return result
 
 
-def unshared(ground: BoundGround, tensor: int, level: int, outer: int) -> float:
-    """By how much windows that lie next to each other in space may shrink the words that `outer` sends to `level`.
+def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
+    """The factor by which neighbouring windows may shrink the words that one level sends to another.
 
-    1 unless a level in between, which hands the traffic on, spreads several dimensions of one rank.
+    Receivers whose windows overlap share words. The bound then divides by the whole width of the fan-outs in between
+    that hand the traffic on and spread several dimensions of one rank.
+
+    Args:
+        inputs: The quantities of the map space.
+        tensor: The data space.
+        level: The level that receives; -1 is the arithmetic.
+        outer: The level that sends.
+
+    Returns:
+        At least 1; 1 for a data space without windows.
     """
-    if not ground.windowed[tensor]:
+    if not inputs.windowed[tensor]:
         return 1.0
     shrink = 1
     for between in range(level + 2, outer + 1):
-        choices, apart = ground.space.levels[between].spatial.choices, separating(ground.space, between, tensor)
-        for name in ground.space.problem.dataspaces[tensor].dimensions - apart:
+        choices, apart = inputs.space.levels[between].spatial.choices, separating(inputs.space, between, tensor)
+        for name in inputs.space.problem.dataspaces[tensor].dimensions - apart:
             shrink *= max(choices[name], default=1)
     return float(shrink)

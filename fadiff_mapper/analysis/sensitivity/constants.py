@@ -1,7 +1,9 @@
-"""Derivatives by what enters the cost of a fixed mapping: energies per access and bandwidths.
+"""Derivatives by the constants that enter the cost of a fixed mapping: energies per access and bandwidths.
 
 The counts are those of the exact evaluation, so that these derivatives are those of the exact model but for the
-rounding of cycles to whole numbers, through which no derivative goes.
+rounding of cycles to whole numbers: rounded values go forward, the derivative of the unrounded ones backward (a
+straight-through estimator, as in `relaxation.straight_through`). torch differentiates (`model.energy_latency.cost`
+takes prices and bandwidths as tensors).
 """
 
 from __future__ import annotations
@@ -19,14 +21,23 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 PRICES = ("read", "fill", "update", "leak")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
-
+"""Fields of `Machine` to differentiate by, besides `compute_energy`."""
 
 HAIR = 1e-9
+"""Relative rise of a bandwidth before its derivative is taken: far above the rounding of float64, and too small to
+change which level is the slowest but among equally slow ones. Nothing was measured."""
 
 
 @dataclass(frozen=True)
 class ConstantSlope:
-    """d value / d constant; `level` is 0 for `compute_energy`."""
+    """The derivative of a value by one constant.
+
+    Attributes:
+        name: The constant, a field of `Machine`.
+        level: The storage level, counted from the innermost; 0 for `compute_energy`.
+        constant: Its value.
+        slope: d value / d constant.
+    """
 
     name: str
     level: int
@@ -48,27 +59,45 @@ Leaves: TypeAlias = dict[str, torch.Tensor]
 
 
 def leaves_of(machine: Machine) -> Leaves:
-    """Every price and bandwidth as a tensor to differentiate by."""
+    """Every price and bandwidth of a machine as a tensor to differentiate by."""
     return {name: torch.as_tensor(getattr(machine, name), dtype=torch.float64).clone().requires_grad_(True)
             for name in (*PRICES, *BANDWIDTHS, "compute_energy")}
 
 
-def cost_at(layer: PreparedLayer, found: Evaluation, row: int, leaves: Leaves) -> Cost:
-    """The cost of one row of an exact evaluation as a function of `leaves`; without networks, as `Cost` is."""
+def cost_at(layer: PreparedLayer, evaluation: Evaluation, row: int, leaves: Leaves) -> Cost:
+    """The cost of one mapping as a function of prices and bandwidths.
+
+    Args:
+        layer: The problem on its architecture.
+        evaluation: The exact evaluation of a batch.
+        row: The mapping, a row of the batch.
+        leaves: Prices and bandwidths to compute with.
+
+    Returns:
+        Energy in pJ and cycles of a batch of one; without the energy of interconnects, which `Cost` never has.
+    """
     constants: dict[str, Any] = leaves
     machine = replace(layer.machine, **constants)
 
-    def one(array: object) -> torch.Tensor:
+    def of_row(array: object) -> torch.Tensor:
         return torch.as_tensor(array)[..., row:row + 1]
-    counts = Counts(*(one(getattr(found.counts, name)) for name in Counts.__dataclass_fields__))
-    use = Usage(one(found.use.expansion_x), one(found.use.expansion_y), one(found.use.compute_cycles))
+    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
+    use = Usage(of_row(evaluation.use.expansion_x), of_row(evaluation.use.expansion_y),
+                of_row(evaluation.use.compute_cycles))
     return cost(counts, use, machine, float(layer.problem.computes), ROUNDED)
 
 
 def slopes(leaves: Leaves, value_of: Callable[[Leaves], torch.Tensor]) -> Iterator[ConstantSlope]:
-    """The derivative of a value by every constant that is there.
+    """The derivative of a value by every constant that the machine has.
 
-    A bandwidth is first raised by a hair: where several levels are equally slow, more of one alone brings nothing.
+    A bandwidth is first raised by `HAIR`: where several levels are equally slow, more of one alone brings nothing.
+
+    Args:
+        leaves: The constants.
+        value_of: The value as a function of them.
+
+    Returns:
+        One slope for each price, for each bandwidth that is limited, and for the energy of a multiply-accumulate.
     """
     gradients = torch.autograd.grad(value_of(leaves), list(leaves.values()), allow_unused=True)
     for (name, leaf), gradient in zip(leaves.items(), gradients, strict=True):

@@ -19,55 +19,81 @@ from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smoot
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 LEAST = 1e-9
-"""Least logarithm of a factor: a loop that shrinks to 1 is still there, as another order would be without it."""
+"""Least logarithm of a factor: a loop that shrinks to 1 is still there, as another order would be without it. Nothing
+was measured."""
 
 
 @dataclass(frozen=True)
 class MappingLoops:
-    """The V loops of a mapping: where each stands in the arrays of the nest, and whether it is spatial, [V] each."""
+    """The V loops of a mapping whose factor is above 1: the temporal ones, then the spatial ones.
+
+    Attributes:
+        level: The storage level of each, [V].
+        dim: The index of its dimension, [V].
+        spatial: Whether it is spatial, [V].
+        start: The natural logarithm of its factor, [V].
+    """
 
     level: np.ndarray
     dim: np.ndarray
     spatial: np.ndarray
     start: np.ndarray
-    """Natural logarithms of the mapping's factors, [V]."""
 
 
 def loops_of(nest: Nest) -> MappingLoops:
-    """The loops of a nest of one row."""
-    places = [np.argwhere(table[..., 0] > 1) for table in (nest.temporal, nest.spatial)]
-    both = np.concatenate(places)
-    spatial = np.repeat([False, True], [len(place) for place in places])
+    """The loops of a mapping, a nest of one row."""
+    parts = [np.argwhere(table[..., 0] > 1) for table in (nest.temporal, nest.spatial)]
+    both = np.concatenate(parts)
+    spatial = np.repeat([False, True], [len(part) for part in parts])
     factors = np.where(spatial, nest.spatial[both[:, 0], both[:, 1], 0], nest.temporal[both[:, 0], both[:, 1], 0])
     return MappingLoops(both[:, 0], both[:, 1], spatial, np.log(factors))
 
 
 @dataclass(frozen=True)
 class MachineLimit:
-    """One limit of the machine: its kind ("capacity", "fan-out X", "fan-out Y"), the unit whose it is (an index of
-    `Usage.expansion_x` for fan-outs, a level for capacities) and the logarithm of what there is."""
+    """One limit of the machine.
 
-    kind: str
+    Attributes:
+        resource: "capacity", "fan-out X" or "fan-out Y".
+        unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
+            `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
+        log_available: Natural logarithm of the words or units that there are.
+    """
+
+    resource: str
     unit: int
     log_available: float
 
 
 def limits_of(layer: PreparedLayer, nest: Nest) -> list[MachineLimit]:
-    """The limits that a mapping's loops could meet."""
+    """The limits that a mapping's loops could meet.
+
+    Args:
+        layer: The problem on its architecture.
+        nest: The mapping, a nest of one row: a capacity counts where its level keeps anything.
+    """
     arch = layer.arch
-    found = [MachineLimit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
-             if level.usable and nest.keep[index].any()]
+    limits = [MachineLimit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
+              if level.usable and nest.keep[index].any()]
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
     for index, unit in enumerate(units):
-        found += [MachineLimit(f"fan-out {axis}", index, float(np.log(mesh)))
-                  for axis, mesh in (("X", unit.mesh_x), ("Y", unit.mesh_y))]
-    return found
+        limits += [MachineLimit(f"fan-out {axis}", index, float(np.log(mesh)))
+                   for axis, mesh in (("X", unit.mesh_x), ("Y", unit.mesh_y))]
+    return limits
 
 
 @dataclass(frozen=True)
 class ContinuousCost:
-    """Values and their derivatives at one point: the logarithm of the energy (or of the metric, where cycles have no
-    part in it), of the cycles of the arithmetic and of every level, and of what each limit is asked for."""
+    """The F functions of the continuous problem and their derivatives at one point.
+
+    In this order: the logarithm of the metric's own part (energy; 0 for delay; accesses of the outermost level), of
+    the cycles of the arithmetic, of those of each of L levels, and of the words or units asked of each limit. So
+    F = 2 + L + limits.
+
+    Attributes:
+        value: The functions, [F].
+        jacobian: Their derivatives by the logarithms of the factors, [F, V].
+    """
 
     value: np.ndarray
     jacobian: np.ndarray
@@ -75,42 +101,51 @@ class ContinuousCost:
 
 def evaluate(layer: PreparedLayer, nest: Nest, loops: MappingLoops, limits: list[MachineLimit], metric: str,
              point: np.ndarray) -> ContinuousCost:
-    """All functions of the problem at a point [V] and their derivatives, [F] and [F, V].
+    """Evaluates the continuous problem at one point on the differentiable model.
 
-    One row of the batch per function, so that one pass backward gives all derivatives.
+    The batch has one row for each function, all at the same point, so that one pass backward gives all derivatives.
+
+    Args:
+        layer: The problem on its architecture.
+        nest: The mapping, a nest of one row; its loop order and the data spaces kept stay.
+        loops: Its V loops.
+        limits: The limits of the machine.
+        metric: The metric.
+        point: Natural logarithms of the loops' factors, [V].
     """
     levels = len(layer.arch.levels)
     rows = 2 + levels + len(limits)
     logs = torch.from_numpy(point)[:, None].repeat(1, rows).requires_grad_(True)
     copies = _nest_at(nest, loops, logs)
-    found = evaluate_smooth(layer, copies, active_parts(nest))
-    functions = torch.stack([_own_metric(found, metric), found.use.compute_cycles, *found.cost.level_cycles,
-                             *(_asked(copies, found, limit) for limit in limits)]).log()
+    smooth = evaluate_smooth(layer, copies, active_parts(nest))
+    functions = torch.stack([_own_metric(smooth, metric), smooth.use.compute_cycles, *smooth.cost.level_cycles,
+                             *(_asked(copies, smooth, limit) for limit in limits)]).log()
     values = functions.diagonal()
     (gradient,) = torch.autograd.grad(values.sum(), logs)
     return ContinuousCost(values.detach().numpy(), gradient.T.numpy().copy())
 
 
-def _own_metric(found: SmoothEvaluation, metric: str) -> torch.Tensor:
-    """What a metric has besides the cycles."""
+def _own_metric(smooth: SmoothEvaluation, metric: str) -> torch.Tensor:
+    """The factor of a metric that is not cycles, [B]; 1 for the delay, which still has a gradient, of 0."""
     if metric == "last_level_accesses":
-        accesses: torch.Tensor = outermost_accesses(found.counts, found.use)
+        accesses: torch.Tensor = outermost_accesses(smooth.counts, smooth.use)
         return accesses
-    energy: torch.Tensor = found.cost.energy
+    energy: torch.Tensor = smooth.cost.energy
     return torch.ones_like(energy) + 0 * energy if metric == "delay" else energy
 
 
-def _asked(nest: Nest, found: SmoothEvaluation, limit: MachineLimit) -> torch.Tensor:
-    if limit.kind == "capacity":
-        words: torch.Tensor = (found.tile.size[limit.unit] * nest.keep[limit.unit]).sum(dim=0)
+def _asked(nest: Nest, smooth: SmoothEvaluation, limit: MachineLimit) -> torch.Tensor:
+    """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
+    if limit.resource == "capacity":
+        words: torch.Tensor = (smooth.tile.size[limit.unit] * nest.keep[limit.unit]).sum(dim=0)
         return words
-    expansion = found.use.expansion_x if limit.kind == "fan-out X" else found.use.expansion_y
+    expansion = smooth.use.expansion_x if limit.resource == "fan-out X" else smooth.use.expansion_y
     result: torch.Tensor = expansion[limit.unit]
     return result
 
 
 def _nest_at(nest: Nest, loops: MappingLoops, logs: torch.Tensor) -> Nest:
-    """The nest with the factors exp(logs) [V, B] in its loops."""
+    """The mapping in B rows with the factors exp(logs), [V, B], in its loops."""
     rows = logs.shape[1]
 
     def filled(chosen: np.ndarray) -> torch.Tensor:

@@ -1,10 +1,10 @@
-"""What the metric would gain from a change of the machine, constant by constant.
+"""The sensitivity of a metric to each constant of the machine.
 
 - Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. A bandwidth's is one-sided:
   what more of it brings, which is nothing where another level is as slow.
 - Capacities and fan-outs: the mapping must change to use them, so these are elasticities of the continuous optimum
-  next to the mapping (see `shadow_price.py`), with the loops that it has. They say nothing of mappings with other
-  loops.
+  next to the mapping (see `shadow_price.py`), with the loops that it has, by the envelope theorem. They say nothing of
+  mappings with other loops.
 """
 
 from __future__ import annotations
@@ -28,9 +28,18 @@ UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a metric follows one constant of the machine. `derivative`: d metric / d constant (metric in its unit per
-    `unit`); `elasticity`: d log metric / d log constant; `basis`: "fixed mapping" or "continuous optimum";
-    `certain`: False where the continuous optimum could not be confirmed."""
+    """The sensitivity of a metric to one constant of the machine.
+
+    Attributes:
+        level: Name of the level (or the arithmetic) that has the constant.
+        constant: Name of the constant.
+        value: Its value.
+        unit: Its unit.
+        derivative: d metric / d constant, in the metric's unit per `unit`.
+        elasticity: d log metric / d log constant.
+        basis: "fixed mapping" or "continuous optimum".
+        certain: False where the continuous optimum could not be confirmed.
+    """
 
     level: str
     constant: str
@@ -42,60 +51,76 @@ class Sensitivity:
     certain: bool = True
 
     def to_dict(self) -> dict[str, Any]:
+        """The sensitivity as plain values, for JSON."""
         return asdict(self)
 
 
-def sensitivities(layer: PreparedLayer, found: Evaluation, row: int = 0,
+def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0,
                   metric: str = "edp") -> tuple[Sensitivity, ...]:
-    """All sensitivities of one legal row of an exact evaluation, the largest elasticity first; those of 0 last."""
-    value = _metric(metric, float(found.cycles[row]), float(found.energy[row]))
-    every = _of_constants(layer, found, row, metric)
-    nest = found.nest.take([row])
+    """All sensitivities of one mapping.
+
+    Args:
+        layer: The problem on its architecture.
+        evaluation: The exact evaluation of a batch.
+        row: The mapping, a legal row of the batch.
+        metric: The metric.
+
+    Returns:
+        Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, those of 0 last.
+    """
+    value = _metric(metric, float(evaluation.cycles[row]), float(evaluation.energy[row]))
+    every = _of_constants(layer, evaluation, row, metric)
+    nest = evaluation.nest.take([row])
     shadow = shadow_prices(layer, nest, metric)
     every += _of_limits(layer, shadow, value)
-    return tuple(sorted(every, key=lambda one: -abs(one.elasticity)))
+    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
 
 
 def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Sensitivity, ...]:
-    """All sensitivities of a legal mapping of a spec's problem; the largest elasticity first."""
-    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    return sensitivities(layer, found, metric=metric)
+    """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them."""
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, evaluation, metric=metric)
 
 
 def _metric(metric: str, cycles: Any, energy: Any) -> Any:
+    """The metric's value; 0 for accesses of the outermost level, which no constant changes at a fixed mapping."""
     return {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
 
 
-def _of_constants(layer: PreparedLayer, found: Evaluation, row: int, metric: str) -> list[Sensitivity]:
+def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str) -> list[Sensitivity]:
+    """Sensitivities to prices and bandwidths at the fixed mapping."""
     if metric == "last_level_accesses":
         return []
-    networks = float(found.network.total[row]) if found.network is not None else 0.0
+    interconnect = float(evaluation.network.total[row]) if evaluation.network is not None else 0.0
 
     def value_of(leaves: Leaves) -> torch.Tensor:
-        cost = cost_at(layer, found, row, leaves)
-        value: torch.Tensor = _metric(metric, cost.cycles[0], cost.energy[0] + networks)
+        cost = cost_at(layer, evaluation, row, leaves)
+        value: torch.Tensor = _metric(metric, cost.cycles[0], cost.energy[0] + interconnect)
         return value
     leaves = leaves_of(layer.machine)
     value = float(value_of(leaves).detach())
     result = []
-    for one in slopes(leaves, value_of):
-        level = layer.arch.arithmetic if one.name == "compute_energy" else layer.arch.levels[one.level]
-        result.append(Sensitivity(level.name, one.name, one.constant, UNITS[one.name], one.slope,
-                                  one.slope * one.constant / value if value else 0.0, "fixed mapping"))
+    for slope in slopes(leaves, value_of):
+        level = layer.arch.arithmetic if slope.name == "compute_energy" else layer.arch.levels[slope.level]
+        result.append(Sensitivity(level.name, slope.name, slope.constant, UNITS[slope.name], slope.slope,
+                                  slope.slope * slope.constant / value if value else 0.0, "fixed mapping"))
     return result
 
 
 def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
-    """Capacities level by level; fan-outs by the level above them: a wider one makes room for all units inside."""
+    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them.
+
+    A wider fan-out makes room for all units inside, so the elasticities of their limits add up.
+    """
     arch, result = layer.arch, []
     for index, level in enumerate(arch.levels):
         held = [(limit, e) for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                if limit.kind == "capacity" and limit.unit == index]
+                if limit.resource == "capacity" and limit.unit == index]
         for _, elasticity in held:
             result.append(_limit(level.name, "capacity", float(level.usable or 0), elasticity, value, shadow))
         for axis, width in zip("XY", arch.fanout(index), strict=True):
             inside = [e for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                      if limit.kind == f"fan-out {axis}" and limit.unit <= index]
+                      if limit.resource == f"fan-out {axis}" and limit.unit <= index]
             if width > 1:
                 result.append(_limit(level.name, f"fan-out {axis}", float(width), np.sum(inside), value, shadow))
     return result
@@ -103,6 +128,7 @@ def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list
 
 def _limit(level: str, constant: str, available: float, elasticity: float, value: float,
            shadow: ShadowPrices) -> Sensitivity:
+    """The sensitivity to one limit, from its elasticity; `value` is the metric's."""
     slope = elasticity * value / available if available else 0.0
     return Sensitivity(level, constant, available, UNITS[constant], float(slope), float(elasticity),
                        "continuous optimum", shadow.certain)

@@ -59,7 +59,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class FusedLayer:
-    """One layer of a group.
+    """A layer of a group.
 
     Attributes:
         problem: the whole layer.

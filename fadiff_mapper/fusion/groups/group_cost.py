@@ -3,19 +3,10 @@
 Problem. Timeloop evaluates one layer; a fused group runs tiles of several layers in turn, and words that stay on the
 chip between steps are neither fetched nor written back as the layer alone would do.
 
-Method. Every step of every layer costs what Timeloop computes for the layer's tile, after corrections to its access
-counts. With sigma = 1 for each link of the group and 0 for all others:
-
-    eqs. 13, 15   no write-back of the intermediate beyond its home level, no fill of it from there: the tile's mapping
-                  keeps it at no level outside its home (`step_evaluation.fused_mapping`)
-    eq. 14        the copy into the home level: a read where the words were summed up (`_copied`); Timeloop already
-                  counts the update at the home, but charges a drain no read (SEMANTICS.md, section 6)
-    -             operands that stay are filled only with words that no earlier step left there (`_fetched_only`)
-    -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
-                  back from the outermost level (`_returned`)
-
-Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
-so cycles and energies add up. A group of one layer without loops is exactly Timeloop's result.
+Method. Every step of every layer costs what Timeloop computes for the layer's tile (`step_evaluation`) after
+corrections to its access counts (`fused_counts`). Latency and energy of the corrected counts are Timeloop's (in the
+paper, eqs. 16 to 19). Steps run one after the other, so cycles and energies add up. A group of one layer without loops
+is exactly Timeloop's result.
 
 Source. FADiff, section 3.2.1 (4), for the fusion-aware boundary; LoopTree and DeFiNES for steps whose halos are
 retained or computed again.
@@ -25,22 +16,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.fusion.groups.fused_counts import fused_counts
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.groups.group_legality import structure_violations, tile_violations
-from fadiff_mapper.fusion.groups.step_evaluation import (
-    EvaluatedLayer,
-    EvaluatedTile,
-    dataspace_index,
-    evaluate_tiles,
-    home_level,
-    kept_levels,
-)
-from fadiff_mapper.fusion.groups.tile_steps import StepClass
+from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedLayer, EvaluatedTile, evaluate_tiles
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT
@@ -71,7 +55,7 @@ class GroupTraffic:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """One layer within its group, over all steps, before the group is repeated.
+    """A layer within its group, over all steps, before the group is repeated.
 
     Attributes:
         cycles: sum over the steps.
@@ -137,7 +121,7 @@ def checked_cost(hardware: Hardware, group: FusedGroup) -> tuple[list[Violation]
         group: any group.
 
     Returns:
-        What `group_violations` and `group_cost` return; the cost is None where the group cannot run.
+        (violations, cost) as of `group_violations` and `group_cost`; the cost is None where the group cannot run.
     """
     broken = structure_violations(hardware, group)
     if broken:
@@ -176,6 +160,7 @@ def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCo
 
 
 def _total_cost(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> FusedCost:
+    """The cost of a legal group from its evaluated tiles, all repeats together."""
     layers = tuple(_layer_cost(hardware, group, index, layer) for index, layer in enumerate(evaluated))
     return FusedCost(group.repeat * sum(layer.cycles for layer in layers),
                      group.repeat * sum(layer.energy_pj for layer in layers), layers)
@@ -217,104 +202,6 @@ def _traffic(tile: EvaluatedTile, counts: Counts, times: int) -> dict[tuple[str,
     return {(names[level], spaces[t]): GroupTraffic(*(float(values[level, t, 0] * scale[level])
                                                       for values in (counts.reads, counts.fills, counts.updates)))
             for level, t in np.argwhere(tile.evaluation.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
-
-
-def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepClass, tile: EvaluatedTile) -> Counts:
-    """The access counts of one step, corrected for words that other steps leave in place (see the module's head).
-
-    Args:
-        hardware: the architecture, whose level names the stays use.
-        group: the group.
-        index: position of the layer in the group.
-        step: the class of the step, with the new words of each operand that stays.
-        tile: the evaluation of the step's tile.
-
-    Returns:
-        Words per instance, [L, T, 1], as `model.access_counts` counts them.
-    """
-    layer = group.layers[index]
-    counts = tile.evaluation.counts
-    for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
-        counts = _fetched_only(counts, tile, name, home_level(hardware, stay.level), fresh)
-    if index and group.links[index - 1].written_pooled:
-        counts = _written_out(counts, tile, group.links[index - 1].tensor, step.pooled_out)
-    if index < len(group.links):
-        counts = _copied(counts, tile, home_level(hardware, group.links[index].stay.level))
-    if group.spilled:
-        return counts if step.first_sum else _returned(counts, tile)
-    return counts if step.first_sum and step.last_sum else _summed_on(counts, tile, step)
-
-
-def _changed(counts: Counts, level: int, dataspace: int, reads: float = 0.0, fills: float = 0.0,
-             updates: float = 0.0) -> Counts:
-    """The counts with words per instance added for one data space of a level (negative: taken away)."""
-    def plus(values: np.ndarray, words: float) -> np.ndarray:
-        result = values.copy()
-        result[level, dataspace] += words
-        return result
-
-    return replace(counts, reads=plus(counts.reads, reads), fills=plus(counts.fills, fills),
-                   updates=plus(counts.updates, updates),
-                   address_generations=plus(counts.address_generations, reads + fills + updates))
-
-
-def _fetched_only(counts: Counts, tile: EvaluatedTile, name: str, home: int, fresh: int) -> Counts:
-    """An operand that stays: only `fresh` words come from the next level outside its home that keeps it.
-
-    Legality has made sure that the home has one instance and is filled with the whole tile once, so words per instance
-    are words, and the parent's reads fall by as many as the home's fills.
-    """
-    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
-    parent = next(level for level in levels if level > home)
-    saved = float(counts.fills[home, t, 0]) - fresh
-    return _changed(_changed(counts, home, t, fills=-saved), parent, t, reads=-saved)
-
-
-def _written_out(counts: Counts, tile: EvaluatedTile, name: str, fresh: int) -> Counts:
-    """A pooled tensor with a reader outside the group: new words are read at the home level and written outside."""
-    t = dataspace_index(tile, name)
-    outside = _changed(counts, len(tile.layer.arch.levels) - 1, t, updates=fresh)
-    return _changed(outside, kept_levels(tile, name)[-1], t, reads=fresh)
-
-
-def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:
-    """FADiff eq. (14): final words of the output are read where they were summed up, for their home level.
-
-    The update at the home is counted already. Where the home itself adds them up nothing is copied.
-    """
-    name = tile.layer.problem.output.name
-    t = dataspace_index(tile, name)
-    inside = [level for level in kept_levels(tile, name) if level < home]
-    if not inside:
-        return counts
-    instances = tile.evaluation.use.instances[:, 0]
-    words = float(counts.updates[home, t, 0] * instances[home] / instances[inside[-1]])
-    return _changed(counts, inside[-1], t, reads=words)
-
-
-def _summed_on(counts: Counts, tile: EvaluatedTile, step: StepClass) -> Counts:
-    """Sums that go on in place: later steps read the earlier sums, and all but the last step hand nothing outwards.
-
-    A later step has no first touch of a word (Timeloop's first-read elision left out `partition` words).
-    """
-    name = tile.layer.problem.output.name
-    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
-    if not step.first_sum:
-        counts = _changed(counts, levels[0], t, reads=float(counts.partition[levels[0], t, 0]))
-    if not step.last_sum:
-        for level in levels[1:]:
-            counts = _changed(counts, level, t, updates=-float(counts.updates[level, t, 0]))
-    return counts
-
-
-def _returned(counts: Counts, tile: EvaluatedTile) -> Counts:
-    """Spilled sums: the first touch of a word, too, is a read, and a fill at all levels but the outermost."""
-    name = tile.layer.problem.output.name
-    t, levels = dataspace_index(tile, name), kept_levels(tile, name)
-    for level in levels:
-        words = float(counts.partition[level, t, 0])
-        counts = _changed(counts, level, t, reads=words, fills=words if level != levels[-1] else 0.0)
-    return counts
 
 
 def single(layer: FusedLayer, repeat: int = 1) -> FusedGroup:

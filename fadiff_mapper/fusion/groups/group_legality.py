@@ -73,6 +73,7 @@ def tile_violations(hardware: Hardware, group: FusedGroup, evaluated: Sequence[E
 
 
 def _broken(constraint: str, level: str, reason: str, amount: float = 1, limit: float = 0) -> Violation:
+    """A violation, by default of a rule without numbers."""
     return Violation(constraint, level, amount, limit, reason)
 
 
@@ -100,12 +101,12 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
     last = group.layers[-1].problem
     linked = set(group.links[-1].dims.values()) if group.links else set()
     adding = False
-    for place, loop in enumerate(group.loops):
+    for index, loop in enumerate(group.loops):
         if loop.dim not in last.bounds or loop.tile < 1:
             yield _broken("shared loops", "", f"a loop over {loop.dim} in tiles of {loop.tile}; the last layer has "
                           f"{', '.join(last.dimensions)}")
             continue
-        if any(loop.dim == other.dim for other in group.loops[:place]):
+        if any(loop.dim == other.dim for other in group.loops[:index]):
             yield _broken("shared loops", "", f"two loops over {loop.dim}", 2, 1)
         sums = loop.dim not in last.output.dimensions
         if sums and loop.dim not in linked:
@@ -214,7 +215,7 @@ def _finished(tile: EvaluatedTile, level: int, name: str) -> Iterator[Violation]
 def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
     """Every level holds the words that are live in it at once."""
     tiles = evaluated_layer_tiles(evaluated)
-    for place, level in enumerate(hardware.arch.levels):
-        if level.usable is not None and (words := live_tile_words(hardware, group, tiles, place)) > level.usable:
+    for index, level in enumerate(hardware.arch.levels):
+        if level.usable is not None and (words := live_tile_words(hardware, group, tiles, index)) > level.usable:
             yield _broken("capacity", level.name, f"{words:g} words are live at once in {level.name}, which holds "
                           f"{level.usable}", words, level.usable)

@@ -27,7 +27,7 @@ from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_
 
 @dataclass(frozen=True)
 class LayerTiles:
-    """One layer of a group, with the words of its tiles.
+    """A layer of a group, with the words of its tiles.
 
     Attributes:
         steps: the points that the layer computes in every step of each loop.
@@ -46,13 +46,13 @@ def evaluated_layer_tiles(evaluated: Sequence[EvaluatedLayer]) -> tuple[LayerTil
                             {shape: kept_words(tile) for shape, tile in layer.tiles.items()}) for layer in evaluated)
 
 
-def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
+def live_words(hardware: Hardware, group: FusedGroup, level: int) -> float:
     """Words of one instance of a level that are live at once.
 
     Args:
         hardware: architecture and energy tables.
         group: a group with a mapping for every tile.
-        place: index of the level, innermost first.
+        level: index of the level, innermost first.
 
     Returns:
         The peak over the layers of all steps, in words.
@@ -63,19 +63,19 @@ def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
         shapes = dict.fromkeys(step.shape for step in classes)
         layers.append(LayerTiles(steps, classes, {shape: mapped_words(hardware, group, index, shape)
                                                   for shape in shapes}))
-    return live_tile_words(hardware, group, layers, place)
+    return live_tile_words(hardware, group, layers, level)
 
 
-def live_tile_words(hardware: Hardware, group: FusedGroup, tiles: Sequence[LayerTiles], place: int) -> float:
+def live_tile_words(hardware: Hardware, group: FusedGroup, tiles: Sequence[LayerTiles], level: int) -> float:
     """The same as `live_words` for a group whose tiles are laid out already.
 
     Args:
         hardware: architecture and energy tables.
         group: the group.
         tiles: one entry per layer, first to last.
-        place: index of the level, innermost first.
+        level: index of the level, innermost first.
     """
-    name = hardware.arch.levels[place].name
+    name = hardware.arch.levels[level].name
     whole, outlasting = intermediates(group, [layer.steps for layer in tiles], name)
     staying, most = 0.0, 0.0
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
@@ -85,21 +85,21 @@ def live_tile_words(hardware: Hardware, group: FusedGroup, tiles: Sequence[Layer
             stays.add(layer.problem.output.name)
         if index and group.links[index - 1].stay.level == name and not group.links[index - 1].beside:
             stays.add(group.links[index - 1].tensor)
-        sums, passing = _tile_words(group, layer.problem.output.name, own, place, stays)
+        sums, passing = _tile_words(group, layer.problem.output.name, own, level, stays)
         staying += sums
         most = max(most, passing * (2 if name in group.double_buffered else 1)
                    + sum(live_intermediates(whole, outlasting, index)))
     return staying + most
 
 
-def _tile_words(group: FusedGroup, output: str, layer: LayerTiles, place: int, stays: set[str]) -> tuple[float, float]:
+def _tile_words(group: FusedGroup, output: str, layer: LayerTiles, level: int, stays: set[str]) -> tuple[float, float]:
     """(sums that go on in the next step, the other words that pass) of a layer's largest tile in a level."""
     sums, rest = 0.0, 0.0
     for step in layer.classes:
         kept = layer.words[step.shape]
-        size = {name: words for name, words in kept[place].items() if name not in stays}
+        size = {name: words for name, words in kept[level].items() if name not in stays}
         goes_on = not (group.spilled or (step.first_sum and step.last_sum))
-        if goes_on and [output in level for level in kept].index(True) == place:   # innermost level that keeps them
+        if goes_on and [output in words for words in kept].index(True) == level:   # innermost level that keeps them
             sums = max(sums, size.pop(output))
         rest = max(rest, sum(size.values()))
     return sums, rest

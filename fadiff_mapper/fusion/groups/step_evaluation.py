@@ -1,13 +1,13 @@
 """The tiles of a fused group, each evaluated once as a Timeloop problem of its own.
 
 Problem. A step of the shared loops runs one tile of every layer. Legality and cost both need Timeloop's result for
-that tile: the words it keeps, the partial sums it reads back, its access counts.
+the tile: the words it keeps, the partial sums it reads back, its access counts.
 
 Method. The tile becomes a problem with the tile's extents as bounds; its mapping keeps the intermediates at their home
 levels and bypasses the levels outside them (FADiff eqs. 13 and 15 at sigma = 1: neither the producer's write-back nor
 the consumer's fill crosses the home level). `model.exact` evaluates the pair as it would any mapping. Steps that differ
-only in what earlier steps left in place share a shape, and with it one evaluation; `group_cost` applies the difference
-to the access counts afterwards.
+only in the words that earlier steps left in place share a shape, and with it one evaluation; `fused_counts` applies the
+difference to the access counts afterwards.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
-from fadiff_mapper.model.access_counts import tiles
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 
@@ -44,7 +44,7 @@ class EvaluatedTile:
 
 @dataclass(frozen=True)
 class EvaluatedLayer:
-    """One layer of a group over all steps of the shared loops.
+    """A layer of a group over all steps of the shared loops.
 
     Attributes:
         steps: the points that the layer computes in every step of each loop.
@@ -65,7 +65,7 @@ def evaluate_tiles(hardware: Hardware, group: FusedGroup) -> tuple[EvaluatedLaye
         group: a group whose loops, links and levels are sound (`group_legality.structure_violations` is empty).
 
     Returns:
-        One entry per layer, first to last. A tile without a mapping, or with one that does not cover it, is left out;
+        Entries per layer, first to last. A tile without a mapping, or with one that does not cover it, is left out;
         `group_legality.tile_violations` names it.
     """
     layers = []
@@ -121,11 +121,11 @@ def _links_of(group: FusedGroup, index: int, output: str) -> list[tuple[FusedLin
     return before + after
 
 
-def _keeping(level: LevelMapping, dataspace: str, place: int, home: int, outside: bool) -> LevelMapping:
-    """Level `place` of a mapping whose data space has its home at level `home`."""
-    if place == home:
+def _keeping(level: LevelMapping, dataspace: str, index: int, home: int, outside: bool) -> LevelMapping:
+    """The level of that index in a mapping whose data space has its home at level `home`."""
+    if index == home:
         return replace(level, keep=level.keep | {dataspace})
-    return level if place < home or outside else replace(level, keep=level.keep - {dataspace})
+    return level if index < home or outside else replace(level, keep=level.keep - {dataspace})
 
 
 def home_level(hardware: Hardware, name: str) -> int:

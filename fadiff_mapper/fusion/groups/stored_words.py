@@ -103,8 +103,8 @@ def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, step
         0 if no shared loop retains the tensor; the halo of consecutive steps if only the innermost running loop does;
         otherwise the whole stored tile.
     """
-    running = [place for place, spans in enumerate(steps.spans) if len(spans) > 1]
-    retaining = [place for place in running if group.loops[place].dim in link.stay.across]
+    running = [index for index, spans in enumerate(steps.spans) if len(spans) > 1]
+    retaining = [index for index in running if group.loops[index].dim in link.stay.across]
     if not retaining:
         return 0
     cut = steps.cut[retaining[0]]
@@ -143,7 +143,7 @@ def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], inde
         index: position of the running layer, which needs all of its input and its output.
 
     Returns:
-        One entry per link.
+        Words, link by link.
     """
     return [in_use if link in (index - 1, index) else rest
             for link, (in_use, rest) in enumerate(zip(whole, outlasting, strict=True))]
@@ -154,9 +154,9 @@ def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerS
     """Extents that whole-tile storage holds: `largest` along the dimension that a loop cuts, or the whole dimension
     where a retaining loop stands outside that loop, since its next step walks through all tiles again."""
     extents = dict(problem.bounds)
-    for place, cut in enumerate(steps.cut):
-        if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:place]):
-            extents[cut] = largest[place]
+    for index, cut in enumerate(steps.cut):
+        if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:index]):
+            extents[cut] = largest[index]
     return extents
 
 
@@ -200,9 +200,9 @@ def _line_words(axes: Sequence[_AxisUse], stay: Stay, group: FusedGroup) -> int:
     less the part inside the tile, which is counted already.
     """
     held = math.prod(axis.tile for axis in axes)
-    for place, loop in enumerate(group.loops):
+    for index, loop in enumerate(group.loops):
         if loop.dim in stay.across:
-            inside = axes[place + 1:]
-            held += (math.prod(axis.tile for axis in axes[:place]) * axes[place].shared
+            inside = axes[index + 1:]
+            held += (math.prod(axis.tile for axis in axes[:index]) * axes[index].shared
                      * (math.prod(axis.whole for axis in inside) - math.prod(axis.tile for axis in inside)))
     return held

@@ -46,7 +46,7 @@ class DimSpan:
 
 @dataclass(frozen=True)
 class LayerSteps:
-    """One layer over the steps of each shared loop.
+    """A layer over the steps of each shared loop.
 
     Attributes:
         cut: per loop, the layer's dimension that the loop moves; None where it moves none.
@@ -67,7 +67,7 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
         group: a group whose loops cut dimensions of the last layer and whose links name data spaces of the next layer.
 
     Returns:
-        One entry per layer, first to last.
+        The steps, first layer to last.
     """
     last = group.layers[-1].problem
     columns: list[list[tuple[str | None, tuple[DimSpan, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
@@ -81,7 +81,7 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
 
 
 def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...]]:
-    """One loop on the last layer: tiles of equal size, the last one perhaps smaller."""
+    """A loop on the last layer: tiles of equal size, the last one perhaps smaller."""
     extent = problem.bounds[loop.dim]
     tiles = [range(start, min(start + loop.tile, extent)) for start in range(0, extent, loop.tile)]
     return loop.dim, tuple(DimSpan(tile, tile) for tile in tiles)
@@ -89,7 +89,7 @@ def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...
 
 def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop,
                 column: tuple[str | None, tuple[DimSpan, ...]]) -> tuple[str | None, tuple[DimSpan, ...]]:
-    """One loop, carried from a layer (`after`, with its dimension and spans) to the one before it."""
+    """A loop, carried from a layer (`after`, with its dimension and spans) to the one before it."""
     dim, spans = column
     own = next((mine for mine, theirs in link.dims.items() if theirs == dim), None)
     slide = None if own is None or dim is None else read_slide(after, link, dim)
@@ -134,8 +134,8 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
         The layer's own window, composed with that of the pool in between where there is one.
     """
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
-    one, two = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
-    own = WindowSlide(one, two - one, pad=link.padding.get(dim, 0))
+    kernel, both = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
+    own = WindowSlide(kernel, both - kernel, pad=link.padding.get(dim, 0))   # two windows reach one stride further
     return composed((link.pooled[dim], own)) if dim in link.pooled else own
 
 
@@ -184,7 +184,7 @@ class StepClass:
 
 @dataclass(frozen=True)
 class _LoopStep:
-    """One step of one loop as a layer sees it.
+    """A step of one loop as a layer sees it.
 
     Attributes:
         points: extent of the dimension that the loop moves, or 1; 0 where there is nothing to do.
@@ -206,7 +206,7 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
     Args:
         group: the group, for its loops.
         layer: one of its layers.
-        steps: that layer's steps (`layer_steps`).
+        steps: the layer's steps (`layer_steps`).
 
     Returns:
         Class -> number of steps; steps without work are left out.

@@ -45,7 +45,7 @@ def projection(text: str, ranks: Sequence[str]) -> tuple[Affine, ...]:
         ranks: the names that may occur.
 
     Returns:
-        One expression per entry.
+        An expression per entry.
 
     Raises:
         ExpressionError: the text is no tuple, names another rank, or has an entry that is not affine.
@@ -122,7 +122,7 @@ _SUMS: Mapping[type[ast.operator], Callable[[int, int], int]] = {ast.Add: operat
 
 
 def _affine(node: ast.expr, ranks: Sequence[str], depth: int) -> Affine:
-    """One affine expression; `depth` levels of nesting surround it."""
+    """An affine expression; `depth` levels of nesting surround it."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"the expression is nested too deeply; accepted: at most {MAX_DEPTH} levels")
     match node:

@@ -3,7 +3,7 @@
 LoopTree computes with symbolic sets and relations (isl). Here layers are small enough to list every point: a row of
 whole numbers inside a `Box` has a code, the number of rows before it in lexicographic order, so that codes sort as rows
 do. A relation between steps and words is an array of pairs of codes in one number (`paired`), and set operations are
-those of sorted integers: `np.unique`, `np.isin`, `np.searchsorted`.
+operations on sorted integers: `np.unique`, `np.isin`, `np.searchsorted`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Box:
 
 
 def paired(box: Box, rows: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
-    """One code for each row together with a second number; codes sort by the row first.
+    """A code for each row together with a second number; codes sort by the row first.
 
     Args:
         box: a box around the rows.

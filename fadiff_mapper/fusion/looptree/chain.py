@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Einsum:
-    """One layer.
+    """A layer.
 
     Attributes:
         name: name of the layer.

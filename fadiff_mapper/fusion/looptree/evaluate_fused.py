@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.looptree.chain import leaf, paths
 from fadiff_mapper.fusion.looptree.occupancy import Movement, StepOrder, axes_of
 from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
 from fadiff_mapper.fusion.looptree.tiling import Tiling, tilings
-from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StoredPlace, accesses, movements, peak_words
+from fadiff_mapper.fusion.looptree.traffic import LevelAccesses, StorageNode, accesses, movements, peak_words
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class FusedStats:
     """
 
     components: tuple[str, ...]
-    accesses: Mapping[StoredPlace, LevelAccesses]
+    accesses: Mapping[StorageNode, LevelAccesses]
     operations: Mapping[str, int]
     compute_steps: Mapping[str, int]
-    peak: Mapping[StoredPlace, int]
+    peak: Mapping[StorageNode, int]
     peak_words: Mapping[int, int]
     energy_pj: Mapping[str, float]
 
@@ -56,17 +56,18 @@ class FusedStats:
             capacity_peak_words[component], energy_pJ with total and every component.
         """
         return {
-            "accesses": {self._name(place): {"reads": count.reads, "writes": count.writes}
-                         for place, count in self.accesses.items()},
+            "accesses": {self._name(storage): {"reads": count.reads, "writes": count.writes}
+                         for storage, count in self.accesses.items()},
             "actions": actions(self.components, self.accesses, self.operations),
             "ops": dict(self.operations), "compute_steps": dict(self.compute_steps),
-            "occupancy_max": {self._name(place): words for place, words in self.peak.items()},
+            "occupancy_max": {self._name(storage): words for storage, words in self.peak.items()},
             "capacity_peak_words": {self.components[level]: words for level, words in self.peak_words.items()},
             "energy_pJ": {"total": self.total_energy_pj} | dict(self.energy_pj),
         }
 
-    def _name(self, place: StoredPlace) -> str:
-        return f"{self.components[place.level]}/{place.tensor}/{place.einsum}"
+    def _name(self, storage: StorageNode) -> str:
+        """The key component/tensor/layer."""
+        return f"{self.components[storage.level]}/{storage.tensor}/{storage.einsum}"
 
 
 def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
@@ -95,7 +96,7 @@ def evaluate_fused(document: Mapping[str, Any] | str) -> FusedStats:
         energy_pj=_energies(given, actions(given.components, counted, operations)))
 
 
-def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAccesses],
+def actions(components: tuple[str, ...], counted: Mapping[StorageNode, LevelAccesses],
             operations: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Actions of every component over all layers.
 
@@ -108,24 +109,24 @@ def actions(components: tuple[str, ...], counted: Mapping[StoredPlace, LevelAcce
         component -> read, write or compute -> count.
     """
     result: dict[str, dict[str, int]] = {}
-    for place, count in counted.items():
-        row = result.setdefault(components[place.level], {"read": 0, "write": 0})
+    for storage, count in counted.items():
+        row = result.setdefault(components[storage.level], {"read": 0, "write": 0})
         row["read"] += count.reads
         row["write"] += count.writes
     return result | {components[-1]: {"compute": sum(operations.values())}}
 
 
-def _stored_peaks(moved: Mapping[StoredPlace, Movement],
-                  counted: Mapping[StoredPlace, LevelAccesses]) -> dict[StoredPlace, int]:
+def _stored_peaks(moved: Mapping[StorageNode, Movement],
+                  counted: Mapping[StorageNode, LevelAccesses]) -> dict[StorageNode, int]:
     """The most words at each storage node, without the arithmetic."""
-    return {place: moved[place].peak for place in counted}
+    return {storage: moved[storage].peak for storage in counted}
 
 
 def _compute_steps(given: FusedInput, tiles: Mapping[str, Tiling]) -> dict[str, int]:
     """Steps of every layer; operations side by side share one step."""
     result = {}
     for path in paths(given.nodes):
-        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.kind is not StepOrder.SPATIAL]
+        in_order = [k for k, axis in enumerate(axes_of(path)) if axis.order is not StepOrder.SPATIAL]
         steps = tiles[leaf(path).einsum].steps[:, in_order]
         result[leaf(path).einsum] = len(np.unique(steps, axis=0))
     return result

@@ -3,7 +3,7 @@
 LoopTree's rules. A node holds the words of its tensor that the operations below it touch until its outer loops advance.
 A loop along which the same words are held at every step leaves them there. Beyond that, only the step just before is
 remembered: a word held then is not fetched again, a word held two steps earlier is. Units side by side share each word
-that comes from the parent in one step (multicast), and take words from a neighbour that held them one step earlier.
+from the parent in one step (multicast), and take words from a neighbour that held them one step earlier.
 
 Method. Occupancy is a relation between steps and words, one row per pair (`HeldWords`); the rules above are set
 operations on codes of the pairs (`boxes`).
@@ -46,14 +46,14 @@ class StepOrder(Enum):
 
 @dataclass(frozen=True)
 class PathAxis:
-    """One loop or split on a path, an axis of the space of steps.
+    """A loop or split on a path, an axis of the space of steps.
 
     Attributes:
-        kind: order of its steps.
+        order: order of its steps.
         feeds: the level whose units a spatial loop lays out; None for all others.
     """
 
-    kind: StepOrder
+    order: StepOrder
     feeds: int | None = None
 
 
@@ -94,11 +94,11 @@ class Movement:
 def axes_of(path: Path) -> tuple[PathAxis, ...]:
     """The loops and splits of a path, outermost first; a spatial loop lays out the units of the next level below it."""
     result = []
-    for place, node in enumerate(path):
+    for position, node in enumerate(path):
         if isinstance(node, Split):
             result.append(PathAxis(StepOrder.PIPELINE if node.pipelined else StepOrder.SEQUENTIAL))
         elif isinstance(node, Loop) and node.spatial:
-            feeds = next(below.level for below in path[place:] if isinstance(below, Storage | Compute))
+            feeds = next(below.level for below in path[position:] if isinstance(below, Storage | Compute))
             result.append(PathAxis(StepOrder.SPATIAL, feeds))
         elif isinstance(node, Loop):
             result.append(PathAxis(StepOrder.TEMPORAL))
@@ -118,14 +118,14 @@ def outer_axes(path: Path, level: int, tensor: str) -> list[int]:
         splits count until the level's last node on the path is passed, since all tensors of a level are held by the
         same units.
     """
-    last = max(place for place, node in enumerate(path) if isinstance(node, Storage) and node.level == level)
-    own = next(place for place, node in enumerate(path)
+    last = max(position for position, node in enumerate(path) if isinstance(node, Storage) and node.level == level)
+    own = next(position for position, node in enumerate(path)
                if isinstance(node, Storage) and node.level == level and tensor in node.tensors)
     result = []
-    for axis, place in enumerate(place for place, node in enumerate(path) if isinstance(node, Loop | Split)):
-        node = path[place]
+    for axis, position in enumerate(position for position, node in enumerate(path) if isinstance(node, Loop | Split)):
+        node = path[position]
         temporal = isinstance(node, Loop) and not node.spatial
-        if place < (own if temporal else last):
+        if position < (own if temporal else last):
             result.append(axis)
     return result
 
@@ -156,7 +156,7 @@ def movement(occupancy: HeldWords, level: int, *, reuse: bool = True) -> Movemen
     fill = _arriving(lasting) if reuse else lasting
     from_peers = _at_a_neighbour(fill, lasting, level)
     from_parent = HeldWords(fill.axes, fill.steps[~from_peers], fill.word[~from_peers], fill.words)
-    shared = [k for k, axis in enumerate(fill.axes) if not (axis.kind is StepOrder.SPATIAL and axis.feeds == level)]
+    shared = [k for k, axis in enumerate(fill.axes) if not (axis.order is StepOrder.SPATIAL and axis.feeds == level)]
     peer_reads = int(from_peers.sum())
     return Movement(peak=_largest(lasting), fills=len(fill.word), peer_reads=peer_reads,
                     parent_reads=len(held(fill.axes, shared, from_parent.steps, from_parent.word, fill.words).word))
@@ -178,7 +178,7 @@ def _distinct(pairs: HeldWords) -> HeldWords:
 def _without_idle_axes(pairs: HeldWords) -> HeldWords:
     """Drops axes in time, from the innermost on, as long as the same words are held at every step along them."""
     for k in reversed(range(len(pairs.axes))):
-        if not pairs.axes[k].kind.in_time:
+        if not pairs.axes[k].order.in_time:
             continue
         others = [axis for axis in range(len(pairs.axes)) if axis != k]
         merged = held(pairs.axes, others, pairs.steps, pairs.word, pairs.words)
@@ -200,7 +200,7 @@ def _steps_times_words(pairs: HeldWords, others: Sequence[int], merged: HeldWord
 
 def _arriving(pairs: HeldWords) -> HeldWords:
     """The pairs whose word the same unit did not hold in the step before; words that have to come."""
-    in_time = [k for k, axis in enumerate(pairs.axes) if axis.kind.in_time]
+    in_time = [k for k, axis in enumerate(pairs.axes) if axis.order.in_time]
     if not in_time:
         return pairs
     beside = [k for k in range(len(pairs.axes)) if k not in in_time]
@@ -216,9 +216,9 @@ def _arriving(pairs: HeldWords) -> HeldWords:
 def _at_a_neighbour(fill: HeldWords, occupancy: HeldWords, level: int) -> np.ndarray:
     """True where a unit next to the receiver held the word one step of the innermost other axis earlier, [N]."""
     at_neighbour = np.zeros(len(fill.word), dtype=bool)
-    spatial = [k for k, axis in enumerate(fill.axes) if axis.kind is StepOrder.SPATIAL and axis.feeds == level]
+    spatial = [k for k, axis in enumerate(fill.axes) if axis.order is StepOrder.SPATIAL and axis.feeds == level]
     others = [k for k in range(len(fill.axes)) if k not in spatial]
-    if not spatial or not any(axis.kind is StepOrder.TEMPORAL for axis in fill.axes) or not len(fill.word):
+    if not spatial or not any(axis.order is StepOrder.TEMPORAL for axis in fill.axes) or not len(fill.word):
         return at_neighbour
     if len(spatial) > 2:
         raise FadiffError(f"{len(spatial)} spatial loops lay out the units of level {level}; accepted: at most 2")

@@ -97,6 +97,7 @@ def read_fused(document: Mapping[str, Any] | str) -> FusedInput:
 
 
 def _chain(rows: Seq) -> Chain:
+    """The section `problem`; layers agree on the number of a tensor's axes, and no tensor has two writers."""
     if not 1 <= len(rows) <= MOST_LAYERS:
         raise rows.where.error(f"found {len(rows)} layers", f"1 to {MOST_LAYERS}")
     chain = Chain(tuple(_einsum(mapping(row, rows.at(i)), rows.at(i)) for i, row in enumerate(rows)))
@@ -113,12 +114,14 @@ def _chain(rows: Seq) -> Chain:
 
 
 def _refuse_repeated(names: list[str], what: str, where: Where) -> None:
+    """Raises SpecError where a name occurs twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise where.error(f"the {what} {listed(repeated)} is there more than once", f"one {what} of each name")
 
 
 def _einsum(row: Map, where: Where) -> Einsum:
+    """An entry of the section `problem`: shape and instance."""
     reader = Reader(row)
     shape = Reader(reader.take("shape", mapping))
     name = shape.take("name", text)
@@ -139,6 +142,7 @@ def _einsum(row: Map, where: Where) -> Einsum:
 
 
 def _access(reader: Reader, ranks: list[str]) -> Access:
+    """An entry of `data_spaces`; the names of its own dimensions count its axes and mean nothing else."""
     name = reader.take("name", text)
     own = reader.take("dimensions", sequence)
     axes = _parsed(affine.projection, reader.take("projection", text), ranks, reader.at("projection"))
@@ -150,6 +154,7 @@ def _access(reader: Reader, ranks: list[str]) -> Access:
 
 
 def _parsed(parse: Callable[[str, list[str]], T], given: str, ranks: list[str], where: Where) -> T:
+    """The value of an isl text, with the place of the text in errors."""
     try:
         return parse(given, ranks)
     except ExpressionError as error:
@@ -178,6 +183,7 @@ def _components(architecture: Map) -> tuple[str, ...]:
 
 
 def _mapping(node: Map, chain: Chain, levels: int) -> tuple[TreeNode, ...]:
+    """The section `mapping`: a tree that computes every layer once and stores all its tensors."""
     reader = Reader(node)
     reader.take("type", one_of("fused"))
     rows = reader.take("nodes", sequence)
@@ -213,7 +219,7 @@ class _MappingScope:
 
 
 def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
-    """One branch, which ends in a compute node or a split and has neither elsewhere."""
+    """A branch, which ends in a compute node or a split and has neither elsewhere."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
     nodes = tuple(_node(Reader(mapping(row, rows.at(i))), scope) for i, row in enumerate(rows))
@@ -227,13 +233,15 @@ def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
 
 
 def _node(reader: Reader, scope: _MappingScope) -> TreeNode:
-    kind = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
-    node = _READ[kind](reader, scope)
-    reader.finish(f" of a {kind} node")
+    """A node of the mapping, by its type."""
+    node_type = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
+    node = _READ[node_type](reader, scope)
+    reader.finish(f" of a {node_type} node")
     return node
 
 
 def _storage(reader: Reader, scope: _MappingScope) -> Storage:
+    """A storage node."""
     level = _level(reader, scope.levels - 1)
     given = reader.take("dspace", sequence)
     return Storage(level, tuple(_known(text(name, given.at(i)), scope.chain.tensors(), "tensor", given.at(i))
@@ -241,6 +249,7 @@ def _storage(reader: Reader, scope: _MappingScope) -> Storage:
 
 
 def _loop(reader: Reader, scope: _MappingScope) -> Loop:
+    """A temporal or spatial loop."""
     ranks = [rank for einsum in scope.chain.einsums for rank in einsum.ranks]
     rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
@@ -249,6 +258,7 @@ def _loop(reader: Reader, scope: _MappingScope) -> Loop:
 
 
 def _split(reader: Reader, scope: _MappingScope) -> Split:
+    """A sequential or pipeline node."""
     rows = reader.take("branches", sequence)
     if not rows:
         raise rows.where.error("found no branch", "one list of nodes for each layer")
@@ -257,6 +267,7 @@ def _split(reader: Reader, scope: _MappingScope) -> Split:
 
 
 def _compute(reader: Reader, scope: _MappingScope) -> Compute:
+    """A compute node, whose target is the last component."""
     names = [einsum.name for einsum in scope.chain.einsums]
     name = _known(reader.take("einsum", text), names, "layer", reader.at("einsum"))
     level = _level(reader, scope.levels)
@@ -271,6 +282,7 @@ _READ: Mapping[str, Callable[[Reader, _MappingScope], TreeNode]] = {
 
 
 def _level(reader: Reader, count: int) -> int:
+    """The index in `target`, below `count`."""
     level = reader.take("target", integer(0))
     if level >= count:
         raise reader.at("target").error(f"found {level}", f"0 to {count - 1}, counted from the outermost component")
@@ -278,6 +290,7 @@ def _level(reader: Reader, count: int) -> int:
 
 
 def _known(name: str, accepted: list[str] | tuple[str, ...], what: str, where: Where) -> str:
+    """The name, if it is accepted."""
     if name not in accepted:
         raise where.error(f'there is no {what} "{name}"{nearest(name, accepted)}', listed(accepted))
     return name

@@ -157,7 +157,7 @@ def _with_column(tiling: Tiling, index: int) -> Tiling:
 
 
 def _cut(tiling: Tiling, rank: int, tile: int) -> Tiling:
-    """One more loop: tiles are counted from the smallest value of the rank at each step."""
+    """A further loop: tiles are counted from the smallest value of the rank at each step."""
     values = tiling.operations[:, rank]
     code = box_around(tiling.steps).encode(tiling.steps)
     _, group = np.unique(code, return_inverse=True)

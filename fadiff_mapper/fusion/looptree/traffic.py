@@ -20,7 +20,7 @@ from fadiff_mapper.fusion.looptree.tiling import Tiling, tensor_box, words
 
 
 @dataclass(frozen=True)
-class StoredPlace:
+class StorageNode:
     """A tensor in a level, as one layer uses it.
 
     Attributes:
@@ -42,14 +42,14 @@ class LevelAccesses:
     writes: int = 0
 
 
-def stored_places(path: Path, chain: Chain) -> list[StoredPlace]:
+def storage_nodes(path: Path, chain: Chain) -> list[StorageNode]:
     """The storage nodes on a path of the tensors that its layer uses, outermost first."""
     einsum = chain.einsum(leaf(path).einsum)
-    return [StoredPlace(node.level, tensor, einsum.name) for node in path if isinstance(node, Storage)
+    return [StorageNode(node.level, tensor, einsum.name) for node in path if isinstance(node, Storage)
             for tensor in node.tensors if einsum.access(tensor)]
 
 
-def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Tiling]) -> dict[StoredPlace, Movement]:
+def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Tiling]) -> dict[StorageNode, Movement]:
     """Words held and moved by every storage node, and by the arithmetic, for each layer.
 
     Args:
@@ -67,16 +67,17 @@ def movements(chain: Chain, nodes: tuple[TreeNode, ...], tiles: Mapping[str, Til
         for access in einsum.accesses:
             grid = tensor_box(chain, access.tensor)
             word = grid.encode(words(access, einsum, tile.operations))
-            for place in stored_places(path, chain):
-                if place.tensor == access.tensor:
-                    occupancy = held(axes, outer_axes(path, place.level, place.tensor), tile.steps, word, grid.points)
-                    result[place] = movement(occupancy, place.level)
+            for storage in storage_nodes(path, chain):
+                if storage.tensor == access.tensor:
+                    outer = outer_axes(path, storage.level, storage.tensor)
+                    occupancy = held(axes, outer, tile.steps, word, grid.points)
+                    result[storage] = movement(occupancy, storage.level)
             all_steps = held(axes, range(len(axes)), tile.steps, word, grid.points)
-            result[StoredPlace(compute, access.tensor, einsum.name)] = movement(all_steps, compute, reuse=False)
+            result[StorageNode(compute, access.tensor, einsum.name)] = movement(all_steps, compute, reuse=False)
     return result
 
 
-def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[StoredPlace,
+def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StorageNode, Movement]) -> dict[StorageNode,
                                                                                                        LevelAccesses]:
     """Reads and writes at every storage node.
 
@@ -90,26 +91,27 @@ def accesses(chain: Chain, nodes: tuple[TreeNode, ...], moved: Mapping[StoredPla
         is also written back to the parent, and read from there where it comes as a partial sum; the first reads are
         left out, once per word of the tensor. The outermost node of a tensor has no parent.
     """
-    counted: dict[StoredPlace, LevelAccesses] = {}
+    counted: dict[StorageNode, LevelAccesses] = {}
 
-    def add(place: StoredPlace, reads: int, writes: int) -> None:
-        before = counted.get(place, LevelAccesses())
-        counted[place] = LevelAccesses(before.reads + reads, before.writes + writes)
+    def add(storage: StorageNode, reads: int, writes: int) -> None:
+        """Counts accesses of a storage node."""
+        before = counted.get(storage, LevelAccesses())
+        counted[storage] = LevelAccesses(before.reads + reads, before.writes + writes)
 
     for path in paths(nodes):
         einsum = chain.einsum(leaf(path).einsum)
-        places = stored_places(path, chain)
+        storages = storage_nodes(path, chain)
         for access in einsum.accesses:
-            own = [place for place in places if place.tensor == access.tensor]
+            own = [storage for storage in storages if storage.tensor == access.tensor]
             first_reads = volume(chain, access.tensor) if access.written else 0
-            compute = StoredPlace(leaf(path).level, access.tensor, einsum.name)
-            for place in own:
-                add(place, moved[place].peer_reads, 0)
-            for parent, place in zip(own, [*own[1:], compute], strict=True):
-                sent = moved[place].parent_reads
+            compute = StorageNode(leaf(path).level, access.tensor, einsum.name)
+            for storage in own:
+                add(storage, moved[storage].peer_reads, 0)
+            for parent, storage in zip(own, [*own[1:], compute], strict=True):
+                sent = moved[storage].parent_reads
                 add(parent, sent - first_reads, sent if access.written else 0)
-                if place is not compute:
-                    add(place, 0, moved[place].fills - first_reads)
+                if storage is not compute:
+                    add(storage, 0, moved[storage].fills - first_reads)
     return counted
 
 
@@ -118,6 +120,7 @@ def volume(chain: Chain, tensor: str) -> int:
     grid = tensor_box(chain, tensor)
 
     def touched(name: str) -> np.ndarray:
+        """Codes of the words that a layer touches, each once."""
         einsum = chain.einsum(name)
         access = einsum.access(tensor)
         assert access is not None
@@ -132,7 +135,7 @@ def volume(chain: Chain, tensor: str) -> int:
     return len(made) if read is None else len(np.intersect1d(made, read, assume_unique=True))
 
 
-def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement]) -> dict[int, int]:
+def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StorageNode, Movement]) -> dict[int, int]:
     """Words that every level must hold, with each tensor at its largest.
 
     Args:
@@ -147,8 +150,8 @@ def peak_words(nodes: tuple[TreeNode, ...], moved: Mapping[StoredPlace, Movement
     for node in nodes:
         if isinstance(node, Storage):
             for tensor in node.tensors:
-                used = [moved[place].peak for einsum in layers_below(nodes)
-                        if (place := StoredPlace(node.level, tensor, einsum)) in moved]
+                used = [moved[storage].peak for einsum in layers_below(nodes)
+                        if (storage := StorageNode(node.level, tensor, einsum)) in moved]
                 need[node.level] = need.get(node.level, 0) + max(used, default=0)
         elif isinstance(node, Split):
             below = [peak_words(branch, moved) for branch in node.branches]

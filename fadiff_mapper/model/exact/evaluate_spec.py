@@ -14,10 +14,17 @@ from fadiff_mapper.spec.tables import energy_sources
 
 
 def evaluate(spec: Spec) -> Stats:
-    """What `timeloop-model` computes for the mapping in the input: every count, cycles and energy.
+    """Every count, the cycles and the energy of the mapping in the input, as `timeloop-model` computes them.
 
-    Raises FadiffError where the input has no mapping, and InvalidMapping(level, reason) where Timeloop would
-    reject it.
+    Args:
+        spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
+
+    Returns:
+        The statistics of the mapping.
+
+    Raises:
+        FadiffError: The input has no mapping.
+        InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
     """
     if spec.mapping is None:
         raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
@@ -25,11 +32,22 @@ def evaluate(spec: Spec) -> Stats:
 
 
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
-    """The same for any mapping of the spec's problem onto its architecture."""
-    layer, found = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    if not found.legal[0]:
-        raise rejection(violations(found.checks, 0))
-    return stats_of(layer, found, 0, energy_sources(spec.arch, spec.tables))
+    """The statistics of any mapping of the spec's problem onto its architecture.
+
+    Args:
+        spec: Architecture, problem and energies; a mapping in the input is ignored.
+        mapping: The mapping to evaluate, with the reuse that its directives leave on.
+
+    Returns:
+        The statistics of the mapping.
+
+    Raises:
+        InvalidMapping: Timeloop would reject the mapping.
+    """
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    if not evaluation.legal[0]:
+        raise rejection(violations(evaluation.checks, 0))
+    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables))
 
 
 def layer_of(spec: Spec) -> PreparedLayer:

@@ -1,4 +1,8 @@
-"""Words, hops and energy of the wires between neighbouring levels (exact evaluation only)."""
+"""Words, hops and energy on the interconnects between neighbouring levels (exact evaluation only).
+
+Each level owns the interconnect below it. Energies come from the attributes of that level: pJ per word and hop, per
+router on the way, and per ingress. Without these attributes an interconnect costs nothing, as with the public tables.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,15 @@ from fadiff_mapper.spec.arch import Architecture
 
 @dataclass(frozen=True)
 class InterconnectUse:
-    """One network below each level, owned by that level; energies in pJ, all instances of it together in `total`.
+    """Traffic and energy of the interconnect below each level.
 
-    words      [K, L, T, B]   ingresses per kind of transfer, multicast counted once
-    hops       [L, T, B]      average hops per ingress
-    reductions [L, T, B]      spatial reductions
-    energy, link_energy [L, T, B]   per instance of the level
-    total      [B]
+    Attributes:
+        words: [K, L, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
+        hops: [L, T, B]. Average hops of an ingress.
+        reductions: [L, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
+        energy: [L, T, B]. pJ of wires, routers and ingresses, per instance of the level.
+        link_energy: [L, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
+        total: [B]. pJ of all interconnects, all instances together.
     """
 
     words: np.ndarray
@@ -31,21 +37,32 @@ class InterconnectUse:
 
 
 def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarray, tally: Delivery,
-                     hop_words: np.ndarray,
                      partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
-    """Network traffic from the tally after bypassing.
+    """Traffic and energy of the interconnects from the tally after bypassing.
 
-    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word it holds. The
-    hops were counted before bypassing: bypassing changes the words, not this sum. Outside the outermost level that
-    keeps a data space nothing travels. `keep` [L, T, B]; `instances` [L, B] are in use.
+    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its
+    partition: 2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of
+    words times hops. Outside the outermost level that keeps a data space nothing travels.
+
+    Args:
+        arch: Energies of the interconnects, and which levels can reduce.
+        projection: Which data spaces are outputs.
+        keep: [L, T, B]. Whether the level keeps the data space.
+        tally: Traffic after bypassing, with hops.
+        partition: [L, T, B]. Words that one instance is responsible for.
+        instances: [L, B]. Instances in use.
+
+    Returns:
+        Traffic and energy of every interconnect.
     """
+    assert tally.hop_words is not None
     reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1]
-    words, hop_words = tally.words * reaches, hop_words * reaches
+    words, hop_words = tally.words * reaches, tally.hop_words * reaches
     for level, unit in enumerate(arch.levels):
-        for tensor, read_write in enumerate(projection.read_write):
+        for t, read_write in enumerate(projection.read_write):
             if read_write and not unit.interconnect.reduction_supported:
-                part, first = words[:, level, tensor], partition[level, tensor] * keep[level, tensor]
-                words[:, level, tensor] = np.where(part > 0, 2 * part - first, part)
+                sums, first = words[:, level, t], partition[level, t] * keep[level, t]
+                words[:, level, t] = np.where(sums > 0, 2 * sums - first, sums)
     total = words.sum(axis=0)
     some = np.where(total > 0, total, 1)
     written = np.array(projection.read_write)[:, None]
@@ -56,7 +73,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
 
     hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
     routers = np.zeros_like(total)
-    for kind in range(len(words)):  # an integer counter on the way, so each sum is cut off
+    for kind in range(len(words)):  # Timeloop adds these up in an integer, so every partial sum is truncated
         present = words[kind] > 0
         each = np.where(present, 1 + np.floor(hop_words[kind] / np.where(present, words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])

@@ -1,18 +1,21 @@
 """Sliding windows in time, exactly as Timeloop walks them (exact evaluation only: none of this is smooth).
 
 Timeloop runs iterations 0 and 1 of every temporal loop and lets iteration 1 stand for all others. Each tile
-remembers where it was and its last step v. A call that moves it by m delivers
+remembers its position and its last step v. A call that moves the tile by m delivers
 
     nothing              where m = 0
     the new words only   where v is unset (then v = m) or m = v
     the whole tile       where m differs from v (then v is unset)
 
 The calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). So a step of a loop
-further out than the innermost one that moves the tile always follows a step of that one, which v remembers, and it is
-enough to compare its move with that one's. Where only one loop moves a window, the closed form in
-`access_counts.demand` says
-the same; `sliding_window_closed_form.py` says it for whole batches, differentiably. The functions here are compiled
-and work on one mapping; `exact_demand` runs them over a batch.
+further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move v
+remembers; comparing the two moves is enough.
+
+Sliding windows are counted in three places. This module is the authority, tested against Timeloop's numbers and
+against its rule executed call by call (`tests/model/test_sliding_window_walk.py`). `temporal_reuse.demand` is the
+closed form where at most one loop moves a window, `smooth/sliding_window_closed_form.py` the differentiable one where
+several do; property tests hold both to the walk. The functions here are compiled and work on one mapping;
+`exact_demand` runs them over a batch.
 """
 
 from __future__ import annotations
@@ -22,19 +25,19 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fadiff_mapper.base.numba_jit import compiled
-from fadiff_mapper.model.access_counts import Tiles
 from fadiff_mapper.model.loop_nest import Active, Nest, Projection
 from fadiff_mapper.model.reuse import Reuse, full_reuse
+from fadiff_mapper.model.tile_boxes import Tiles
 
 Floats: TypeAlias = np.ndarray
 Ints: TypeAlias = np.ndarray
 
-# How a loop moves the tile: not at all, as the innermost loop that does, or otherwise.
 STILL, INNERMOST, OTHER = 0, 1, 2
+"""Move of the tile by a loop: none, the same as by the innermost loop that moves it, or another one."""
 
 
 class CompiledBatch(NamedTuple):
-    """The arrays of a batch, [L, D, B], laid out for compiled code; see `Nest` and `Tiles`."""
+    """Arrays of a batch, [L, D, B] each and contiguous, for compiled code; see `Nest` and `Tiles`."""
 
     temporal: Floats
     order: Ints
@@ -43,29 +46,32 @@ class CompiledBatch(NamedTuple):
 
 
 def batch_of(nest: Nest, tile: Tiles) -> CompiledBatch:
+    """The arrays of a nest and its tiles for compiled code."""
     return CompiledBatch(*map(np.ascontiguousarray, (nest.temporal, nest.order, tile.across, tile.below)))
 
 
-def coefficients(projection: Projection, tensor: int) -> Floats:
-    """How far one point of each dimension moves each rank of a data space, [R, D]."""
-    ranks = projection.ranks[tensor]
-    result = np.zeros((len(ranks), projection.relevant.shape[1]))
+def coefficients(projection: Projection, dataspace: int) -> Floats:
+    """Move of each rank of a data space per point of each dimension, in words, [R, D]."""
+    ranks = projection.ranks[dataspace]
+    matrix = np.zeros((len(ranks), projection.relevant.shape[1]))
     for r, rank in enumerate(ranks):
         for d, coefficient in rank:
-            result[r, d] += coefficient
-    return result
+            matrix[r, d] += coefficient
+    return matrix
 
 
 class WindowWalk(NamedTuple):
-    """The walk of one tile through the loops outside it, innermost loop first. Loops that run once are left out.
+    """The walk of one tile through the S loops outside it, innermost loop first. Loops that run once are left out.
 
-    extent   [R]      the tile's extent in each rank
-    bounds   [S]      iterations of each loop
-    moves    [S, R]   how far the tile jumps in each rank when the loop advances and the loops inside it, which stood
-                      at iteration 1, start again
-    repeated [S]      result: words of calls that repeat the shape of the call before after a step of the loop (whose
-                      move tells which neighbour held those words)
-    The rest is scratch: the sum of the steps [R], and how each loop moves the tile [S].
+    Attributes:
+        extent: [R]. Extent of the tile in each rank.
+        bounds: [S]. Iterations of each loop.
+        moves: [S, R]. Move of the tile in each rank when the loop advances and the loops inside, which stood at
+            iteration 1, start again.
+        repeated: [S]. Result: words delivered by steps of each loop that repeat the delivery before, see `walk_tiles`
+            (the move of the loop tells which neighbour held those words).
+        travelled: [R]. Scratch: sum of the steps of the loops so far.
+        step: [S]. Scratch: STILL, INNERMOST or OTHER.
     """
 
     extent: Floats
@@ -77,26 +83,38 @@ class WindowWalk(NamedTuple):
 
 
 @compiled
-def walk_of(slots: int, ranks: int) -> WindowWalk:
-    """Room for walks through at most so many loops."""
-    return WindowWalk(np.zeros(ranks), np.zeros(slots), np.zeros((slots, ranks)), np.zeros(slots), np.zeros(ranks),
-                      np.zeros(slots, np.int64))
+def walk_of(loops: int, ranks: int) -> WindowWalk:
+    """Space for walks of a data space with `ranks` ranks through at most `loops` loops."""
+    return WindowWalk(np.zeros(ranks), np.zeros(loops), np.zeros((loops, ranks)), np.zeros(loops), np.zeros(ranks),
+                      np.zeros(loops, np.int64))
 
 
 @compiled
 def outer_loops(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> int:
-    """Fills in the loops of `level` and further out; returns how many there are."""
+    """Fills in the temporal loops of `level` and further out.
+
+    Args:
+        walk: Its bounds and moves are written.
+        batch: Loops and tiles of the batch.
+        coefficient: [R, D]. Move of each rank per point of each dimension.
+        level: Level outside the boundary.
+        row: Column of the batch.
+
+    Returns:
+        Number of loops that run more than once.
+    """
     ranks, count = len(coefficient), 0
     for r in range(ranks):
         walk.travelled[r] = 0.0
     for at in range(level, len(batch.temporal)):
-        for slot in range(batch.order.shape[1]):
-            d = batch.order[at, slot, row]
+        for position in range(batch.order.shape[1]):
+            d = batch.order[at, position, row]
             if batch.temporal[at, d, row] <= 1:
                 continue
             walk.bounds[count] = batch.temporal[at, d, row]
             for r in range(ranks):
                 step = coefficient[r, d] * batch.across[at, d, row]
+                # one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
                 walk.moves[count, r] = step - walk.travelled[r]
                 walk.travelled[r] += step
             count += 1
@@ -105,7 +123,10 @@ def outer_loops(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, lev
 
 @compiled
 def tile_extent(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> float:
-    """Fills in the extent of the tile below a boundary; returns its words."""
+    """Fills in the extent of the tile below a boundary, 1 + sum of c (p - 1) in each rank; returns its words.
+
+    Compiled twin of `tile_boxes.rank_extent`.
+    """
     words = 1.0
     for r in range(len(coefficient)):
         extent = 1.0
@@ -118,7 +139,7 @@ def tile_extent(walk: WindowWalk, batch: CompiledBatch, coefficient: Floats, lev
 
 @compiled
 def same(a: Floats, b: Floats) -> bool:
-    """Whether two vectors are equal."""
+    """Whether two vectors of the same length are equal."""
     equal = True
     for r in range(len(a)):
         equal &= a[r] == b[r]
@@ -127,7 +148,7 @@ def same(a: Floats, b: Floats) -> bool:
 
 @compiled
 def new_words(extent: Floats, move: Floats) -> float:
-    """Words of a tile that were not there before it moved."""
+    """Words of a tile of `extent` [R] that were not there before a move [R]: the tile less its overlap."""
     whole, overlap = 1.0, 1.0
     for r in range(len(extent)):
         whole *= extent[r]
@@ -137,7 +158,10 @@ def new_words(extent: Floats, move: Floats) -> float:
 
 @compiled
 def walk_unheld(walk: WindowWalk, count: int, size: float) -> float:
-    """As `walk_tiles`, where nothing is held over: every iteration asks for the whole tile."""
+    """As `walk_tiles`, for receivers that hold nothing: every iteration asks for the whole tile of `size` words.
+
+    All deliveries have the same length, so that every call but the first repeats the one before.
+    """
     outside = 1.0
     for s in range(count - 1, -1, -1):
         walk.repeated[s] = size * (walk.bounds[s] - 1) * outside
@@ -147,11 +171,27 @@ def walk_unheld(walk: WindowWalk, count: int, size: float) -> float:
 
 @compiled
 def walk_tiles(walk: WindowWalk, count: int, size: float) -> float:
-    """Words of a tile of `size` that one receiver is sent by calls that repeat no shape; fills in `repeated`.
+    """Words that one receiver is sent by calls that repeat no delivery; fills in `repeated`.
 
-    A call further out repeats the one before, of the innermost loop, if it brings as many words; a call of the
-    innermost loop repeats another one, and a call that repeated one. Where a loop still further in moves nothing, its
-    calls deliver nothing in between, and none repeats.
+    A delivery is a repeat if it has as many words as the previous one; only then may receivers take words from a
+    neighbour. Let f be the words of a step of the innermost loop that moves the tile:
+
+        step of                    previous delivery            repeats
+        that innermost loop        any                          all but those after a delivery of another length: after
+                                                                the first tile (unless f is a whole tile) and after
+                                                                the steps further out that are no repeats
+        a loop further out         f words: a step of the       all steps if they bring f words as well, that is if
+                                   innermost loop               the window slides on or tiles never overlap; else none
+
+    Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
+
+    Args:
+        walk: Bounds, moves and extent; `repeated` is written.
+        count: Number of loops.
+        size: Words of the tile.
+
+    Returns:
+        Words of the calls that are no repeats; with the sum of `repeated` the demand of one receiver.
     """
     first = prepare_steps(walk, count)
     fresh = new_words(walk.extent, walk.moves[first]) if first < count else size
@@ -171,7 +211,7 @@ def walk_tiles(walk: WindowWalk, count: int, size: float) -> float:
 
 @compiled
 def prepare_steps(walk: WindowWalk, count: int) -> int:
-    """Fills in how each loop moves the tile; returns the innermost one that does, `count` where none does."""
+    """Fills in `step`; returns the innermost loop that moves the tile, `count` where none does."""
     first = count
     for s in range(count):
         walk.step[s] = STILL
@@ -187,7 +227,7 @@ def prepare_steps(walk: WindowWalk, count: int) -> int:
 
 @compiled
 def several_move_one_rank(batch: CompiledBatch, coefficient: Floats, level: int, row: int) -> bool:
-    """Whether at least two loops outside move the same summed rank, so that the closed form may not hold."""
+    """Whether at least two loops outside move the same rank of several terms, so that the closed form may not hold."""
     for r in range(len(coefficient)):
         loops, terms = 0, 0
         for d in range(coefficient.shape[1]):
@@ -202,7 +242,7 @@ def several_move_one_rank(batch: CompiledBatch, coefficient: Floats, level: int,
 
 @compiled
 def walk_rows(batch: CompiledBatch, coefficient: Floats, level: int, words: Floats) -> None:
-    """Replaces `words` [B], the closed form for one boundary and data space, where it may not hold."""
+    """Replaces the demand `words` [B] over one boundary for one data space where the closed form may not hold."""
     walk = walk_of(batch.order.shape[0] * batch.order.shape[1], len(coefficient))
     for row in range(len(words)):
         if several_move_one_rank(batch, coefficient, level, row):
@@ -214,14 +254,23 @@ def walk_rows(batch: CompiledBatch, coefficient: Floats, level: int, words: Floa
 
 def exact_demand(nest: Nest, projection: Projection, tile: Tiles, closed_form: Floats, active: Active,
                  reuse: Reuse | None = None) -> Floats:
-    """`access_counts.demand` with the walk in place of the closed form where several loops move one window, [L, T, B].
+    """`temporal_reuse.demand` with the walk in place of the closed form where several loops move one window.
 
-    Boundaries below which no row keeps the data space are left alone, and those below which nothing is held.
+    Args:
+        nest: B mappings, NumPy.
+        projection: Ranks of the data spaces.
+        tile: Tiles of the mappings.
+        closed_form: [L, T, B]. Words of `temporal_reuse.demand`.
+        active: Boundaries below which no mapping keeps the data space (`counted` False) are left alone.
+        reuse: Boundaries below which nothing is held are left alone; None reuses everything.
+
+    Returns:
+        [L, T, B]. Words that one receiver below each boundary asks for over the whole run.
     """
     reuse = reuse or full_reuse(*closed_form.shape[:2])
-    result, batch = closed_form.copy(), batch_of(nest, tile)
-    for tensor, windowed in enumerate(projection.windowed):
-        for level in range(1, len(result)) if windowed else ():
-            if active.counted[level - 1, tensor] and reuse.held[level, tensor]:
-                walk_rows(batch, coefficients(projection, tensor), level, result[level, tensor])
-    return result
+    wanted, batch = closed_form.copy(), batch_of(nest, tile)
+    for t, windowed in enumerate(projection.windowed):
+        for level in range(1, len(wanted)) if windowed else ():
+            if active.counted[level - 1, t] and reuse.held[level, t]:
+                walk_rows(batch, coefficients(projection, t), level, wanted[level, t])
+    return wanted

@@ -11,9 +11,18 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 @dataclass(frozen=True)
 class Stats:
-    """Energies in pJ, counts in words, bandwidths in words per cycle.
+    """The statistics of one mapping: energies in pJ, counts in words, bandwidths in words per cycle.
 
-    `levels` (innermost first), `networks` and `arithmetic` are nested dicts; `to_dict` lists their fields.
+    Attributes:
+        cycles: Cycles of the whole run.
+        computes: Multiply-accumulates.
+        utilization: Computes over instances of the arithmetic and cycles, in [0, 1].
+        energy_pj: Total energy, interconnects included.
+        network_energy_pj: Energy of all interconnects.
+        arithmetic: Fields of the arithmetic.
+        levels: Fields of every storage level, innermost first; `to_dict` lists them.
+        networks: Fields of the interconnect below every level, by name; data spaces without traffic are left out.
+        energy_source: Source of the energies of every component, by its name.
     """
 
     cycles: int
@@ -25,7 +34,6 @@ class Stats:
     levels: list[dict[str, Any]]
     networks: list[dict[str, Any]]
     energy_source: dict[str, str] = field(default_factory=dict)
-    """Where the energies of every component come from, by its name."""
 
     @property
     def edp(self) -> float:
@@ -33,7 +41,7 @@ class Stats:
         return self.energy_pj * self.cycles
 
     def of(self, metric: str) -> float:
-        """The value of one of the metrics that a search can minimise."""
+        """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
         if metric == "last_level_accesses":
             return float(sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
                              for space in self.levels[-1]["dataspaces"].values()))
@@ -59,7 +67,7 @@ class Stats:
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
 
-        The area is always 0: Timeloop clears it before it prints.
+        The area is always 0: Timeloop clears the sum before printing.
         """
         energies = self.component_energies() | {"Total": self.energy_pj}
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
@@ -67,89 +75,102 @@ class Stats:
                 "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
 
     def component_energies(self) -> dict[str, float]:
-        """pJ of the arithmetic, every storage level (with leakage) and every network, all instances together."""
+        """pJ of the arithmetic, every storage level (with leakage) and every interconnect, all instances together."""
         energies = {self.arithmetic["name"]: self.arithmetic["energy_pj"]}
         energies |= {level["name"]: level["energy_pj_total"] for level in self.levels}
         return energies | {network["name"]: network_energy(network) for network in self.networks}
 
 
 def network_energy(network: dict[str, Any]) -> float:
-    """pJ of one entry of `Stats.networks`."""
+    """pJ of one entry of `Stats.networks`, all data spaces and instances together."""
     return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))
 
 
-def stats_of(layer: PreparedLayer, found: Evaluation, row: int, energy_source: dict[str, str] | None = None) -> Stats:
-    """The statistics of one legal row of an evaluation made with details."""
-    assert found.network is not None
-    cycles, computes = int(found.cycles[row]), layer.problem.computes
+def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
+             energy_source: dict[str, str] | None = None) -> Stats:
+    """The statistics of one mapping of a batch.
+
+    Args:
+        layer: The prepared layer.
+        evaluation: Its evaluation with `details=True`.
+        row: Column of a legal mapping in the batch.
+        energy_source: Source of the energies of every component, by its name.
+
+    Returns:
+        Statistics under the names that `timeloop-model` prints.
+    """
+    assert evaluation.network is not None
+    cycles, computes = int(evaluation.cycles[row]), layer.problem.computes
     return Stats(
         cycles=cycles, computes=computes, utilization=computes / layer.arch.arithmetic.instances / cycles,
-        energy_pj=float(found.energy[row]), network_energy_pj=float(found.network.total[row]),
+        energy_pj=float(evaluation.energy[row]), network_energy_pj=float(evaluation.network.total[row]),
         arithmetic={
             "name": layer.arch.arithmetic.name, "instances": layer.arch.arithmetic.instances,
-            "utilized_instances": int(found.use.expansion_x[0, row] * found.use.expansion_y[0, row]),
-            "cycles": int(found.use.compute_cycles[row]), "computes": computes,
-            "energy_pj": float(found.cost.compute_energy[row])},
-        levels=[_level(layer, found, level, row) for level in range(len(layer.arch.levels))],
-        networks=sorted((_network(layer, found, level, row) for level in range(len(layer.arch.levels))),
+            "utilized_instances": int(evaluation.use.expansion_x[0, row] * evaluation.use.expansion_y[0, row]),
+            "cycles": int(evaluation.use.compute_cycles[row]), "computes": computes,
+            "energy_pj": float(evaluation.cost.compute_energy[row])},
+        levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
+        networks=sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
                         key=lambda network: str(network["name"])),
         energy_source=energy_source or {})
 
 
-def _level(layer: PreparedLayer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
-    cost = found.cost
-    spaces = {name: _dataspace(layer, found, level, tensor, row)
-              for tensor, name in enumerate(layer.problem.dataspace_names()) if found.nest.keep[level, tensor, row]}
+def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
+    """The fields of one storage level, with those of the data spaces that it keeps."""
+    cost = evaluation.cost
+    spaces = {name: _dataspace(layer, evaluation, level, t, row)
+              for t, name in enumerate(layer.problem.dataspace_names()) if evaluation.nest.keep[level, t, row]}
     leakage = float(cost.leakage[level, row])
     return {
         "name": layer.arch.levels[level].name, "cycles": int(cost.level_cycles[level, row]),
         "slowdown": float(cost.bandwidth.slowdown[level, row]),
-        "max_instances": int(found.use.instances[level, row]), "leakage_energy_pj": leakage,
+        "max_instances": int(evaluation.use.instances[level, row]), "leakage_energy_pj": leakage,
         "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
         "dataspaces": spaces}
 
 
-def _dataspace(layer: PreparedLayer, found: Evaluation, level: int, tensor: int, row: int) -> dict[str, Any]:
-    at = level, tensor, row
-    counts, cost = found.counts, found.cost
-    instances = int(found.use.instances[level, row])
+def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int) -> dict[str, Any]:
+    """The fields of one data space at one level; bandwidths are those after throttling."""
+    at = level, t, row
+    counts, cost = evaluation.counts, evaluation.cost
+    instances = int(evaluation.use.instances[level, row])
     slowdown = float(cost.bandwidth.slowdown[level, row])
     read, write = float(cost.bandwidth.read[at]) * slowdown, float(cost.bandwidth.write[at]) * slowdown
     energy, address = float(cost.access_energy[at]), float(cost.address_energy[at])
     clusters = int(cost.clusters[level, row])
     result = {
-        "partition_size": int(counts.partition[at]), "utilized_capacity": int(found.tile.size[at]),
+        "partition_size": int(counts.partition[at]), "utilized_capacity": int(evaluation.tile.size[at]),
         "utilized_instances": instances, "utilized_clusters": clusters,
         "reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at]),
-        "temporal_reductions": int(counts.reads[at]) if layer.projection.read_write[tensor] else 0,
+        "temporal_reductions": int(counts.reads[at]) if layer.projection.read_write[t] else 0,
         "address_generations": int(counts.address_generations[at]),
         "energy_pj_per_instance": energy, "energy_pj_total": energy * instances + address,
         "read_bandwidth": read, "write_bandwidth": write, "shared_bandwidth": read + write}
     return result | ({"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
 
 
-def _network(layer: PreparedLayer, found: Evaluation, level: int, row: int) -> dict[str, Any]:
-    """The network below one level; data spaces without traffic are left out."""
-    network = found.network
+def _network(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
+    """The interconnect below one level; data spaces without traffic are left out."""
+    network = evaluation.network
     assert network is not None
     inner = layer.arch.levels[level - 1].name if level else layer.arch.arithmetic.name
     spaces = {}
-    for tensor, name in enumerate(layer.problem.dataspace_names()):
-        at = level, tensor, row
+    for t, name in enumerate(layer.problem.dataspace_names()):
+        at = level, t, row
         kinds = [k for k in range(len(network.words)) if network.words[(k, *at)]]
-        links = float(found.tally.links[at])
+        links = float(evaluation.tally.links[at])
         if not kinds and not links:
             continue
         energy, link_energy = float(network.energy[at]), float(network.link_energy[at])
         spaces[name] = {
-            "fanout": int(found.tally.fan[level, 0, row]),
-            "multicast_factor": max((int(found.tally.multicast[(k, *at)]) for k in kinds), default=0),
-            "ingresses": [[int(found.tally.multicast[(k, *at)]), int(found.tally.scatter[(k, *at)]),
+            "fanout": int(evaluation.tally.fan[level, 0, row]),
+            "multicast_factor": max((int(evaluation.tally.multicast[(k, *at)]) for k in kinds), default=0),
+            "ingresses": [[int(evaluation.tally.multicast[(k, *at)]), int(evaluation.tally.scatter[(k, *at)]),
                            float(network.words[(k, *at)])] for k in kinds],
             "link_transfers": links, "spatial_reductions": float(network.reductions[at]),
             "hops": float(network.hops[at])}
         if energy or link_energy:
-            total = (energy + link_energy) * int(found.use.instances[level, row])
+            total = (energy + link_energy) * int(evaluation.use.instances[level, row])
             spaces[name] |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
                              "energy_pj_total": total}
     return {"name": f"{layer.arch.levels[level].name} <==> {inner}", "dataspaces": spaces}

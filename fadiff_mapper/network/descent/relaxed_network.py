@@ -20,7 +20,7 @@ from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
-from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots, slots_of
+from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.problem import Problem
@@ -43,7 +43,7 @@ class FamilySites:
     """Sites of one family: `sites[w]` is member w of the family."""
 
     family: LayerFamily
-    slots: FactorSlots
+    slots: FactorPlaces
     sites: tuple[int, ...]
 
 
@@ -156,7 +156,7 @@ def _batches(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
-        batches.append(FamilySites(family, slots_of(family.spaces, family.factors), tuple(members)))
+        batches.append(FamilySites(family, places_of(family.spaces, family.factors), tuple(members)))
     return tuple(batches)
 
 

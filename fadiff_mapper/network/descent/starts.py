@@ -16,7 +16,7 @@ import torch
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.network.descent.relaxed_network import FamilySites, RelaxedNetwork
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
-from fadiff_mapper.relaxation.gumbel_softmax import FactorSlots
+from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces
 
 NOISE = 0.2
 """Octaves by which factors of the best mapping are moved at random."""
@@ -65,7 +65,7 @@ def ease(batch: FamilySites, home: int) -> torch.Tensor:
                          zip(batch.slots.level, batch.slots.spatial, strict=True)], dtype=torch.float64)[:, None, None]
 
 
-def _parameters(slots: FactorSlots, best: list[Nest], restarts: int) -> torch.Tensor:
+def _parameters(slots: FactorPlaces, best: list[Nest], restarts: int) -> torch.Tensor:
     """The parameters that stand on given nests, one for every member, [K, D, W, R]."""
     columns = [torch.log2(torch.stack([torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0])
                                        for level, spatial in zip(slots.level, slots.spatial, strict=True)]))

@@ -11,8 +11,9 @@ from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import MappingTask, search_all
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))

@@ -22,9 +22,10 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.tilings.estimate import sum_level
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
-from fadiff_mapper.search.search_many import MappingTask, search_all
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem

@@ -1,4 +1,4 @@
-"""One door for every kind of network: finds the reader of a source, and imports only the framework that it needs."""
+"""The door for every kind of network: finds the reader of a source, and imports only the framework that it needs."""
 
 from __future__ import annotations
 

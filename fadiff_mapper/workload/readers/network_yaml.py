@@ -84,7 +84,7 @@ def _inputs(node: Map) -> list[Node]:
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
-    """One entry of the section `graph`."""
+    """An entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", extents, None),
@@ -165,11 +165,13 @@ def extents(value: Any, where: Where) -> tuple[int, ...]:
 
 
 def _integers(value: Any, where: Where) -> tuple[int, ...]:
+    """A list of whole numbers."""
     items = sequence(value, where)
     return tuple(integer()(item, items.at(index)) for index, item in enumerate(items))
 
 
 def _pair(value: Any, where: Where) -> tuple[int, int]:
+    """Stride or dilation along P and Q."""
     numbers = extents(value, where)
     if len(numbers) != 2:
         raise where.error(f"found {len(numbers)} numbers", "[along P, along Q]")
@@ -177,7 +179,7 @@ def _pair(value: Any, where: Where) -> tuple[int, int]:
 
 
 def _pads(value: Any, where: Where) -> tuple[tuple[int, int], ...]:
-    """One entry per axis: a number for both sides, or [before, after]."""
+    """Padding per axis: a number for both sides, or [before, after]."""
     pads = []
     for index, item in enumerate(items := sequence(value, where)):
         pair = _integers(item, items.at(index)) if isinstance(item, list) else (integer(0)(item, items.at(index)),) * 2

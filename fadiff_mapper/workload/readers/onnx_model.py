@@ -1,4 +1,10 @@
-"""ONNX models as networks. Only the graph is read: weights and files outside of the model are never opened."""
+"""Reads ONNX models. Only the graph is read: weights and files outside of the model are never opened.
+
+Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
+inference (`onnx.shape_inference.infer_shapes` with `data_prop`, which computes the small constants that reshapes need).
+Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
+constants alone are constants. Models come from elsewhere, so their names are made printable before they are printed.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +31,24 @@ except ImportError as error:
                       '"fadiff-mapper[onnx]"') from None
 
 MAX_BYTES = 2 << 30
+"""Size of a file: the limit of protobuf, in which ONNX models are written."""
+
 SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. Weights become inputs without values."""
+"""Elements of a constant whose values are kept: shapes, axes and the like. Weights become inputs without values. A
+plain limit, far above the number of axes of any tensor; nothing was measured."""
 
 
 def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | None = None) -> Workload:
-    """The network of an ONNX file. Raises SpecError naming the file, and the node where there is one."""
+    """Reads an ONNX file.
+
+    Args:
+        path: the file.
+        name: name of the network; the file's by default.
+        dims: numbers for the named dimensions of the model's inputs.
+
+    Raises:
+        SpecError: the file is no whole ONNX model, or `read_model` refuses it.
+    """
     where = Where(str(path))
     try:
         status = path.stat()
@@ -47,7 +65,18 @@ def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | Non
 
 
 def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None = None) -> Workload:
-    """The network of an `onnx.ModelProto`; `dims` gives numbers to the named dimensions of its inputs."""
+    """Reads an `onnx.ModelProto`.
+
+    Args:
+        model: the model.
+        name: name of the network.
+        file: the source, for messages.
+        dims: numbers for the named dimensions of the model's inputs.
+
+    Raises:
+        SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
+            where there is one.
+    """
     where = Where(file)
     if not all(isinstance(text, str) for text in _texts(model)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
@@ -78,7 +107,10 @@ def _texts(model: Any) -> Iterator[object]:
 
 
 def _light(model: Any, where: Where, dims: Mapping[str, int]) -> Any:
-    """The same graph in topological order, named dimensions as numbers, large constants as inputs without values."""
+    """A model of the same graph for shape inference.
+
+    Nodes are in topological order, named dimensions are numbers, large constants inputs without values.
+    """
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = light.graph
     graph.name = model.graph.name or "graph"
@@ -99,6 +131,7 @@ def _light(model: Any, where: Where, dims: Mapping[str, int]) -> Any:
 
 
 def _small(tensor: Any) -> bool:
+    """True for constants whose values are kept, none of which lie in another file."""
     elements = 1
     for size in tensor.dims:
         elements *= size
@@ -121,6 +154,7 @@ def _ordered(graph: Any, where: Where) -> list[Any]:
 
 
 def _fix_dimensions(graph: Any, dims: Mapping[str, int], where: Where) -> None:
+    """Gives named dimensions their numbers. Raises SpecError for a name that the model does not have."""
     named = set()
     for value in (*graph.input, *graph.value_info, *graph.output):
         for dimension in value.type.tensor_type.shape.dim:
@@ -133,6 +167,7 @@ def _fix_dimensions(graph: Any, dims: Mapping[str, int], where: Where) -> None:
 
 
 def _network(model: Any, constants: set[str], title: str, where: Where) -> Workload:
+    """The network of a model with inferred shapes; `constants` are the names of its weights."""
     graph = model.graph
     shapes = _shapes(graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
@@ -141,8 +176,8 @@ def _network(model: Any, constants: set[str], title: str, where: Where) -> Workl
     numbers = {tensor.name: _numbers(tensor) for tensor in graph.initializer}
     for value in graph.input:
         if value.name not in constants:
-            place = Where(where.file, path=f"input {clean(value.name)}")
-            values[value.name] = to.input(clean(value.name), _static(value, place), place)
+            source = Where(where.file, path=f"input {clean(value.name)}")
+            values[value.name] = to.input(clean(value.name), _static(value, source), source)
     for node in graph.node:
         _walk(node, values, numbers, shapes, version, to, where)
     outputs = [values[value.name].node for value in graph.output if value.name in values]
@@ -151,11 +186,11 @@ def _network(model: Any, constants: set[str], title: str, where: Where) -> Workl
 
 def _walk(node: Any, values: dict[str, Tensor], numbers: dict[str, tuple[int, ...]],
           shapes: Mapping[str, Shape | None], version: int, to: Assembly, where: Where) -> None:
-    """Enter the outputs of one node."""
-    place = _place(where, node)
+    """Enters the outputs of one ONNX node into `values`, and a constant's whole numbers into `numbers`."""
+    source = _place(where, node)
     missing = [name for name in node.input if name and name not in values]
     if missing:
-        raise place.error(f"reads {clean(missing[0])}, which nothing writes")
+        raise source.error(f"reads {clean(missing[0])}, which nothing writes")
     attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute
                   if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)}
     operands = [values[name] if name else None for name in node.input]
@@ -169,26 +204,27 @@ def _walk(node: Any, values: dict[str, Tensor], numbers: dict[str, tuple[int, ..
         return
     domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
     given = [numbers.get(name) for name in node.input]
-    call = OnnxCall(domain + node.op_type, clean(_name(node)), attributes, operands, given, outs, version, place)
+    call = OnnxCall(domain + node.op_type, clean(_name(node)), attributes, operands, given, outs, version, source)
     values.update(zip(node.output, understood(call, to), strict=True))
 
 
 def _shapes(graph: Any) -> dict[str, Shape | None]:
     """The shape of every value, None where it is not known in full."""
-    found: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.value_info, *graph.output, *graph.input):
         sizes = [size.dim_value for size in value.type.tensor_type.shape.dim]
         known = value.type.tensor_type.HasField("shape") and all(size > 0 for size in sizes)
-        if known or value.name not in found:
-            found[value.name] = tuple(sizes) if known else None
-    return found
+        if known or value.name not in shapes:
+            shapes[value.name] = tuple(sizes) if known else None
+    return shapes
 
 
-def _static(value: Any, place: Where) -> Shape:
+def _static(value: Any, where: Where) -> Shape:
+    """The shape of an input. Raises SpecError where a dimension has no number."""
     sizes = value.type.tensor_type.shape.dim
     if not value.type.tensor_type.HasField("shape") or not all(size.dim_value > 0 for size in sizes):
         shown = clean(" x ".join(str(size.dim_value or size.dim_param or "?") for size in sizes)) or "unknown"
-        raise place.error(f"the shape {shown} has dynamic dimensions",
+        raise where.error(f"the shape {shown} has dynamic dimensions",
                           "fixed shapes, or a number for each named dimension (--dim NAME=N, dims={NAME: N})")
     return tuple(size.dim_value for size in sizes)
 
@@ -204,18 +240,25 @@ def _numbers(tensor: Any) -> tuple[int, ...]:
 
 
 def _name(node: Any) -> str:
+    """A name for an ONNX node, whose own may be empty."""
     return str(node.name or next(iter(node.output), "") or node.op_type)
 
 
 def _place(where: Where, node: Any) -> Where:
+    """The place of an ONNX node in its model."""
     return Where(where.file, path=f"node {clean(_name(node))} ({clean(node.op_type)})")
 
 
 def clean(name: str) -> str:
-    """A name as one line of printable characters, of at most 200."""
+    """A name as one line of at most 200 printable characters.
+
+    Args:
+        name: any text from a model.
+    """
     return "".join(_printable(name))[:200]
 
 
 def _printable(name: str) -> Iterator[str]:
+    """The characters, with a question mark for each that cannot be printed."""
     for letter in name:
         yield letter if letter.isprintable() else "?"

@@ -1,4 +1,9 @@
-"""ONNX operators -> nodes: one table per kind, and a function for each that needs attributes."""
+"""Turns ONNX operators into nodes: one table per kind, and a function for each operator that needs attributes.
+
+Names, attributes and the order of operands are those of the ONNX operator sets (github.com/onnx/onnx,
+docs/Operators.md). The tables `SAME` to `OPAQUE` need a name only; `LAYERS` and `OPERATORS` hold functions. An operator
+in none of them becomes a node that is not understood.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.workload import Node, Window
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Pads, Sliding, Tensor, attention, convolution, product
 from fadiff_mapper.yaml.located import Where
@@ -14,8 +20,18 @@ from fadiff_mapper.yaml.located import Where
 
 @dataclass(frozen=True)
 class OnnxCall:
-    """One node of the graph: operands (None where one is left out), their values where they are small constants of
-    whole numbers, the shapes of its outputs (None where they are not known), and the version of the operator set."""
+    """A node of an ONNX graph.
+
+    Attributes:
+        operator: its operator, behind the domain where this is not ONNX's own.
+        name: name for the node.
+        attributes: attributes by name, without subgraphs.
+        operands: its operands; None where an optional one is left out.
+        numbers: per operand, its values where it is a small constant of whole numbers, else None or empty.
+        outs: shapes of its outputs; None where they are not known.
+        version: version of the operator set.
+        where: place in the model, for messages.
+    """
 
     operator: str
     name: str
@@ -33,6 +49,7 @@ class OnnxCall:
 
     @property
     def first(self) -> Tensor:
+        """The first operand. Raises SpecError where it is missing or its shape is not known."""
         return self.operand(0)
 
     @property
@@ -51,19 +68,36 @@ class OnnxCall:
         return tensor
 
     def whole(self, name: str, default: int) -> int:
+        """An attribute that is a whole number, else the default."""
         value = self.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
-        """A list attribute. Raises SpecError where its length is not that of the default, or a number is too small."""
-        found = self.attributes.get(name)
-        values = tuple(found) if isinstance(found, list | tuple) and found else default
+        """An attribute that is a list of whole numbers.
+
+        Args:
+            name: its name.
+            default: the values where it is missing or empty.
+            least: the smallest number accepted.
+
+        Raises:
+            SpecError: its length is not that of the default, or a number is too small.
+        """
+        stated = self.attributes.get(name)
+        values = tuple(stated) if isinstance(stated, list | tuple) and stated else default
         if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
             raise self.where.error(f"{name} is {list(values)}", f"{len(default)} whole numbers >= {least}")
         return values
 
     def axes_from(self, default: int) -> tuple[int, int]:
-        """The attribute `axis` counted from 0, and the number of axes of the first operand."""
+        """The attribute `axis`, counted from 0, and the number of axes of the first operand.
+
+        Args:
+            default: the axis where the attribute is missing.
+
+        Raises:
+            SpecError: the operand has no such axis.
+        """
         rank, axis = len(self.first.shape), self.whole("axis", default)
         if not -rank <= axis < rank:
             raise self.where.error(f"axis is {axis}, its operand has {rank} axes")
@@ -71,7 +105,11 @@ class OnnxCall:
 
 
 SAME = ("Identity", "Dropout", "Cast", "CastLike")
+"""Operators whose first output is their first operand."""
+
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+"""Operators that keep elements and their order; the new shape is the inferred one."""
+
 POINTWISE = {
     "Relu": "relu", "Gelu": "gelu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
     "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Reciprocal": "reciprocal", "Elu": "elu", "Celu": "celu",
@@ -80,25 +118,54 @@ POINTWISE = {
     "LeakyRelu": "leakyrelu", "Clip": "clip", "Not": "not", "BatchNormalization": "batchnorm",
     "QuantizeLinear": "quantize", "DequantizeLinear": "dequantize",
 }
+"""Pointwise operators -> their names here."""
+
 JOINS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "max", "Min": "min",
          "Sum": "add", "Mean": "add", "Where": "where", "And": "and", "Or": "or", "Equal": "compare",
          "Less": "compare", "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare"}
+"""Operators that join tensors point by point -> their names here."""
+
 OPAQUE = {"Concat": "concat", "Split": "slice", "Slice": "slice", "Gather": "gather", "GatherElements": "gather",
           "GatherND": "gather", "Pad": "pad", "Resize": "resize", "Upsample": "resize", "Tile": "expand",
           "DepthToSpace": "gather", "SpaceToDepth": "gather"}
+"""Operators through which no tile is followed -> their names here."""
+
 REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin"}
+"""Reductions -> their names here."""
+
 REFUSED = {"ConvTranspose": "transposed convolutions are not supported",
            "QLinearConvTranspose": "transposed convolutions are not supported"}
+"""Operators that are refused -> the reason."""
 
 
 def refuse(operator: str, where: Where) -> None:
-    """SpecError for an operator that is refused by name."""
+    """Refuses an operator by name.
+
+    Args:
+        operator: name of an ONNX operator.
+        where: its place, for the message.
+
+    Raises:
+        SpecError: the operator is in `REFUSED`.
+    """
     if operator in REFUSED:
         raise where.error(REFUSED[operator], "convolutions, matrix products, and the operators between them")
 
 
 def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
-    """The outputs of one node; nodes `not_understood` where no table has the operator or its shapes are not known."""
+    """Adds the nodes of one ONNX node.
+
+    Args:
+        call: the ONNX node.
+        to: the network.
+
+    Returns:
+        Its outputs, from nodes `not_understood` where no table has the operator or its shapes are not known.
+
+    Raises:
+        SpecError: an operator with multiply-accumulates lacks a shape, or attributes and operands contradict one
+            another.
+    """
     if call.operator in LAYERS:
         return _results(call, LAYERS[call.operator](call, to))
     if call.operator in SAME:
@@ -113,25 +180,26 @@ def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
 
 
 def _results(call: OnnxCall, first: Tensor) -> list[Tensor]:
-    """The first output, and others that carry no data on."""
+    """The first output, and the others as constants, since they carry no data on (masks, running statistics)."""
     return [first, *(Tensor(shape or ()) for shape in call.outs[1:])]
 
 
 def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
-    found = []
+    """A node per output, opaque or not understood; a slice or a padding that changes nothing is left out."""
+    outputs = []
     for index, shape in enumerate(call.outs):
         name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
         if call.operator in OPAQUE:
             same = OPAQUE[call.operator] in ("slice", "pad") and shape == call.tensors[0].shape
-            found.append(call.tensors[0] if same and call.tensors[0].known else
-                         to.plain_node(name, OPAQUE[call.operator], call.tensors, shape, call.where))
+            outputs.append(call.tensors[0] if same and call.tensors[0].known else
+                           to.plain_node(name, OPAQUE[call.operator], call.tensors, shape, call.where))
         else:
-            found.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
-    return found
+            outputs.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
+    return outputs
 
 
 def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tensor]:
-    """A convolution whose operands stand at these places."""
+    """A convolution whose image and weights stand at these places among the operands."""
     def make(call: OnnxCall, to: Assembly) -> Tensor:
         x, weight = call.operand(data), call.operand(weights)
         kernel = weight.shape[2:]
@@ -149,16 +217,19 @@ def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tens
 
 
 def _pads(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
-    """Padding as stated, or what auto_pad makes of it: so much that the output is input / stride, rounded up."""
+    """Padding as stated, or as `auto_pad` asks: so much that the output is input / stride, rounded up.
+
+    Of an odd total SAME_UPPER puts the larger half behind, SAME_LOWER before.
+    """
     count = len(kernel)
     mode = call.attributes.get("auto_pad", b"NOTSET")
     if mode in (b"SAME_UPPER", b"SAME_LOWER"):
-        found = []
+        pads = []
         for extent, out, k, s, d in zip(x.shape[-count:], call.out[-count:], kernel, stride, dilation, strict=True):
-            total = max((out - 1) * s + (k - 1) * d + 1 - extent, 0)
+            total = max(WindowSlide(k, s, d).reach(out) - extent, 0)
             small = total // 2
-            found.append((small, total - small) if mode == b"SAME_UPPER" else (total - small, small))
-        return tuple(found)
+            pads.append((small, total - small) if mode == b"SAME_UPPER" else (total - small, small))
+        return tuple(pads)
     if mode == b"VALID":
         return ((0, 0),) * count
     values = call.integers("pads", (0,) * (2 * count), 0)
@@ -166,6 +237,7 @@ def _pads(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Sha
 
 
 def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
+    """Gemm: a product of two matrices, either of them transposed, and a computed bias added."""
     a, b = call.operand(0), call.operand(1)
     if not len(a.shape) == len(b.shape) == 2:
         raise call.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
@@ -173,20 +245,22 @@ def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
         a = to.transpose(f"{call.name}.left", a, (1, 0), call.where)
     if call.whole("transB", 0):
         b = to.transpose(f"{call.name}.right", b, (1, 0), call.where)
-    found = product(to, call.name, a, b, call.out, call.where)
+    result = product(to, call.name, a, b, call.out, call.where)
     bias = call.operands[2] if len(call.operands) > 2 else None
     if bias is None or bias.constant:
-        return found
-    return to.plain_node(f"{call.name}.add", "add", [found, bias], call.out, call.where)
+        return result
+    return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
 def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:
+    """A matrix product whose factors stand at these places among the operands."""
     def make(call: OnnxCall, to: Assembly) -> Tensor:
         return product(to, call.name, call.operand(left), call.operand(right), call.out, call.where)
     return make
 
 
 def _attention(call: OnnxCall, to: Assembly) -> Tensor:
+    """Attention over heads that have an axis of their own, without a cache of keys and values."""
     q, k, v = (call.operand(index) for index in range(3))
     if len(q.shape) != 4 or len(call.tensors) > 4:
         return to.unknown(call.name, "Attention over packed heads or with a cache", call.tensors, call.out, call.where)
@@ -195,6 +269,7 @@ def _attention(call: OnnxCall, to: Assembly) -> Tensor:
 
 
 def _pool(call: OnnxCall, to: Assembly) -> Tensor:
+    """A pool, whose window covers all sliding axes where it is global."""
     op = "maxpool" if "Max" in call.operator else "avgpool"
     sliding = len(call.first.shape) - 2
     if call.operator.startswith("Global"):
@@ -213,14 +288,14 @@ def _pool(call: OnnxCall, to: Assembly) -> Tensor:
 
 
 def _softmax(call: OnnxCall, to: Assembly) -> Tensor:
-    """Before version 13 of the operators, the axes from `axis` on are taken together."""
+    """Whole rows along one axis; before version 13 of the operator set along all axes from `axis` on."""
     axis, rank = call.axes_from(-1 if call.version >= 13 else 1)
     axes = (axis,) if call.version >= 13 else tuple(range(axis, rank))
     return to.plain_node(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
 
 
 def _norm(op: str, first_axis: int) -> Callable[[OnnxCall, Assembly], Tensor]:
-    """A normalisation over the axes from `axis`, or from this one, to the last."""
+    """A normalisation over the axes from the attribute `axis`, or else from `first_axis`, to the last."""
     def make(call: OnnxCall, to: Assembly) -> Tensor:
         axes = tuple(range(*call.axes_from(first_axis)))
         return to.plain_node(call.name, op, [call.first], call.out, call.where, axes)
@@ -228,7 +303,7 @@ def _norm(op: str, first_axis: int) -> Callable[[OnnxCall, Assembly], Tensor]:
 
 
 def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
-    """Over the axes of the attribute (older models) or of the second operand; over all where none are given."""
+    """A reduction over the axes of the attribute (older models) or of the second operand; over all without any."""
     rank = len(call.first.shape)
     stated = call.attributes.get("axes")
     given = tuple(stated) if stated is not None else (call.numbers[1] if len(call.numbers) > 1 else ())
@@ -241,10 +316,12 @@ def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
 
 
 def _reshape(call: OnnxCall, to: Assembly) -> Tensor:
+    """A reshape to the inferred shape."""
     return to.reshape(call.name, call.first, call.out, call.where)
 
 
 def _transpose(call: OnnxCall, to: Assembly) -> Tensor:
+    """A transpose; without the attribute `perm` the axes are reversed."""
     rank = len(call.first.shape)
     order = call.integers("perm", tuple(reversed(range(rank))), 0)
     if sorted(order) != list(range(rank)):
@@ -253,6 +330,7 @@ def _transpose(call: OnnxCall, to: Assembly) -> Tensor:
 
 
 def _expand(call: OnnxCall, to: Assembly) -> Tensor:
+    """A value repeated to the inferred shape."""
     return to.expand(call.name, call.first, call.out, call.where)
 
 
@@ -261,7 +339,7 @@ LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
     "Gemm": _gemm, "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
     "Attention": _attention,
 }
-"""Operators with multiply-accumulates: an unknown shape there is an error."""
+"""Operators with multiply-accumulates; for these an unknown shape is an error."""
 
 OPERATORS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
     **dict.fromkeys(RESHAPES, _reshape),
@@ -272,3 +350,4 @@ OPERATORS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
     "GroupNormalization": _norm("groupnorm", 1), "InstanceNormalization": _norm("instancenorm", 2),
     "Transpose": _transpose, "Expand": _expand,
 }
+"""Operators without, whose shapes must be known to be understood."""

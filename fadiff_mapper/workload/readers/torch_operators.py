@@ -1,4 +1,9 @@
-"""ATen operators -> nodes: one table per kind, and a function for each that needs arguments."""
+"""Turns ATen operators into nodes: one table per kind, and a function for each operator that needs arguments.
+
+Names and arguments are those of PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the
+overload and the underscore of in-place variants. The tables `SAME` to `REDUCE` need a name only, `FUNCTIONS` holds
+functions. An operator in none of them becomes a node that is not understood.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.workload import Node, Window
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import (
     Assembly,
@@ -24,8 +30,16 @@ from fadiff_mapper.yaml.located import Where
 
 @dataclass(frozen=True)
 class TorchCall:
-    """One call: the operator's name, a name for its node, arguments by name, the tensors among them, the shape of the
-    result (a list of shapes where it has several), and its place."""
+    """A call of an exported program.
+
+    Attributes:
+        operator: its ATen operator, such as "conv2d"; the full name for operators of others.
+        name: name for the node.
+        arguments: arguments by name, tensors as values of the assembly.
+        operands: the tensors among them, in order.
+        shape: shape of the result, a list of shapes where it has several.
+        where: place in the program, for messages.
+    """
 
     operator: str
     name: str
@@ -35,11 +49,13 @@ class TorchCall:
     where: Where
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = self.arguments.get(name)
-        return default if found is None else found
+        """An argument, or the default where it is missing or None."""
+        value = self.arguments.get(name)
+        return default if value is None else value
 
     @property
     def first(self) -> Tensor:
+        """The first tensor among the arguments."""
         return self.operands[0]
 
     @property
@@ -51,7 +67,11 @@ class TorchCall:
 
 SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "to",
         "_to_copy", "type_as", "lift_fresh_copy", "_assert_tensor_metadata", "positive")
+"""Operators whose first result is their first tensor."""
+
 RESHAPES = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel")
+"""Operators that keep elements and their order."""
+
 POINTWISE = {
     **{name: name for name in ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
                                "abs", "reciprocal", "square", "elu", "celu", "selu", "softplus", "hardsigmoid",
@@ -61,12 +81,16 @@ POINTWISE = {
     "_native_batch_norm_legit_no_training": "batchnorm", "native_batch_norm": "batchnorm",
     "_native_batch_norm_legit": "batchnorm", "_batch_norm_with_update": "batchnorm", "log_sigmoid": "softplus",
 }
+"""Pointwise operators -> their names here."""
+
 JOINS = {
     **{name: name for name in ("add", "sub", "mul", "div", "pow", "where")},
     "rsub": "sub", "maximum": "max", "minimum": "min", "masked_fill": "where", "logical_and": "and",
     "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or",
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "compare"),
 }
+"""Operators that join tensors point by point -> their names here."""
+
 OPAQUE = {
     "cat": "concat", "concat": "concat", "stack": "concat", "slice": "slice", "split": "slice", "chunk": "slice",
     "split_with_sizes": "slice", "unbind": "slice", "select": "slice", "narrow": "slice", "tensor_split": "slice",
@@ -74,21 +98,37 @@ OPAQUE = {
     "flip": "gather", "pixel_shuffle": "gather", "channel_shuffle": "gather", "constant_pad_nd": "pad", "pad": "pad",
     "repeat": "expand", "repeat_interleave": "expand", "upsample_nearest2d": "resize", "upsample_bilinear2d": "resize",
 }
+"""Operators through which no tile is followed -> their names here."""
+
 ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax", "_log_softmax": "logsoftmax",
         "cumsum": "cumsum"}
+"""Operators that need whole rows -> their names here."""
+
 REDUCE = {"mean": "mean", "sum": "sum", "amax": "amax", "amin": "amin"}
+"""Reductions -> their names here."""
 
 
 def understood(call: TorchCall, to: Assembly) -> Any:
-    """The tensor, or tensors, of one call; a node `not_understood` where no table has the operator."""
+    """Adds the nodes of one call.
+
+    Args:
+        call: the call.
+        to: the network.
+
+    Returns:
+        Its tensor, or the list of its tensors, from nodes `not_understood` where no table has the operator.
+
+    Raises:
+        SpecError: a transposed convolution, or factors of a product that do not fit.
+    """
     name = call.operator
     if name in SAME:
         return _results(call, call.first)
     if name in RESHAPES:
         return to.reshape(call.name, call.first, call.out, call.where)
     if name in POINTWISE or name in JOINS:
-        found = to.plain_node(call.name, POINTWISE.get(name) or JOINS[name], call.operands, call.out, call.where)
-        return _results(call, found)
+        result = to.plain_node(call.name, POINTWISE.get(name) or JOINS[name], call.operands, call.out, call.where)
+        return _results(call, result)
     if name in ROWS or name in REDUCE:
         return _over_axes(call, to)
     if name in OPAQUE:
@@ -99,18 +139,19 @@ def understood(call: TorchCall, to: Assembly) -> Any:
 
 
 def _results(call: TorchCall, first: Tensor) -> Any:
-    """A tensor, or the list of results that the call stands for: the first, and others that carry no data on."""
+    """A tensor, or the list of a call's results: the first, and the others as constants, which carry no data on."""
     return [first, *(Tensor(shape) for shape in call.shape[1:])] if isinstance(call.shape, list) else first
 
 
 def _each(call: TorchCall, make: Callable[[str, Shape], Tensor]) -> Any:
+    """A tensor for every result of a call, made from a tag for its name and its shape."""
     if isinstance(call.shape, list):
         return [make(f".{index}", shape) for index, shape in enumerate(call.shape)]
     return make("", call.shape)
 
 
 def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
-    """Elements picked or put together; picking all of them changes nothing."""
+    """Elements picked or put together; no opaque node where all of them are picked."""
     op = OPAQUE[call.operator]
     if op in ("slice", "pad") and shape == call.first.shape:
         return call.first
@@ -120,7 +161,7 @@ def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
 
 
 def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
-    """Whole rows along `dim`, which is one axis, several, or all where it is not given."""
+    """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
     dim = call.get("dim", list(range(len(call.first.shape))))
     axes = tuple(dim) if isinstance(dim, list) else (dim,)
     op = ROWS.get(call.operator) or REDUCE[call.operator]
@@ -128,6 +169,7 @@ def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _convolution(call: TorchCall, to: Assembly) -> Tensor:
+    """A convolution; the general operator may say that it is transposed."""
     if call.get("transposed", False):
         return _transposed_convolution(call, to)
     x, weight = call.arguments["input"], call.arguments["weight"]
@@ -135,7 +177,8 @@ def _convolution(call: TorchCall, to: Assembly) -> Tensor:
     stride, dilation = _per_axis(call.get("stride", 1), kernel), _per_axis(call.get("dilation", 1), kernel)
     padding = call.get("padding", 0)
     if isinstance(padding, str):  # "same" pads the larger half behind
-        spans = [d * (k - 1) if padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)]
+        spans = [WindowSlide(k, 1, d).reach(1) - 1 if padding == "same" else 0
+                 for k, d in zip(kernel, dilation, strict=True)]
         pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
     else:
         pad = tuple((p, p) for p in _per_axis(padding, kernel))
@@ -144,21 +187,24 @@ def _convolution(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _transposed_convolution(call: TorchCall, to: Assembly) -> Tensor:
+    """Raises SpecError: transposed convolutions are refused by name."""
     raise call.where.error(f"{call.name} is a transposed convolution (aten.{call.operator}), which is not supported",
                            "convolutions without transposition or output padding")
 
 
 def _per_axis(value: Any, kernel: Shape) -> Shape:
-    """One number per sliding axis; a single one holds for all."""
+    """A number per sliding axis; a single number holds for all."""
     values = tuple(value) if isinstance(value, list) else (value,)
     return values * len(kernel) if len(values) == 1 else values
 
 
 def _linear(call: TorchCall, to: Assembly) -> Tensor:
+    """A product with the transpose of a weight."""
     return linear(to, call.name, call.arguments["input"], call.arguments["weight"], call.out, call.where)
 
 
 def _product(call: TorchCall, to: Assembly) -> Tensor:
+    """mm, bmm, matmul, mv, whose factors have different names in each schema."""
     a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
             (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec")))
     return product(to, call.name, a, b, call.out, call.where)
@@ -168,17 +214,19 @@ def _added_product(call: TorchCall, to: Assembly) -> Tensor:
     """addmm, baddbmm: a product, and a tensor added where that is no constant."""
     a, b = ((call.arguments["mat1"], call.arguments["mat2"]) if "mat1" in call.arguments else
             (call.arguments["batch1"], call.arguments["batch2"]))
-    found = product(to, call.name, a, b, call.out, call.where)
+    result = product(to, call.name, a, b, call.out, call.where)
     bias = call.arguments["self"]
-    return found if bias.constant else to.plain_node(f"{call.name}.add", "add", [found, bias], call.out, call.where)
+    return result if bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
 def _attention(call: TorchCall, to: Assembly) -> Tensor:
+    """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
     operands = (call.arguments["query"], call.arguments["key"], call.arguments["value"])
     return attention(to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out, call.where)
 
 
 def _pool(call: TorchCall, to: Assembly) -> Tensor:
+    """A pool; without a stride its windows stand side by side."""
     op = "maxpool" if call.operator.startswith("max") else "avgpool"
     kernel = _per_axis(call.arguments["kernel_size"], (1,) * _pool_rank(call))
     stride = _per_axis(call.get("stride") or list(kernel), kernel)
@@ -203,6 +251,7 @@ def _adaptive_pool(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _windowed(call: TorchCall, to: Assembly, op: str, window: Window) -> Tensor:
+    """A node with a window, unless each window is one point."""
     if call.first.shape == call.out and set(window.kernel) == {1}:
         return call.first
     assert call.first.node
@@ -217,6 +266,7 @@ def _norm(op: str, axes: Callable[[TorchCall], int]) -> Callable[[TorchCall, Ass
 
 
 def _transpose(call: TorchCall, to: Assembly) -> Tensor:
+    """The axes in the order of `permute`, or two of them swapped."""
     rank = len(call.first.shape)
     order = list(range(rank))
     if call.operator == "permute":
@@ -229,6 +279,7 @@ def _transpose(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _expand(call: TorchCall, to: Assembly) -> Tensor:
+    """A value repeated to the shape of the result."""
     return to.expand(call.name, call.first, call.out, call.where)
 
 
@@ -255,3 +306,4 @@ FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
     **dict.fromkeys(("permute", "transpose", "t", "numpy_T", "mT", "adjoint"), _transpose),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
 }
+"""Operators with arguments -> the function that adds their nodes."""

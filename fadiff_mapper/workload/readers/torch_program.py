@@ -1,4 +1,10 @@
-"""PyTorch modules, exported by torch.export, as networks. Weights are not read; the module is traced, not run."""
+"""Reads PyTorch modules by `torch.export`. Weights are not read; the module is traced, not run.
+
+`torch.export` gives a flat graph of ATen operators with the shape of every value. In-place updates are first made
+explicit (`run_decompositions` with an empty table), so that a value has one writer. Calls are walked in order;
+`torch_operators` turns each into nodes. Placeholders of the user are the network's inputs, all others (parameters,
+buffers) constants, and so is every value that follows from constants alone.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +28,17 @@ from fadiff_mapper.yaml.located import Where
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
                 example_kwargs: Mapping[str, Any] | None, name: str | None) -> Workload:
-    """The network of a module or of a program that torch.export made.
+    """Reads a module, or a program that `torch.export` made.
 
-    Raises FadiffError where there are no example inputs or torch.export refuses the module, SpecError for dynamic
-    dimensions, transposed convolutions, and what `build_workload` refuses.
+    Args:
+        source: the module or program.
+        example_inputs: for a module, its positional arguments.
+        example_kwargs: for a module, its keyword arguments.
+        name: name of the network; the class' by default.
+
+    Raises:
+        FadiffError: there are no example inputs, or `torch.export` refuses the module.
+        SpecError: the program has dynamic dimensions or transposed convolutions, or `build_workload` refuses it.
     """
     program = source if isinstance(source, ExportedProgram) else _exported(source, example_inputs, example_kwargs)
     if any(_mutates(node) for node in program.graph.nodes):
@@ -46,6 +59,7 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
 
 def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
               keywords: Mapping[str, Any] | None) -> ExportedProgram:
+    """The program of a module, traced with its example inputs."""
     if inputs is None and not keywords:
         raise FadiffError(f"{type(module).__name__}: no example inputs; accepted: load_network(module, (tensor, ...)), "
                           "whose shapes become the network's")
@@ -60,11 +74,12 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
 
 
 def _mutates(node: torch.fx.Node) -> bool:
+    """True for calls that update an argument in place."""
     return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
 
 
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
-    """Placeholders: the user's tensors are inputs, all others are constants."""
+    """The values of placeholders: the user's tensors are inputs of the network, all others constants."""
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     values: dict[str, Any] = {}
     for node in program.graph.nodes:
@@ -81,8 +96,8 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
     """The tensor, or list of tensors, that one call gives."""
     if node.target is operator.getitem:
         source, index = node.args[0], node.args[1]
-        found = values.get(getattr(source, "name", ""))
-        return found[index] if isinstance(found, list) and isinstance(index, int) else found
+        several = values.get(getattr(source, "name", ""))
+        return several[index] if isinstance(several, list) and isinstance(index, int) else several
     shape = _shapes(node, title)
     if shape is None:
         return None
@@ -103,8 +118,8 @@ def _operator_name(node: torch.fx.Node) -> str:
 
 
 def _names(calls: Sequence[torch.fx.Node]) -> dict[str, str]:
-    """A name for every call: that of the module where it is the module's only one, such as layer1.0.conv1, else the
-    call's own name behind that of the module."""
+    """A name for every call: its module's, such as layer1.0.conv1, where it is the module's only call, else its own
+    name behind that of the module."""
     def module(node: torch.fx.Node) -> str:
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         return str(stack[-1][0]) if stack else ""
@@ -127,6 +142,7 @@ def _arguments(node: torch.fx.Node, values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _tensors(items: Any) -> Any:
+    """The tensors among arguments, those in lists included."""
     for item in items:
         if isinstance(item, Tensor):
             yield item
@@ -145,6 +161,7 @@ def _shapes(node: torch.fx.Node, title: str) -> Any:
 
 
 def _static(value: torch.Tensor, node: torch.fx.Node, title: str) -> Shape:
+    """The shape of a value. Raises SpecError where a dimension is dynamic."""
     if not all(type(size) is int for size in value.shape):
         raise Where(title, path=node.name).error(
             f"the shape {' x '.join(map(str, value.shape))} has dynamic dimensions", "export without dynamic_shapes")

@@ -1,0 +1,15 @@
+"""The exit codes of all commands."""
+
+from __future__ import annotations
+
+DONE = 0
+"""The command did what it was asked for."""
+
+CHECK_FAILED = 1
+"""A check of the command failed: constraints contradict each other, or real Timeloop disagrees."""
+
+BAD_INPUT = 2
+"""The input or the arguments are wrong; the error lines say what is accepted."""
+
+INTERRUPTED = 130
+"""Ctrl-C ended the command; the best mappings so far are there. 128 + SIGINT, as shells have it."""

@@ -1,0 +1,107 @@
+"""Boxes of points below every boundary, and their words: tiles of levels, windows of ranks.
+
+The first step of the shared equations, see `access_counts.py` for the others and for the axes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span.
+
+    Attributes:
+        below: [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l = 0).
+        across: [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times the
+            spatial factors of level l, the part of the tile that one temporal iteration of level l touches.
+        size: [L, T, B]. Words of the tile of level l.
+        below_size: [L, T, B]. Words of the boxes `below`.
+        across_size: [L, T, B]. Words of the boxes `across`.
+    """
+
+    below: Array
+    across: Array
+    size: Array
+    below_size: Array
+    across_size: Array
+
+
+def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
+    """The boxes of points at every boundary and their words.
+
+    FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
+    spans its window (see `rank_extent`).
+
+    Args:
+        nest: The mappings.
+        projection: Ranks of the data spaces.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Tiles of all mappings.
+    """
+    xp = array_namespace(nest.temporal)
+    active = active or all_active(nest)
+    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
+    for level in range(nest.temporal.shape[0]):
+        below.append(len(boxes) - 1)
+        if active.spatial[level].any():
+            boxes.append(boxes[-1] * nest.spatial[level])
+        across.append(len(boxes) - 1)
+        if active.temporal[level].any():
+            boxes.append(boxes[-1] * nest.temporal[level])
+        whole.append(len(boxes) - 1)
+    extents = xp.stack(boxes)
+    words = volume(extents, projection)
+    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
+
+
+def volume(extents: Array, projection: Projection) -> Array:
+    """Words of boxes in every data space: the product of the extents of its ranks.
+
+    Args:
+        extents: [N, D, B]. Points per dimension of N boxes.
+        projection: Ranks of the data spaces.
+
+    Returns:
+        [N, T, B].
+    """
+    xp = array_namespace(extents)
+    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
+
+
+def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
+    """Extent of one rank of a data space, the holes of strides and dilations included: 1 + sum of c (p - 1).
+
+    The sum runs over the terms of the rank with coefficient c and p points. The authority is `DataSpace.tile_extents`
+    (Timeloop's rule, one tile by names); its twins are this function for arrays of boxes and
+    `sliding_window_walk.tile_extent` in compiled code. `tests/model/test_window_extent.py` holds all three together.
+
+    Args:
+        extents: [N, D, B]. Points per dimension of N boxes.
+        rank: Terms (dimension index, coefficient).
+
+    Returns:
+        [N, B]. Words along the rank.
+    """
+    # Written as sum(c p) - (sum(c) - 1): one subtraction instead of one for each term.
+    reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
+    surplus = sum(coefficient for _, coefficient in rank) - 1
+    return reach - surplus if surplus else reach
+
+
+def product(factors: Sequence[Array]) -> Array:
+    """The product in the given order, of at least one factor."""
+    return reduce(operator.mul, factors)
+
+
+def total(terms: Sequence[Array]) -> Array:
+    """The sum in the given order, on which the last bit may depend, of at least one term."""
+    return reduce(operator.add, terms)

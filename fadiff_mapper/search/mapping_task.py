@@ -1,0 +1,56 @@
+"""One search problem: a layer prepared for evaluation, its map space, and the terms that its mappings are held to.
+
+Nothing here loads torch, so that constraints are checked and a first mapping is written before a search starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fadiff_mapper.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.legality import Room
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.spec.constraints import Constraints
+from fadiff_mapper.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class MappingTask:
+    """One problem on one design, as `search_many.search_all` takes it.
+
+    Attributes:
+        layer: The problem on its architecture, prepared for evaluation.
+        space: The map space that is searched.
+        given: A nest of one row to start from besides random ones; None: random ones alone.
+        room: Words of every level that may be filled where something else is resident already, arrays [L] and [L, T]
+            (without the batch axis); None: the whole capacity.
+        weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
+            metrics of the options.
+    """
+
+    layer: PreparedLayer
+    space: MapSpace
+    given: Nest | None = None
+    room: Room | None = None
+    weights: tuple[float, float] | None = None
+
+
+def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
+                 room: Room | None = None, weights: tuple[float, float] | None = None) -> MappingTask:
+    """Prepares the problem of a spec for a search.
+
+    Args:
+        spec: Architecture, problem, energies and constraints.
+        constraints: Constraints of the map space in place of the spec's own; None: the spec's. Reuse (`no_reuse`)
+            follows the spec's own constraints in either case.
+        given: See `MappingTask`.
+        room: See `MappingTask`.
+        weights: See `MappingTask`.
+
+    Returns:
+        The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
+    """
+    space = build_mapspace(spec.arch, spec.problem, spec.constraints if constraints is None else constraints)
+    return MappingTask(layer_of(spec), space, given, room, weights)

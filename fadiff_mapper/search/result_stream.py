@@ -1,0 +1,123 @@
+"""The results of a search as its caller receives them: a first mapping, better ones while it runs, and the last.
+
+A run that is killed should leave the best mapping so far, so callers write what they are handed at once. Results in
+between carry no history and no lower bound: those come with the last one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.analysis.lower_bound import lower_bound
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.first_mapping import first_nest
+from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.options import Progress
+from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fadiff_mapper.search.search_family import SearchOutcome
+
+WRITE_EVERY = 1.0
+"""Seconds between two mappings of one problem that are handed on while the search runs: most callers write files, and
+improvements come in bursts. Nothing was measured."""
+
+SEARCHING = "searching: the best mapping so far"
+
+
+@dataclass
+class ResultStream:
+    """Hands mappings to the caller of a search, problem by problem.
+
+    Attributes:
+        specs: The problems.
+        metrics: Metrics that the search minimises, in order of priority.
+        on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
+        on_better: Called with the number of a problem and a result to keep; None: not at all.
+        start: When the search began, seconds of `time.monotonic`.
+        handed_at: When each problem's last mapping was handed on, by its number.
+    """
+
+    specs: Sequence[Spec]
+    metrics: tuple[str, ...]
+    on_progress: Callable[[int, Progress], None] | None
+    on_better: Callable[[int, MappedLayer], None] | None
+    start: float = field(default_factory=time.monotonic)
+    handed_at: dict[int, float] = field(default_factory=dict)
+
+    def send_first(self, tasks: Sequence[MappingTask]) -> None:
+        """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
+        for index, task in enumerate(tasks if self.on_better else ()):
+            nest = first_nest(task.layer, task.space)
+            if nest is not None:
+                self._send(index, nest)
+
+    def watch(self, index: int, nest: Nest, step: Progress) -> None:
+        """The watcher of the search (see `best_so_far.Watcher`): told of every improvement, hands on some."""
+        if self.on_progress:
+            self.on_progress(index, step)
+        if step.legal and time.monotonic() - self.handed_at.get(index, -math.inf) > WRITE_EVERY:
+            self._send(index, nest)
+
+    def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
+                  options: dict[str, Any]) -> list[MappedLayer]:
+        """Hands on the final results, with history, options and lower bound.
+
+        Args:
+            tasks: The problems as they were searched.
+            outcomes: The end of each search.
+            options: The options of the search, for the record.
+
+        Returns:
+            One result per problem, in order.
+
+        Raises:
+            FadiffError: Some problems have no legal mapping, each with its reason; raised once all others have been
+                handed on.
+        """
+        results, failures = [], []
+        for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+            if not outcome.legal:
+                failures.append(_failure(task, outcome))
+                continue
+            results.append(replace(
+                self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
+                history=tuple(map(_improvement, outcome.history)), bound=lower_bound(task.layer, task.space)))
+            if self.on_better:
+                self.on_better(index, results[-1])
+        if failures:
+            raise FadiffError("\n".join(failures))
+        return results
+
+    def _send(self, index: int, nest: Nest) -> None:
+        """Hands on a mapping that may not be the last."""
+        if self.on_better:
+            self.on_better(index, self._result(index, nest, SEARCHING))
+            self.handed_at[index] = time.monotonic()
+
+    def _result(self, index: int, nest: Nest, status: str) -> MappedLayer:
+        """All that is known of a mapping while the search runs."""
+        spec = self.specs[index]
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
+                           time.monotonic() - self.start)
+
+
+def _improvement(step: Progress) -> dict[str, Any]:
+    """One entry of `MappedLayer.history`."""
+    return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
+
+
+def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
+    """Why a problem has no result, in a sentence."""
+    from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
+    return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
+            f"{diagnosis(task.layer, task.space)}")

@@ -1,0 +1,51 @@
+"""The extent of a window, 1 + sum of c (p - 1): for one tile by names, for arrays of boxes, and in compiled code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import SHAPES, Case, cases
+
+from fadiff_mapper.model.exact.sliding_window_walk import batch_of, coefficients, tile_extent, walk_of
+from fadiff_mapper.model.loop_nest import pack, project
+from fadiff_mapper.model.tile_boxes import rank_extent, tiles, volume
+from fadiff_mapper.spec.problem import Problem
+
+
+@st.composite
+def tiles_of_problems(draw: st.DrawFn) -> tuple[Problem, dict[str, int]]:
+    """A problem and the points of a tile per dimension."""
+    spaces = SHAPES[draw(st.sampled_from(sorted(SHAPES)))]
+    names = sorted({name for space in spaces for name in space.dimensions})
+    points = {name: draw(st.integers(1, 9)) for name in names}
+    return Problem("tiny", points, spaces), points
+
+
+@given(tiles_of_problems())
+def test_arrays_of_boxes_span_what_the_named_tile_spans(problem_and_tile: tuple[Problem, dict[str, int]]) -> None:
+    problem, tile = problem_and_tile
+    projection = project(problem)
+    boxes = np.array([tile[name] for name in problem.dimensions], dtype=float)[None, :, None]
+    for array in (boxes, torch.from_numpy(boxes)):
+        for t, space in enumerate(problem.dataspaces):
+            extents = tuple(int(rank_extent(array, rank)[0, 0]) for rank in projection.ranks[t])
+            assert extents == space.tile_extents(tile)
+            assert int(volume(array, projection)[0, t, 0]) == math.prod(extents)
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None)
+def test_the_compiled_extent_is_that_of_the_arrays(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile = tiles(nest, projection)
+    for t, ranks in enumerate(projection.ranks):
+        for level in range(len(nest.temporal)):
+            walk = walk_of(1, len(ranks))
+            words = tile_extent(walk, batch_of(nest, tile), coefficients(projection, t), level, 0)
+            below = tile.below[level][None]
+            assert list(walk.extent) == [float(rank_extent(below, rank)[0, 0]) for rank in ranks]
+            assert words == tile.below_size[level, t, 0]
