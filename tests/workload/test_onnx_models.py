@@ -274,3 +274,32 @@ def test_import_takes_no_code(tmp_path: Path, name: str, capsys: pytest.CaptureF
     (tmp_path / name).write_text("raise SystemExit('this ran')\n")
     assert main(["import", str(tmp_path / name), "-o", str(tmp_path / "net.yaml")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def doubled(times: int) -> onnx.ModelProto:
+    """A shape that is computed by joining a vector with itself again and again: 1024 * 2^times values."""
+    graph = Graph("doubled", (1, 4, 8, 8))
+    shape = graph.numbers(*[1] * 1024)
+    for _ in range(times):
+        shape = graph.op("Concat", shape, shape, axis=0)
+    return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
+
+
+def test_values_that_grow_without_bound_end_in_a_sentence_and_take_no_memory_here(tmp_path: Path) -> None:
+    path = tmp_path / "doubled.onnx"
+    path.write_bytes(doubled(26).SerializeToString())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SpecError, match="shapes cannot be inferred: inferring its shapes takes more than 1024 MiB"):
+        load_network(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
+
+
+def test_bounds_of_growth_are_those_of_the_values() -> None:
+    assert not could_grow(doubled(2)) and could_grow(doubled(3))
+    assert not could_grow(resnet18())
+
+
+def test_a_model_inferred_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = with_shapes(resnet18())
+    monkeypatch.setattr(onnx_shapes, "could_grow", lambda model: True)
+    assert with_shapes(resnet18()) == here

@@ -1,7 +1,7 @@
 """Shape inference of ONNX models, within bounds of memory and time.
 
-ONNX's own inference (C++) propagates the values of small integer tensors, so that computed shapes are known. A file of a
-few kilobytes can make such values grow without bound: 24 nodes that each concatenate a vector with itself ask for
+ONNX's own inference (C++) propagates the values of small integer tensors, so that computed shapes are known. A file of
+a few kilobytes can make such values grow without bound: 24 nodes that each concatenate a vector with itself ask for
 16 million times its length, and functions that call one another multiply alike. Models whose values could grow are
 inferred in a process of their own with limits; all others, which are nearly all, in this one.
 """
