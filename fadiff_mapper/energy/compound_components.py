@@ -42,7 +42,13 @@ def definitions(literal: Mapping[str, Any], declared: frozenset[str] = frozenset
 
 
 def refusal(place: str, value: Any, accepted: str) -> SpecError:
-    """The error for text that is not handed over."""
+    """The error for a value that is not handed over.
+
+    Args:
+        place: Path of the value in the input.
+        value: The value.
+        accepted: The accepted alternatives.
+    """
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
                      f"accepted: {accepted}")
 

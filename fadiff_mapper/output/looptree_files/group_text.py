@@ -14,10 +14,13 @@ from fadiff_mapper.spec.tables import compute_energy, storage_energy
 from fadiff_mapper.yaml.load import dump
 from fadiff_mapper.yaml.located import Map, Where
 
+FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
+              "fadiff_mapper.evaluate_fused, refused by YAML readers that know no tags.\n")
+
 
 def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
-    """`to_looptree` as YAML text."""
-    return dump(to_looptree(group, hardware, alike=alike))
+    """`to_looptree` as YAML text; the first line says what reads it, for its tags are LoopTree's own."""
+    return FIRST_LINE + dump(to_looptree(group, hardware, alike=alike))
 
 
 def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> dict[str, Any]:
