@@ -102,6 +102,9 @@ def could_grow(model: Any) -> bool:
 
 
 def _elements(tensor: Any) -> int:
+    """Entries of a tensor of whole numbers, whose values may be propagated; 0 for any other."""
+    if tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+        return 0
     elements = 1
     for size in tensor.dims:
         elements *= max(size, 0)
