@@ -18,10 +18,16 @@ from fadiff_mapper.spec.tables import compute_energy, storage_energy
 from fadiff_mapper.yaml.load import dump
 from fadiff_mapper.yaml.located import Map, Where
 
+FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
+              "fadiff_mapper.evaluate_fused, refused by YAML readers that know no tags.\n")
+
 
 def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
-    """The document of `to_looptree` as YAML text; the arguments and errors are the same."""
-    return dump(to_looptree(group, hardware, alike=alike))
+    """The document of `to_looptree` as YAML text; its first line names the readers, for the tags are LoopTree's own.
+
+    The arguments and errors are those of `to_looptree`.
+    """
+    return FIRST_LINE + dump(to_looptree(group, hardware, alike=alike))
 
 
 def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> dict[str, Any]:
