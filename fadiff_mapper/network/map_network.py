@@ -118,5 +118,5 @@ def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: Networ
     if not pairs or not places:
         return None
     network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
-                              repeats_of(workload), hardware.level(places[0]) or 0)
+                              repeats_of(workload), hardware.level(places[0]))
     return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)

@@ -15,7 +15,7 @@ from fused_groups import CONV_2D, ONWARDS, conv, group
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import SearchOptions, load, load_network, map_layers
+from fadiff_mapper import FadiffError, SearchOptions, load, load_network, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import (
     FusedGroup,
@@ -278,7 +278,7 @@ def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
 def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
     hardware, _, _ = products()
     every = found()
-    usable = hardware.arch.levels[hardware.level("Scratchpad") or 0].usable
+    usable = hardware.arch.levels[hardware.level("Scratchpad")].usable
     assert usable
     for one in every:
         steps = layer_steps(one.group)
@@ -287,6 +287,12 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
                      for index, layer in enumerate(one.group.layers) for name in layer.operands)
         assert words < usable
     assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
+
+
+def test_an_unknown_level_is_refused_by_name() -> None:
+    hardware, _, _ = products()
+    with pytest.raises(FadiffError, match=r"level: found 'Nowhere'; accepted: .*Scratchpad.*, DRAM"):
+        hardware.level("Nowhere")
 
 
 def test_neighbours_differ_in_one_size() -> None:

@@ -78,7 +78,7 @@ def pairs_of(named: Named) -> dict[tuple[str, str], Segment]:
 def relaxed(named: Named) -> RelaxedNetwork:
     hardware = hardware_of(named)
     return relaxed_network([named[1]], pairs_of(named), mapped(named), dict.fromkeys(named[1], 1),
-                           hardware.level(homes(hardware)[0]) or 0)
+                           hardware.level(homes(hardware)[0]))
 
 
 @cache

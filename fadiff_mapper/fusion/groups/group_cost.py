@@ -156,10 +156,9 @@ def _changed(counts: Counts, level: int, tensor: int, reads: float = 0.0, fills:
                    address_generations=plus(counts.address_generations, reads + fills + updates))
 
 
-def _fetched_only(counts: Counts, step: EvaluatedStep, name: str, home: int | None, fresh: int) -> Counts:
+def _fetched_only(counts: Counts, step: EvaluatedStep, name: str, home: int, fresh: int) -> Counts:
     """An operand that stays: only `fresh` words come from the level outside its home."""
     tensor, levels = tensor_index(step, name), kept_levels(step, name)
-    assert home is not None
     parent = next(level for level in levels if level > home)
     saved = float(counts.fills[home, tensor, 0]) - fresh
     return _changed(_changed(counts, home, tensor, fills=-saved), parent, tensor, reads=-saved)
@@ -172,11 +171,11 @@ def _written_out(counts: Counts, step: EvaluatedStep, name: str, fresh: int) -> 
     return _changed(outside, kept_levels(step, name)[-1], tensor, reads=fresh)
 
 
-def _copied(counts: Counts, step: EvaluatedStep, home: int | None) -> Counts:
+def _copied(counts: Counts, step: EvaluatedStep, home: int) -> Counts:
     """The output's final words are read where they were summed up, and written to their home (counted already)."""
     name = step.layer.problem.output.name
     tensor, levels = tensor_index(step, name), kept_levels(step, name)
-    inside = [level for level in levels if home is not None and level < home]
+    inside = [level for level in levels if level < home]
     if not inside:
         return counts
     instances = step.found.use.instances[:, 0]

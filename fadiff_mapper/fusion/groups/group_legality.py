@@ -65,11 +65,10 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
         yield from _link_violations(layer, after, link)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     for name in dict.fromkeys(stay.level for stay in stays):
-        level = hardware.level(name)
-        if level is None or level == len(hardware.arch.levels) - 1:
+        if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
-        elif hardware.arch.levels[level].instances > 1:
-            yield _broken("level", name, f"{name} has several instances", hardware.arch.levels[level].instances, 1)
+        elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
+            yield _broken("level", name, f"{name} has several instances", instances, 1)
 
 
 def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
@@ -152,11 +151,11 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, kind: St
         yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
     for name, stay in layer.operands.items():
         yield from _whole(hardware, step, name, stay.level)
-        if not any(k > (hardware.level(stay.level) or 0) for k in kept_levels(step, name)):
+        if not any(k > hardware.level(stay.level) for k in kept_levels(step, name)):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
     if index < len(group.links):
         home = group.links[index].stay.level
-        yield from _finished(step, hardware.level(home) or 0, home)
+        yield from _finished(step, hardware.level(home), home)
     if not (group.spilled or (kind.first_sum and kind.last_sum)):
         levels = kept_levels(step, problem.output.name)
         for level in levels[1:]:

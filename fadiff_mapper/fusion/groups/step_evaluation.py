@@ -52,7 +52,6 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Ma
     output = group.layers[index].problem.output.name
     for link, tensor, outside in _links(group, index, output):
         place = hardware.level(link.stay.level)
-        assert place is not None
         levels = [_keeping(level, tensor, k, place, outside) for k, level in enumerate(levels)]
     return Mapping(tuple(levels))
 

@@ -150,15 +150,15 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
                 whole: bool) -> list[ResidentTile]:
     """The data spaces of a layer that lie in a level, the intermediates `whole` or not."""
     layer = group.layers[index]
-    held = [ResidentTile(name, hardware.level(stay.level) or 0) for name, stay in layer.operands.items()]
+    held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
     if index:
         before = group.links[index - 1]
-        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level) or 0, whole=whole,
+        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level), whole=whole,
                                  apart=before.beside))
     output = layer.problem.output.name
     if index < len(group.links):
         after = group.links[index]
-        held.append(ResidentTile(output, hardware.level(after.stay.level) or 0, after.written_whole, whole))
+        held.append(ResidentTile(output, hardware.level(after.stay.level), after.written_whole, whole))
     elif goes_on:
         held.append(ResidentTile(output, sum_level(spec)))
     return held

@@ -98,7 +98,7 @@ Way = tuple[dict[str, OperandResidency], ...]
 def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nest: TileNest,
              sizes: list[np.ndarray]) -> Sheet:
     """The estimates of a segment in one nest; `sizes`: for each of its loops the tile sizes, [B] each."""
-    level = hardware.arch.levels[hardware.level(nest.home) or 0]
+    level = hardware.arch.levels[hardware.level(nest.home)]
     cuts = layer_cuts(segment, nest.dims, sizes, nest.retained)
     batch = len(sizes[0]) if sizes else 1
     usable = np.full(batch, inf if level.usable is None else float(level.usable))
