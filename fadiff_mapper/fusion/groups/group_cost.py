@@ -18,6 +18,7 @@ import numpy as np
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.groups.group_legality import group_violations
+from fadiff_mapper.fusion.groups.link_equations import copied
 from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedStep, evaluate_step, kept_levels, tensor_index
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
 from fadiff_mapper.model.access_counts import Counts
@@ -179,8 +180,8 @@ def _copied(counts: Counts, step: EvaluatedStep, home: int) -> Counts:
     if not inside:
         return counts
     instances = step.found.use.instances[:, 0]
-    words = float(counts.updates[home, tensor, 0] * instances[home] / instances[inside[-1]])
-    return _changed(counts, inside[-1], tensor, reads=words)
+    words = copied(1.0, counts.updates[home, tensor, 0], instances[home])
+    return _changed(counts, inside[-1], tensor, reads=float(words / instances[inside[-1]]))
 
 
 def _summed_on(counts: Counts, step: EvaluatedStep, kind: StepClass) -> Counts:
