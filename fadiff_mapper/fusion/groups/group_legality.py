@@ -29,11 +29,9 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
 from fadiff_mapper.fusion.groups.tile_steps import (
     LayerSteps,
     StepClass,
-    intermediates,
     layer_steps,
-    live_intermediates,
-    operand_words,
     reading,
+    resident_words,
     space_of,
     step_classes,
 )
@@ -194,20 +192,18 @@ def live_words(hardware: Hardware, group: FusedGroup, place: int) -> float:
     """Words of one instance of a level that are live at once: all operands that stay, and while a layer runs its tile,
     the intermediates that it reads and writes, and what later steps use of the others."""
     name, all_steps = hardware.arch.levels[place].name, layer_steps(group)
-    whole, outlasting = intermediates(group, all_steps, name)
+    resident = resident_words(group, all_steps, name)
     staying, most = 0.0, 0.0
     for index, steps in enumerate(all_steps):
         layer = group.layers[index]
         stays = {tensor for tensor, stay in layer.operands.items() if stay.level == name}
-        staying += sum(operand_words(layer, tensor, group, steps) for tensor in stays)
         if index < len(group.links) and group.links[index].stay.level == name:
             stays.add(layer.problem.output.name)
         if index and group.links[index - 1].stay.level == name and not group.links[index - 1].beside:
             stays.add(group.links[index - 1].tensor)
         sums, passing = _tile_words(hardware, group, index, steps, place, stays)
         staying += sums
-        most = max(most, passing * (2 if name in group.double_buffered else 1)
-                   + sum(live_intermediates(whole, outlasting, index)))
+        most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])
     return staying + most
 
 
