@@ -37,7 +37,8 @@ from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.groups import LIGHT, alone
-from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained, with_mappings
+from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.estimate import LayerBase, layer_base, revised
 from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
@@ -163,8 +164,8 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     words[home] = room
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
-    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], finished)
-              for finished in ("inside", "in turn")]
+    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], completion)
+              for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
