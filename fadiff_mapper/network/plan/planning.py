@@ -1,7 +1,7 @@
 """The groups of a plan: which candidates are worth mapping exactly, where groups begin and end, and their refinement.
 
-Problem. Candidates come with estimates in milliseconds; their exact cost takes a search of mappings for every tile.
-Which of them must be evaluated, so that the best plan is known?
+Problem. Estimates of candidates are cheap; the exact cost of one takes a search of mappings for every tile. Only few
+can be evaluated, and the plan should be the best nevertheless.
 
 Method. Optimism in the face of uncertainty: the plan that would be best if all estimates held (`partition` over exact
 and estimated groups) is evaluated, again and again, until it consists of evaluated groups only or promises next to
