@@ -45,7 +45,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         segments: Segments that could be groups.
         network: The relaxed network.
         ended: The end of its descent.
-        bases: What the estimate needs of each layer by itself, by name.
+        bases: Each layer by itself, as estimates need it, by name.
         price: Price of an operating point in the network's metric.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What linked layers demand of each other: alignment of tiles, room for the group, work done again.
+"""Demands of linked layers on each other: alignment of tiles, room for the group, work done again.
 
 FADiff penalises tiles of linked layers that differ (eq. 26, the halo of the consumer's window included) and a group
 whose tiles together exceed the home level (eqs. 24, 25: all tiles of all layers at once). The refined form replaces
@@ -47,7 +47,7 @@ def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Ten
     """Values of the linked dimensions of the ties' sites.
 
     Args:
-        values: One value per site and dimension, [V, D, R].
+        values: Values per site and dimension, [V, D, R].
         sites: The producer or the consumer of each tie, [E].
         dims: Its linked dimensions, [E, J].
 

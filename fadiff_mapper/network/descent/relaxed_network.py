@@ -198,7 +198,7 @@ def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
 
 @dataclass(frozen=True)
 class _CarriedDim:
-    """One dimension that a link carries, an entry of the arrays of `LinkTies`."""
+    """A dimension that a link carries, an entry of the arrays of `LinkTies`."""
 
     mine: int
     theirs: int

@@ -1,4 +1,4 @@
-"""One design for many problems: an architecture with its constraints and energies, read once more for each problem."""
+"""A design for many problems: an architecture with its constraints and energies, read once more for each problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled") -> tup
         energy: Source of energies, as in `inputs.load.load`; a `Spec` keeps its own tables.
 
     Returns:
-        One spec for each of `workload.distinct()`, in order.
+        Specs, in the order of `workload.distinct()`.
 
     Raises:
         SpecError: Bad input.

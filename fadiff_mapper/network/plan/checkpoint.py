@@ -49,8 +49,8 @@ class Checkpoint:
 
     Attributes:
         file: The file, if any.
-        head: What a resumed run must have in common, see `opened`.
-        specs: One spec for every distinct layer.
+        head: Entries that a resumed run must have in common, see `opened`.
+        specs: Specs of the distinct layers.
         layers: Finished layers by their index, as in the file.
         groups: Mappings of groups' tiles by the key of their batch, as in the file.
         written_at: Time of the last write, by the monotonic clock.
@@ -67,7 +67,7 @@ class Checkpoint:
         """Reads the layers whose search had ended.
 
         Args:
-            specs: One spec for every distinct layer.
+            specs: Specs of the distinct layers.
 
         Returns:
             The mapped layers in order, evaluated again; None for those that are missing.
@@ -147,9 +147,11 @@ class Checkpoint:
                             resized(layer.problem, tuple(shape)))
 
     def _broken(self, error: Exception) -> FadiffError:
+        """The error for an entry that cannot be read."""
         return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
 
     def _result(self, spec: Spec, entry: dict[str, Any]) -> MappedLayer:
+        """A mapped layer, evaluated again."""
         where = Where(str(self.file))
         try:
             mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
@@ -191,7 +193,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     Args:
         file: The file; None keeps nothing.
         workload: The network.
-        specs: One spec for every distinct layer.
+        specs: Specs of the distinct layers.
         options: Options of the run; metric and seed must be those of the file.
 
     Raises:
@@ -227,7 +229,7 @@ def fingerprint(specs: tuple[Spec, ...]) -> str:
     """Hashes all problems, the architecture, its constraints and energies.
 
     Args:
-        specs: One spec for every distinct layer.
+        specs: Specs of the distinct layers.
     """
     texts = [merged_input(spec) + json.dumps(spec.constraints.native, sort_keys=True, default=str) for spec in specs]
     return hashlib.sha256("".join(texts).encode()).hexdigest()

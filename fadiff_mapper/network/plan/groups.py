@@ -51,8 +51,8 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
 
     Args:
         hardware: The design.
-        segments: One segment for each key.
-        bases: What the estimate needs of each layer by itself, by name.
+        segments: A segment for each key.
+        bases: Each layer by itself, as estimates need it, by name.
         total: Energy and cycles of the network, at whose prices a gain counts.
         metric: "edp", "energy" or "delay".
         stopped: Asked before every segment; once true, the others are left out.
@@ -74,7 +74,7 @@ def ranked(proposed: Sequence[Candidate], segment: Segment, bases: Mapping[str, 
     Args:
         proposed: Candidates of the segment.
         segment: The segment.
-        bases: What the estimate needs of each layer by itself, by name.
+        bases: Each layer by itself, as estimates need it, by name.
         total: Energy and cycles of the network.
         metric: "edp", "energy" or "delay".
 

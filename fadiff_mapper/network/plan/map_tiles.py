@@ -63,7 +63,7 @@ LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FRO
 
 @dataclass(frozen=True)
 class _TileShape:
-    """One shape of tile of one layer, and the searches that may find its mapping."""
+    """A shape of tile of a layer, and the searches that may find its mapping."""
 
     index: int
     shape: tuple[int, ...]
@@ -144,7 +144,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
 
 def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
                 rooms: Sequence[float]) -> list[MappingTask]:
-    """One search for each strategy that could fit; `spec` has the tile as its problem."""
+    """A search for each strategy that could fit; `spec` has the tile as its problem."""
     problem, writes_intermediate = spec.problem, index < len(group.links)
     prepared = layer_of(spec)
     tasks = []

@@ -66,7 +66,7 @@ class PlanningRun:
         sigma: Fusion variable of each link in the best restart.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
-        bases: What estimates need of each layer by itself, by name; planning corrects them.
+        bases: Each layer by itself, as estimates need it, by name; planning corrects them.
         chains: Names of the layers of every chain.
         alone: Energy and cycles of each layer by itself, all repeats together, by name.
         total: Energy and cycles of the network layer by layer.
@@ -123,7 +123,7 @@ def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:
 
     Args:
         workload: The network.
-        values: One value for each of `workload.distinct()`.
+        values: Values in the order of `workload.distinct()`.
     """
     return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
 

@@ -25,13 +25,12 @@ from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import (
     Candidate,
     Price,
-    ResidencyChoice,
     Sheet,
     best_tile_sizes,
     lower_prices,
-    residency_choices,
     sheet_of,
 )
+from fadiff_mapper.network.tilings.residency import ResidencyChoice, residency_choices
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
 SIZES = {1: 40, 2: 20, 3: 10}
@@ -60,7 +59,7 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     Args:
         hardware: The design.
         segment: The segment.
-        bases: What the estimate needs of each layer by itself.
+        bases: Each layer by itself, as estimates need it.
         price: Price of an operating point in the network's metric.
         limit: Price of the segment's layers one by one; candidates must be cheaper.
 
@@ -70,7 +69,7 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     rough: list[tuple[float, int, Sheet, ResidencyChoice, np.ndarray]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
-        choices = residency_choices(sheet)
+        choices = residency_choices([layer.choices for layer in sheet.layers])
         prices = lower_prices(sheet, choices, price)
         rough += [(least, number, sheet, choices[row], prices[row])
                   for number, (row, least) in enumerate(enumerate(prices.min(axis=1, initial=inf)), len(rough))
@@ -115,7 +114,7 @@ def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBa
     Args:
         hardware: The design.
         candidate: The candidate.
-        bases: What the estimate needs of each of its layers by itself.
+        bases: Each of its layers by itself, as estimates need it.
         price: Price of an operating point in the network's metric.
 
     Returns:
@@ -134,7 +133,7 @@ def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     Args:
         hardware: The design.
         candidate: The candidate.
-        bases: What the estimate needs of each of its layers by itself.
+        bases: Each of its layers by itself, as estimates need it.
         price: Price of an operating point in the network's metric.
     """
     now = [loop.tile for loop in candidate.group.loops]
@@ -157,7 +156,7 @@ def _best_of(sheet: Sheet, price: Price) -> list[Candidate]:
     """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
     best: list[Candidate] = []
     bar = inf
-    choices = residency_choices(sheet)
+    choices = residency_choices([layer.choices for layer in sheet.layers])
     lower = lower_prices(sheet, choices, price)
     for row in lower.min(axis=1, initial=inf).argsort(kind="stable"):
         sized = best_tile_sizes(sheet, choices[row], lower[row], price, bar) if lower[row].min() < bar else None
@@ -181,7 +180,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         hardware: The design.
         segment: The segment.
         dims: Dimensions of the last layer, outermost loop first.
-        bases: What the estimate needs of each layer by itself.
+        bases: Each layer by itself, as estimates need it.
         price: Price of an operating point in the network's metric.
         tiles: Tile sizes to try beside those of the grid.
 

@@ -93,7 +93,7 @@ def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
     are then thought slower than they are.
 
     Args:
-        base: What was known.
+        base: The layer as known before.
         cycles: Cycles of the layer's work in the group.
         mapping: The mapping of its largest tile there.
 

@@ -1,28 +1,27 @@
-"""The estimates of one nest of shared loops: many tile sizes and all residency choices, side by side.
+"""Estimates of one nest of shared loops: many tile sizes and all residency choices, side by side.
 
 Problem. For one order of loops, tile sizes and resident operands trade the room in the home level against traffic to
 the outermost one; thousands of combinations have to be ranked.
 
 Method. The closed forms of `loop_cuts` and `refetch` give words moved and room taken from how the layers run by
-themselves (`estimate`). Pricing has two stages: `lower_prices` brings every passing operand in once per step, for all
-residency choices and tile sizes in one array; `best_tile_sizes` adds the refetches of tiles that do not fit, for the
-most promising sizes of one choice.
+themselves (`estimate`); `residency` lists the operands that may stay. Pricing has two stages: `lower_prices` brings
+every passing operand in once per step, for all residency choices and tile sizes in one array; `best_tile_sizes` adds
+the refetches of tiles that do not fit, for the most promising sizes of one choice.
 
 Arrays are [B], one entry per choice of tile sizes; N residency choices lie side by side as [N, B].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.groups.tile_steps import live_intermediates, moved_rank, space_of
+from fadiff_mapper.fusion.groups.tile_steps import live_intermediates, space_of
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
@@ -37,14 +36,9 @@ from fadiff_mapper.network.tilings.loop_cuts import (
     outlasting,
 )
 from fadiff_mapper.network.tilings.refetch import refetched
+from fadiff_mapper.network.tilings.residency import OperandResidency, ResidencyChoice, residencies_of
 from fadiff_mapper.network.tilings.tile_nests import TileNest
-from fadiff_mapper.spec.problem import DataSpace, Problem
-
-MOST_WAYS = 48
-"""Residency choices of one nest up to which the full product is priced.
-
-A limit of time, not measured by itself.
-"""
+from fadiff_mapper.spec.problem import Problem
 
 CLOSER = 64
 """Tile sizes of one nest and one residency choice that are priced with refetches. A limit of time, not measured."""
@@ -66,21 +60,6 @@ class Candidate:
     segment: Segment
     group: FusedGroup
     estimate: OperatingPoint
-
-
-@dataclass(frozen=True)
-class OperandResidency:
-    """One residency of an operand that comes from outside the group.
-
-    Attributes:
-        stay: Where it stays and along which loops; None if it passes.
-        words: Words that lie there, 0 if it passes, [B].
-        reads: Words fetched from outside over all steps, [B].
-    """
-
-    stay: Stay | None
-    words: np.ndarray
-    reads: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -130,10 +109,6 @@ class Sheet:
     layers: list[_LayerSheet]
 
 
-ResidencyChoice = tuple[dict[str, OperandResidency], ...]
-"""For every layer the residency of each operand that comes from outside."""
-
-
 def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], nest: TileNest,
              sizes: list[np.ndarray]) -> Sheet:
     """Lays out the estimates of a segment in one nest.
@@ -141,7 +116,7 @@ def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], n
     Args:
         hardware: The design.
         segment: The segment.
-        bases: What the estimate needs of each layer by itself.
+        bases: Each layer by itself, as estimates need it.
         nest: The shared loops.
         sizes: Tile sizes of each loop, [B] each.
     """
@@ -173,7 +148,7 @@ def _tile_words(problem: Problem, name: str, cuts: list[LoopCut]) -> np.ndarray:
 
 def _layer_sheet(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCut], base: LayerBase,
                  batch: int) -> _LayerSheet:
-    """One layer of a nest: what it computes and moves apart from the operands that come from outside."""
+    """A layer of a nest: its work and traffic, apart from the operands that come from outside."""
     problem, last = segment.problems[index], index == len(segment.links)
     every = np.ones(batch)
     made = float(problem.tensor_size(problem.output))
@@ -191,7 +166,7 @@ def _layer_sheet(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCu
         base, cuts, times, times / _busy_lanes(cuts, base) * every, made * (rounds - 1) * every,
         ((made * rounds if handed else 0.0) + passed_on) * every,
         (again + (0.0 if last else made) + passed_on) * base.prices.level_read.get(nest.home, 0.0),
-        {space.name: _residencies(space, segment, nest, index, cuts, every) for space in problem.dataspaces
+        {space.name: residencies_of(space, problem, nest.home, cuts, every) for space in problem.dataspaces
          if not space.read_write and space.name != linked})
 
 
@@ -207,56 +182,6 @@ def _busy(extents: np.ndarray, lanes: int) -> np.ndarray:
     busy = [max(size for size in divisors(int(extent)) if size <= lanes) for extent in different]
     result: np.ndarray = np.array(busy)[inverse] / lanes
     return result
-
-
-def _residencies(space: DataSpace, segment: Segment, nest: TileNest, index: int, cuts: list[LoopCut],
-                 every: np.ndarray) -> list[OperandResidency]:
-    """Residencies of an operand: fetched in every step, or kept along the innermost loops whose steps share words."""
-    problem = segment.problems[index]
-    residencies = [OperandResidency(None, 0.0 * every, fetched(space, problem, cuts, ()) * every)]
-    sharing = [cut.loop for cut in cuts if cut.dim is None or cut.dim not in space.dimensions
-               or len(moved_rank(space, cut.dim)[1]) > 1]
-    for start in reversed(range(len(sharing))):
-        across = frozenset(sharing[start:])
-        reads = fetched(space, problem, cuts, across) * every
-        if (reads < residencies[-1].reads * (1 - 1e-9)).any():
-            residencies.append(OperandResidency(Stay(nest.home, across), held(space, problem, cuts, across) * every,
-                                                reads))
-    return residencies
-
-
-def residency_choices(sheet: Sheet) -> list[ResidencyChoice]:
-    """Lists the residency choices to price: the full product, or two greedy sequences.
-
-    Above `MOST_WAYS` combinations, one operand after the other is made resident in two orders: saved words per occupied
-    word, and smallest footprint first; every intermediate state is a choice.
-
-    Args:
-        sheet: The nest with its tile sizes.
-    """
-    residencies = [choices for layer in sheet.layers for choices in layer.choices.values()]
-    names = [list(layer.choices) for layer in sheet.layers]
-    picks = (product(*(range(len(choices)) for choices in residencies))
-             if prod(len(choices) for choices in residencies) <= MOST_WAYS else _greedy_sequences(residencies))
-    every = []
-    for pick in picks:
-        chosen = iter([choices[number] for choices, number in zip(residencies, pick, strict=True)])
-        every.append(tuple({name: next(chosen) for name in own} for own in names))
-    return every
-
-
-def _greedy_sequences(residencies: Sequence[list[OperandResidency]]) -> Iterator[tuple[int, ...]]:
-    """The residency of each operand by number, step by step, in both orders."""
-    steps = [(operand, number, float(choices[number].words.mean() - choices[number - 1].words.mean()),
-              float(choices[number - 1].reads.mean() - choices[number].reads.mean()))
-             for operand, choices in enumerate(residencies) for number in range(1, len(choices))]
-    yield (0,) * len(residencies)
-    for order in (sorted(steps, key=lambda step: -step[3] / max(step[2], 1.0)),
-                  sorted(steps, key=lambda step: step[2])):
-        taken = [0] * len(residencies)
-        for operand, number, _, _ in order:
-            taken[operand] = max(taken[operand], number)
-            yield tuple(taken)
 
 
 def lower_prices(sheet: Sheet, choices: Sequence[ResidencyChoice], price: Price) -> np.ndarray:

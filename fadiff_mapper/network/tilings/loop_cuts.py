@@ -26,7 +26,7 @@ from fadiff_mapper.spec.problem import DataSpace, Problem
 
 @dataclass(frozen=True)
 class LoopCut:
-    """One shared loop as one layer sees it; all arrays are [B].
+    """A shared loop as a layer sees it; all arrays are [B].
 
     Attributes:
         loop: The loop, by the dimension of the last layer.

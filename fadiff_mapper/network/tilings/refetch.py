@@ -102,7 +102,7 @@ def _slides(space: DataSpace, dim: str) -> bool:
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two operands.
+    """Either of the two operands.
 
     Attributes:
         name: The data space.

@@ -38,7 +38,7 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
         plan: Nodes and group of each part of the plan.
         chains: Nodes of every chain of the network.
         segments: All segments that could be groups.
-        bases: What the estimate needs of each layer by itself, by name.
+        bases: Each layer by itself, as estimates need it, by name.
         price: Price of an operating point in the network's metric.
 
     Returns:
