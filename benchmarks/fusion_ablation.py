@@ -13,18 +13,18 @@ import time
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
-WAYS: dict[str, dict[str, Any]] = {
-    "enumerated": {"gradient": False},
-    "descent": {"enumeration": False},
-    "both": {},
-    "descent on the paper's model": {"enumeration": False, "model": "paper"},
-    "both, the paper's model": {"model": "paper"},
+SOURCES = {
+    "enumerated": NetworkOptions(gradient=False),
+    "descent": NetworkOptions(enumeration=False),
+    "both": NetworkOptions(),
+    "descent on the paper's model": NetworkOptions(enumeration=False, model="paper"),
+    "both, the paper's model": NetworkOptions(model="paper"),
 }
+"""Sources of candidate groups, by what a line of the table is called."""
 
 
 def main() -> None:
@@ -35,10 +35,10 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             layers, saved = Path(folder) / "layers.json", Path(folder) / "run.json"
             map_network(network, design, NetworkOptions(fuse=False), checkpoint_file=layers)
-            for label, options in WAYS.items():
+            for label, options in SOURCES.items():
                 copyfile(layers, saved)
                 start = time.process_time()
-                result = map_network(network, design, NetworkOptions(**options), checkpoint_file=saved)
+                result = map_network(network, design, options, checkpoint_file=saved)
                 longest = max((len(group.nodes) for group in result.groups), default=0)
                 print(f"{name:16} {label:30} {result.gain:7.2%} {len(result.groups):6} {longest:7} "
                       f"{time.process_time() - start:6.1f}", flush=True)
