@@ -15,9 +15,9 @@ import torch
 from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, layer_steps, step_classes
-from fadiff_mapper.fusion.groups.group_cost import fused_counts
-from fadiff_mapper.fusion.groups.step_evaluation import evaluate_step
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
+from fadiff_mapper.fusion.groups.fused_counts import fused_counts
+from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
@@ -168,8 +168,9 @@ def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None
     fused = FusedGroup(tuple(FusedLayer(result.spec.problem, {
         tuple(result.spec.problem.bounds.values()): result.mapping}) for result in results),
         (replace(segment.links[0], stay=Stay("Scratchpad")),))
-    (kind,) = step_classes(fused, fused.layers[index], layer_steps(fused)[index])
-    exact = fused_counts(hardware, fused, index, kind, evaluate_step(hardware, fused, index, kind))
+    own = evaluate_tiles(hardware, fused)[index]
+    (step,) = own.classes
+    exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
     result, tensor = results[index], "Inputs" if index else "Outputs"
     layer, nest = task_of(result.spec).layer, pack([result.mapping], result.spec.problem)
     nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))

@@ -5,7 +5,7 @@ from there by its consumer; instead the producer's finished words are copied fro
 to the home level. A fusion variable sigma in [0, 1] weighs one against the other.
 
 Two callers share these equations. The relaxed network (`network.descent.relaxed_cost`) has a sigma in every link, as
-a torch tensor. The exact counts of a group (`fused_counts`) stands at sigma = 1: there, eqs. (13) and (15) follow from
+a torch tensor. The exact counts of a group (`fused_counts`) stand at sigma = 1: there, eqs. (13) and (15) follow from
 the mapping, which keeps the intermediate in no level outside its home, and only the copies of eq. (14) are added.
 
 Values are words, as numbers, NumPy arrays or torch tensors; the order of the operations is the same for all.
