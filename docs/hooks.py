@@ -1,4 +1,4 @@
-"""Build steps of the documents: folders in the navigation, formulas as MathML, the page of rooms.
+"""Build steps of the documents: formulas as MathML, and the page of rooms.
 
 Everything is read from source text: neither the package nor its tests are imported.
 """
@@ -28,12 +28,6 @@ _NO_REFERENCE = re.compile(
 """Two pairs of brackets in a docstring, such as levels[...]["dataspaces"], which Markdown takes for a link."""
 
 
-def on_config(config: Any) -> Any:
-    """Expands the folders in the navigation."""
-    config["nav"] = expanded_nav(config["nav"], Path(config["docs_dir"]))
-    return config
-
-
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Puts the picture of the rooms in its place."""
     return markdown.replace(ROOMS_MARK, rooms_html()) if ROOMS_MARK in markdown else markdown
@@ -42,19 +36,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_page_content(content: str, **_: Any) -> str:
     """Turns formulas into MathML, which browsers show without a script, and gives docstrings their brackets back."""
     return _NO_REFERENCE.sub(r"[\2][\1]", _FORMULA.sub(_mathml, content))
-
-
-def expanded_nav(nav: list[Any], docs: Path) -> list[Any]:
-    """The navigation with the pages of a folder in place of an entry `Title: folder/`; without pages, no entry."""
-    result = []
-    for entry in nav:
-        ((title, value),) = entry.items()
-        if isinstance(value, str) and value.endswith("/"):
-            pages = sorted((docs / value).glob("*.md"), key=lambda path: (path.stem != "index", path.stem))
-            value = [path.relative_to(docs).as_posix() for path in pages]
-        if value:
-            result.append({title: value})
-    return result
 
 
 def _mathml(match: re.Match[str]) -> str:

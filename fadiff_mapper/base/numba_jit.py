@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Compiles a function of NumPy arrays and numbers; it releases Python's lock, so that other threads run on.
+    """Compiles a function of NumPy arrays and numbers, which then releases Python's lock for other threads.
 
     Args:
         function: A function in numba's nopython subset. A division by zero gives inf or nan as in NumPy.

@@ -50,7 +50,7 @@ class AccelergyAnswer:
 
 
 def installed(search_path: str | None = None) -> str | None:
-    """The path of the `accelergy` command on a search path (None: that of the environment); None without one."""
+    """The path of the `accelergy` command, or None. The search path defaults to PATH in the environment."""
     program = shutil.which(PROGRAM, path=search_path)
     return None if program is None else os.path.abspath(program)
 

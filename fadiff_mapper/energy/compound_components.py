@@ -42,7 +42,7 @@ def refusal(place: str, value: Any, accepted: str) -> SpecError:
     Args:
         place: Path of the value in the input.
         value: The value.
-        accepted: What could stand there.
+        accepted: The accepted alternatives.
     """
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
                      f"accepted: {accepted}")

@@ -18,7 +18,7 @@ def tables_for(arch: Architecture) -> Tables | None:
     """The recorded tables of the bundled design that an architecture is.
 
     Args:
-        arch: The architecture; it is a bundled design where all components agree in name, class and every attribute.
+        arch: The architecture, a bundled design where all components agree in name, class and every attribute.
 
     Returns:
         Energies and areas, None for any other architecture.

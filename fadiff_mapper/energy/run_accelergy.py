@@ -33,7 +33,7 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
         Every YAML file that it writes, and its `LOG`, by name.
 
     Raises:
-        FadiffError: In one line: it fails, takes too long, or leaves no tables, which its exit code does not tell.
+        FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -64,7 +64,7 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         energy: As in `load.load`.
 
     Returns:
-        The specs by unique names: that of the problem's file, with that of its folder in front where several files
+        The specs by unique names: the name of the problem's file, with the folder's in front where several files
         have the same name; "" where no file is a problem by itself.
 
     Raises:

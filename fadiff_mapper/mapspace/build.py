@@ -16,8 +16,8 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
     where there is no fan-out. As in `timeloop-mapper`:
 
     - the outermost level keeps every data space that no constraint makes it bypass;
-    - two orders cannot matter and are taken as they come: that of the innermost level's temporal loops where no
-      fan-out lies below it, and that of spatial loops on a fan-out along one axis.
+    - two orders cannot matter and are taken as they come: the order of the innermost level's temporal loops where no
+      fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
     Unlike there, a dummy level (a fan-out without storage) holds no temporal loop and keeps nothing unless a
     constraint says so.

@@ -3,8 +3,8 @@
 Each test looks for one reason. Then deletion filtering (`claims.cores`) drops constraints one by one as long as the
 contradiction stays, so that a sentence names an irreducible set of them. The tests are sufficient, not complete: an
 empty list does not prove that a legal mapping exists. The filter wants tests whose contradictions a further constraint
-never resolves. This holds while the factors of every dimension can multiply to its bound; where they cannot, that is a
-conflict by itself.
+never resolves. This holds while the factors of every dimension can multiply to its bound; a dimension whose factors
+cannot is a conflict by itself.
 """
 
 from __future__ import annotations

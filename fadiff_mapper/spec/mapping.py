@@ -16,7 +16,7 @@ class LevelMapping:
         spatial_order: Order of the spatial loops.
         split: Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie
             on Y.
-        keep: Data spaces that the level stores; it bypasses the others.
+        keep: Data spaces that the level stores; the others bypass it.
         no_temporal_reuse: Data spaces that the level is sent anew on every call.
         no_multicast: Data spaces that the level sends to each receiver separately.
     """

@@ -55,7 +55,7 @@ class ComponentEnergy:
         fill: pJ per vector access that brings words from the next level outwards.
         update: pJ per vector access that takes results from further in.
         leak: pJ per cycle and instance.
-        built_in: Those of "read", "fill" and "update" that are Timeloop's built-in estimate, as the ERT lacks them.
+        built_in: The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
     """
 
     read: float

@@ -36,7 +36,7 @@ class ExpressionError(FadiffError):
 
 
 class Literal(str):
-    """A string that was quoted in its file: it equals the plain string, but is never an expression."""
+    """A string that was quoted in its file: equal to the plain string, but never an expression."""
 
     __slots__ = ()
 

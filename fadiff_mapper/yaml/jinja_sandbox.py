@@ -165,9 +165,11 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters = {**_filters(budget), "_weighed": budget.weigh, "_steps": budget.steps}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Jinja's hook for arithmetic: bounded as in expressions."""
         return expressions.binary(operator, _defined(left), _defined(right))
 
     def is_safe_callable(self, obj: Any) -> bool:
+        """Jinja's hook for calls: macros, the given functions and `_METHODS` pass, ValueError names any other."""
         if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
             return True
         owner, name = getattr(_defined(obj), "__self__", None), getattr(obj, "__name__", "this value")
@@ -195,7 +197,7 @@ _PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
 
 
 def _filters(budget: Budget) -> dict[str, Function]:
-    """The filters of templates; what they are given was weighed, so each may do work in proportion to it."""
+    """The filters of templates. Their operands are weighed before, so each may do work in proportion to them."""
     def join(values: Iterable[Any], separator: str = "") -> str:
         texts = [str(value) for value in values]
         budget.charge(len(texts) * len(separator) // 16)
@@ -284,7 +286,7 @@ def _unmarked(text: str, file: str) -> Rendered:
 
 def _places(lines: Sequence[str], file: str) -> list[tuple[str, int]]:
     """File and line of every mark in these lines."""
-    return [(found[2] or file, int(found[1] or 0)) for line in lines for found in _MARK.finditer(line)]
+    return [(mark[2] or file, int(mark[1] or 0)) for line in lines for mark in _MARK.finditer(line)]
 
 
 def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:

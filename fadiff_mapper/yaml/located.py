@@ -47,8 +47,8 @@ class Where:
         """The error of one line for this place.
 
         Args:
-            found: The mistake, such as "found a string".
-            accepted: What would be right, after "; accepted: "; left out where empty.
+            found: The mistake in words, such as "found a string".
+            accepted: The accepted alternatives, after "; accepted: "; left out where empty.
         """
         return SpecError(f"{self}: {found}" + (f"; accepted: {accepted}" if accepted else ""))
 

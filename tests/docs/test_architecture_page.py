@@ -39,12 +39,3 @@ def test_every_room_stands_in_the_picture_with_its_sentence(hooks: ModuleType, r
     assert sentence, f"{room} has no sentence"
     assert f"<strong>{room.replace('.', '/') or 'fadiff_mapper'}/</strong>" in box
     assert html.escape(sentence, quote=False) in box
-
-
-def test_a_folder_in_the_navigation_stands_for_its_pages(hooks: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "guides").mkdir()
-    for name in ("b.md", "a.md", "index.md"):
-        (tmp_path / "guides" / name).touch()
-    nav = [{"Home": "index.md"}, {"Guides": "guides/"}, {"Results": "results/"}]
-    assert hooks.expanded_nav(nav, tmp_path) == [{"Home": "index.md"},
-                                                 {"Guides": ["guides/index.md", "guides/a.md", "guides/b.md"]}]

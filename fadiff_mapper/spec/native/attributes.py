@@ -1,4 +1,4 @@
-"""The attributes of a component: those that change a result, and misspelt ones, which Timeloop drops in silence."""
+"""The attributes of a component that change a result, and their misspellings, which Timeloop drops in silence."""
 
 from __future__ import annotations
 

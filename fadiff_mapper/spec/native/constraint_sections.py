@@ -97,20 +97,20 @@ def find_constraints(document: Map) -> Iterator[FoundConstraint]:
             yield from _section_entries(section, value, where)
 
 
-def open_entry(found: FoundConstraint) -> ConstraintEntry:
+def open_entry(constraint: FoundConstraint) -> ConstraintEntry:
     """Reads target and type of a constraint.
 
     Raises:
         SpecError: There is no target, or the type is unknown.
     """
-    own = Reader(found.node)
-    named = own if found.target is found.node else Reader(found.target)
+    own = Reader(constraint.node)
+    named = own if constraint.target is constraint.node else Reader(constraint.target)
     target = named.take(("target", "name"), text)
-    target_where = named.at("target" if found.target.get("target") is not None else "name")
+    target_where = named.at("target" if constraint.target.get("target") is not None else "name")
     kind = own.take("type", one_of(*TYPES))
     nested = own.take("attributes", mapping, None)
     attributes = own if nested is None else Reader(nested)
-    return ConstraintEntry(found.section, target, target_where, kind, TYPES[kind], own, attributes)
+    return ConstraintEntry(constraint.section, target, target_where, kind, TYPES[kind], own, attributes)
 
 
 def _architecture_sections(document: Map) -> list[tuple[str, Where, Any]]:

@@ -148,14 +148,14 @@ def _shape(value: Any, where: Where) -> Map:
     return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
 
 
-def _names(node: Seq, what: str) -> list[str]:
-    """Names in a list, at least one and each once. Raises SpecError, with `what` as the word for a name."""
+def _names(node: Seq, word: str) -> list[str]:
+    """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
     names = [text(value, node.at(i)) for i, value in enumerate(node)]
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise node.at(i).error(f'the {what} "{name}" is listed twice')
+            raise node.at(i).error(f'the {word} "{name}" is listed twice')
     if not names:
-        raise node.where.error(f"no {what} is listed")
+        raise node.where.error(f"no {word} is listed")
     return names
 
 

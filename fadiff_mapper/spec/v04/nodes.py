@@ -52,7 +52,7 @@ class LeafNode:
         role: "container", "storage", "compute" or "nothing".
         name: Its name.
         where: Its place.
-        attributes: Its own attributes; those of the containers around it are added when levels are placed.
+        attributes: Its own attributes; containers around it add theirs when levels are placed.
         mesh_x: Fan-out along X.
         mesh_y: Fan-out along Y.
         constraints: As written, under `constraints:`.

@@ -84,7 +84,7 @@ def _read_all(nodes: Sequence[LeafNode], targets: Sequence[Map], scope: Expressi
 def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
     """The native list of directives.
 
-    A dummy level takes the spatial constraints of its node; it has no temporal loops and bypasses every data space.
+    A dummy level takes the spatial constraints of its node, has no temporal loops and bypasses every data space.
 
     Args:
         levels: The levels, from the outside in.
