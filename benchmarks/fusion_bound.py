@@ -24,7 +24,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import task_of
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.spec import Spec
 
 CHAINS = ("resnet18:layer1.0.conv1,layer1.0.conv2", "resnet18:layer1.0.conv1,layer1.0.conv2,layer1.1.conv1",
@@ -58,7 +58,7 @@ def fused_bound(workload: Workload, specs: tuple[Spec, ...]) -> tuple[float, flo
     segment = max(segments(workload, len(by_node)), key=lambda one: len(one.nodes))
     energy = cycles = 0.0
     for index, name in enumerate(segment.nodes):
-        task = task_of(by_node[name])
+        task = mapping_task(by_node[name])
         bound = lower_bound(task.layer, task.space)
         assert bound is not None
         outermost = task.layer.arch.levels[-1].name

@@ -35,15 +35,14 @@ from network_fusion import NETWORKS, chain
 
 from fadiff_mapper import NetworkResult, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment, chains, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
-from fadiff_mapper.network.layers.unfused import TRADES, task_of
+from fadiff_mapper.network.layers.unfused import TRADES
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.problem import DataSpace, Problem
@@ -134,9 +133,8 @@ def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
                for place in range(len(spec.arch.levels))]
     room = Room(np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels]),
                 np.array(counted))
-    spaces = [build_mapspace(spec.arch, spec.problem, constrained(spec, spec.problem, held, completion))
-              for completion in ((SumCompletion.INSIDE, SumCompletion.IN_TURN) if hands else (SumCompletion.INSIDE,))]
-    return [MappingTask(task_of(spec).layer, space, room=room) for space in spaces]
+    return [mapping_task(spec, constrained(spec, spec.problem, held, completion), room=room)
+            for completion in ((SumCompletion.INSIDE, SumCompletion.IN_TURN) if hands else (SumCompletion.INSIDE,))]
 
 
 def _weights(problem: Problem, reads: str | None) -> DataSpace:

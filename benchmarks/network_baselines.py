@@ -30,8 +30,7 @@ from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import task_of
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
@@ -71,7 +70,7 @@ def compared(name: str, design: str) -> list[float]:
     """CPU seconds of the plan, the part of the unfused EDP that it saves, and for every baseline the part by which the
     plan's EDP is lower and the baseline's CPU seconds."""
     workload, file = load_network(f"bundled:networks/{name}"), bundled_files.find(f"arch/gemmini_{design}")
-    tasks = [task_of(spec) for spec in specs_of(workload, file)]
+    tasks = [mapping_task(spec) for spec in specs_of(workload, file)]
     descended(workload, tasks, SHORT)  # what is loaded and compiled but once
     start = time.process_time()
     result = map_network(workload, file)

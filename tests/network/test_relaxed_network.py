@@ -32,7 +32,6 @@ from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_
 from fadiff_mapper.network.descent.starts import RestartPoint, starts
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.estimate import layer_base
@@ -40,6 +39,7 @@ from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.mapping_task import mapping_task
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")
@@ -136,7 +136,7 @@ def test_its_derivatives_are_exact_in_all_factors_and_in_sigma(model: str, value
 def test_sigma_weighs_what_leaves_the_chip_and_what_is_copied() -> None:
     """A layer between two others, a quarter fused with the one before and a half with the one behind it."""
     result = mapped(TOGETHER)["dw1"]
-    layer, nest = task_of(result.spec).layer, pack([result.mapping], result.spec.problem)
+    layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
     nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
     before = evaluate_smooth(layer, nest)
     names, levels = layer.problem.dataspace_names(), layer.arch.level_names()
@@ -172,7 +172,7 @@ def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None
     (step,) = own.classes
     exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
     result, tensor = results[index], "Inputs" if index else "Outputs"
-    layer, nest = task_of(result.spec).layer, pack([result.mapping], result.spec.problem)
+    layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
     nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
     spaces, levels = layer.problem.dataspace_names(), layer.arch.level_names()
     relaxed_counts = sigma_weighted_counts(evaluate_smooth(layer, nest), nest, LinkSigmas(

@@ -22,12 +22,13 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-from fadiff_mapper.network.layers.unfused import task_of, with_nest
+from fadiff_mapper.network.layers.unfused import with_nest
 from fadiff_mapper.network.tilings.candidates import candidates_along
 from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapping_task import mapping_task
 
 FUSED = 0.5
 """Sigma above which a link is fused: the middle of [0, 1], not a tuned value."""
@@ -120,7 +121,7 @@ def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
     mappings = [[result] for result in results]
     position = {id(result): index for index, result in enumerate(results)}
     for site, nest in zip(network.sites, ended.nests, strict=True):
-        scores = score(task_of(site.result.spec).layer, nest)
+        scores = score(mapping_task(site.result.spec).layer, nest)
         stats = site.result.stats
         better = scores.legal & ((scores.energy < stats.energy_pj) | (scores.cycles < stats.cycles))
         mappings[position[id(site.result)]] += [with_nest(site.result, nest, int(column))

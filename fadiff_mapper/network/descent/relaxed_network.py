@@ -22,11 +22,11 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
 from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.problem import Problem
 
 
@@ -185,7 +185,7 @@ def _fusable_runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segmen
 
 def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
     """The sites by family, in the order in which families first occur."""
-    tasks = [task_of(site.result.spec) for site in sites]
+    tasks = [mapping_task(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
         families.setdefault(kin(task.space), []).append(index)

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""
@@ -31,15 +29,6 @@ VARIANTS = SearchOptions(gradient=False, rounds_least=1, chains=32, rounds=40, n
 
 Not measured by itself. For searches of layers, `benchmarks/layer_quality.py` measures chains, rounds and neighbours.
 """
-
-
-def task_of(spec: Spec) -> MappingTask:
-    """Prepares a spec for a search: the layer as arrays, and its map space.
-
-    Args:
-        spec: A layer on its design.
-    """
-    return MappingTask(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
 
 
 def variants(results: Sequence[MappedLayer], options: SearchOptions,
@@ -54,7 +43,7 @@ def variants(results: Sequence[MappedLayer], options: SearchOptions,
     Returns:
         For each layer its best mapping first, then those that no earlier one beats in both energy and cycles.
     """
-    first = [replace(task_of(result.spec), given=pack([result.mapping], result.spec.problem)) for result in results]
+    first = [mapping_task(result.spec, given=pack([result.mapping], result.spec.problem)) for result in results]
     tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
     outcomes = iter(search_all(tasks, options, stopped=stopped))
     return [_undominated([result, *(with_nest(result, next(outcomes).nest) for _ in TRADES)]) for result in results]

@@ -22,14 +22,12 @@ import numpy as np
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
-from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.estimate import sum_level
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
@@ -139,16 +137,15 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         goes_on = _goes_on(group, classes)
         for shape in dict.fromkeys(step.shape for step in classes):
             tasks = _tile_tasks(hardware, group, index, replace(spec, problem=resized(layer.problem, shape)), goes_on,
-                                rooms_of[index])
-            tiles.append(_TileShape(index, shape, spec, tuple(replace(task, weights=weights) for task in tasks)))
+                                rooms_of[index], weights)
+            tiles.append(_TileShape(index, shape, spec, tuple(tasks)))
     return tiles
 
 
 def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
-                rooms: Sequence[float]) -> list[MappingTask]:
+                rooms: Sequence[float], weights: tuple[float, float]) -> list[MappingTask]:
     """A search for each strategy that could fit; `spec` has the tile as its problem."""
     problem, writes_intermediate = spec.problem, index < len(group.links)
-    prepared = layer_of(spec)
     tasks = []
     for strategy in STRATEGIES if writes_intermediate else LAST_LAYER_STRATEGIES:
         held = held_spaces(hardware, group, index, spec, goes_on, strategy.whole)
@@ -157,8 +154,8 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
         lying = {(resident.level, resident.space) for resident in held if not resident.apart}
         room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
                                                for level in range(len(rooms))]))
-        space = build_mapspace(hardware.arch, problem, constrained(spec, problem, held, strategy.completion))
-        tasks.append(MappingTask(prepared, space, room=room))
+        tasks.append(mapping_task(spec, constrained(spec, problem, held, strategy.completion), room=room,
+                                  weights=weights))
     return tasks
 
 
