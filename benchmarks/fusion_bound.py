@@ -21,6 +21,7 @@ from network_fusion import chain
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.one_design import specs_of
@@ -82,9 +83,8 @@ def copies(result: NetworkResult) -> float:
 
 def per_word(spec: Spec) -> dict[str, tuple[float, float, float]]:
     """Level -> pJ to read, fill and update one word of it."""
-    machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
-    prices = (machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
-    return {name: tuple(float(price[k, 0]) for price in prices)  # type: ignore[misc]
+    word = word_energy(prepare_layer(spec.arch, spec.problem, spec.tables).machine)
+    return {name: (float(word.read[k, 0]), float(word.fill[k, 0]), float(word.update[k, 0]))
             for k, name in enumerate(spec.arch.level_names())}
 
 

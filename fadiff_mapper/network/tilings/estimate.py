@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -140,9 +141,9 @@ def _prices(result: MappedLayer) -> OutermostPrices:
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     width = [min(float(limit[-1, 0]) for limit in (machine.shared_bandwidth, bandwidth))
              for bandwidth in (machine.read_bandwidth, machine.write_bandwidth)]
-    read, update = machine.read[:, 0] / machine.block[:, 0], machine.update[:, 0] / machine.block[:, 0]
-    return OutermostPrices(float(read[-1]), float(update[-1]), min(width),
-                           dict(zip(spec.arch.level_names(), map(float, read), strict=True)))
+    word = word_energy(machine)
+    return OutermostPrices(float(word.read[-1, 0]), float(word.update[-1, 0]), min(width),
+                           dict(zip(spec.arch.level_names(), map(float, word.read[:, 0]), strict=True)))
 
 
 def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any,
