@@ -13,21 +13,20 @@ import time
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "enumerated": {"gradient": False},
-    "descent": {"enumeration": False},
-    "both": {},
-    "descent on the paper's model": {"enumeration": False, "model": "paper"},
-    "both, the paper's model": {"model": "paper"},
+SOURCES = {
+    "enumerated": NetworkOptions(gradient=False),
+    "descent": NetworkOptions(enumeration=False),
+    "both": NetworkOptions(),
+    "descent on the paper's model": NetworkOptions(enumeration=False, model="paper"),
+    "both, the paper's model": NetworkOptions(model="paper"),
 }
-"""Sources of groups -> options of `map_network`."""
+"""Sources of candidate groups, by the name of the row of the table."""
 
 
 def main() -> None:
@@ -47,10 +46,10 @@ def compare(name: str, write: Write) -> None:
     with TemporaryDirectory() as folder:
         layers, saved = Path(folder) / "layers.json", Path(folder) / "run.json"
         map_network(network, design, NetworkOptions(fuse=False), checkpoint_file=layers)
-        for label, options in VARIANTS.items():
+        for label, options in SOURCES.items():
             copyfile(layers, saved)
             start = time.process_time()
-            result = map_network(network, design, NetworkOptions(**options), checkpoint_file=saved)
+            result = map_network(network, design, options, checkpoint_file=saved)
             longest = max((len(group.nodes) for group in result.groups), default=0)
             write(row(name, label, f"{result.gain:.2%}", len(result.groups), longest,
                       f"{time.process_time() - start:.1f}"))

@@ -36,16 +36,15 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import TRADES, task_of
-from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.network.layers.unfused import TRADES
+from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.spec import Spec
@@ -156,9 +155,8 @@ def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
                for level in range(len(spec.arch.levels))]
     room = Room(np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels]),
                 np.array(counted))
-    spaces = [build_mapspace(spec.arch, spec.problem, constrained(spec, spec.problem, held, finished))
-              for finished in (("inside", "in turn") if hands else ("inside",))]
-    return [MappingTask(task_of(spec).layer, space, room=room) for space in spaces]
+    return [mapping_task(spec, constrained(spec, spec.problem, held, completion), room=room)
+            for completion in ((SumCompletion.INSIDE, SumCompletion.IN_TURN) if hands else (SumCompletion.INSIDE,))]
 
 
 def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool) -> Run:

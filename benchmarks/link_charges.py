@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
@@ -67,8 +68,8 @@ class Layers:
 
 def per_word(spec: Spec) -> dict[str, tuple[float, float, float]]:
     """Level -> pJ to read, to fill and to update one word of it."""
-    machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
-    prices = (machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
+    energy = word_energy(prepare_layer(spec.arch, spec.problem, spec.tables).machine)
+    prices = (energy.read, energy.fill, energy.update)
     return {name: tuple(float(price[level, 0]) for price in prices)  # type: ignore[misc]
             for level, name in enumerate(spec.arch.level_names())}
 

@@ -32,8 +32,7 @@ from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import task_of
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
@@ -78,7 +77,7 @@ def compared(name: str, design: str) -> list[float]:
         plan's EDP is lower and the baseline's CPU seconds.
     """
     workload, file = load_network(f"bundled:networks/{name}"), bundled_files.find(f"arch/gemmini_{design}")
-    tasks = [task_of(spec) for spec in specs_of(workload, file)]
+    tasks = [mapping_task(spec) for spec in specs_of(workload, file)]
     descended(workload, tasks, SHORT)  # loads and compiles all code, so that no timing below includes that
     start = time.process_time()
     result = map_network(workload, file)

@@ -125,7 +125,7 @@ def stack_cost(layers: int, size: int, mode: str, tile_x: int, tile_y: int) -> S
 
 def _priced(mode: str, cost: FusedCost) -> StackCost:
     """The costs with both ways to count cycles: the array's own, and the words loaded at the levels' bandwidths."""
-    dram, scratchpad = (hardware().arch.levels[hardware().level(name) or 0] for name in ("DRAM", "Scratchpad"))
+    dram, scratchpad = (hardware().arch.levels[hardware().level(name)] for name in ("DRAM", "Scratchpad"))
     loading = sum(words.reads / (dram.shared_bandwidth or 1) for layer in cost.layers
                   for (level, _), words in layer.traffic.items() if level == "DRAM")
     filling = sum(layer.traffic["WeightRegister", "Weights"].fills / (scratchpad.read_bandwidth or 1)

@@ -1,5 +1,19 @@
-"""Mapping a network: every layer by itself, all of them and their links at once on the relaxed model, then groups,
-where groups begin and end, and their refinement, exactly."""
+"""Mapping a network: the layers to fuse, the tiling of fused groups, and the mapping of every layer.
+
+Problem. FADiff (arXiv 2511.22348) searches mapping and fusion of a whole network in one descent on a relaxed model.
+Decoded, its plan is only as good as that model. Here the descent proposes, and exact evaluation decides.
+
+Method, in the order of `map_network`:
+
+1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
+2. Tiling factors of all layers and one sigma per link are descended together (`descent`, FADiff eqs. 13 to 26), from
+   these mappings.
+3. Candidates for fused groups come from there, from enumeration and from around the plan (`tilings`); those that
+   could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
+   groups of the plan are refined (`plan`).
+
+Every number of the result is exact; a plan is never worse than the layers one by one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +42,7 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
 LAYERS_SHARE = 0.6
-"""The part of a time limit after which the search of the layers ends."""
+"""The part of a time limit after which the search of the layers ends. Set by hand, not measured."""
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
@@ -52,7 +66,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         stopped: Asked again and again; once true, the search ends with the best plan so far.
 
     Returns:
-        A plan that is never worse than the layers one by one.
+        The plan with exact numbers; never worse than the layers one by one.
 
     Raises:
         SpecError: Bad input.
@@ -67,13 +81,13 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     specs = specs_of(workload, arch_spec, energy)
     clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
-    ways = _layers(workload, specs, options, clock, saved)
-    results = tuple(best_together(ways, _times(workload), options.metric))
+    mappings = _layer_mappings(specs, options, clock, saved)
+    results = tuple(best_together(mappings, _times(workload), options.metric))
     descends = options.fuse and options.gradient and not clock.over()
     relaxed = _relaxed(workload, results, options, clock) if descends else None
     if relaxed:
         results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
-    run = PlanningRun(workload, options, results, ways, relaxed, clock, saved, on_progress)
+    run = PlanningRun(workload, options, results, mappings, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = planned_groups(run) if options.fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
@@ -82,20 +96,20 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                           status, clock.spent())
 
 
-def _layers(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-            saved: checkpoint.Checkpoint) -> list[list[MappedLayer]]:
-    """Of every distinct layer by itself the mappings that could be best for the network."""
+def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
+                    saved: checkpoint.Checkpoint) -> list[list[MappedLayer]]:
+    """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
-        found = map_layers([specs[index] for index in missing],
-                           SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
-                           stopped=clock.stopped,
-                           on_better=lambda at, result: saved.keep(missing[at], result))
+        mapped = map_layers([specs[index] for index in missing],
+                            SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
+                            stopped=clock.stopped,
+                            on_better=lambda number, result: saved.keep(missing[number], result))
     finally:
         saved.write()
-    for index, result in zip(missing, found, strict=True):
+    for index, result in zip(missing, mapped, strict=True):
         known[index] = result
     results = [result for result in known if result is not None]
     if options.metric != "edp" or clock.over():
@@ -110,13 +124,16 @@ def _times(workload: Workload) -> list[int]:
 
 def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: NetworkOptions,
              clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
-    """The relaxed network and where its descent ended, or None where nothing can be fused."""
+    """The relaxed network and the end of its descent, or None where nothing can be fused.
+
+    The descent has one home, the outermost; candidates are tried in all of them.
+    """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
     pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)}
-    places = homes(hardware)
-    if not pairs or not places:
+    home_levels = homes(hardware)
+    if not pairs or not home_levels:
         return None
     network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
-                              repeats_of(workload), hardware.level(places[0]) or 0)
+                              repeats_of(workload), hardware.level(home_levels[0]))
     return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)

@@ -15,7 +15,7 @@ from fused_groups import CONV_2D, ONWARDS, conv, group
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import SearchOptions, load, load_network, map_layers
+from fadiff_mapper import FadiffError, SearchOptions, load, load_network, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import (
     FusedGroup,
@@ -38,7 +38,8 @@ from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.groups import LIGHT, alone
-from fadiff_mapper.network.plan.map_tiles import ResidentTile, constrained, with_mappings
+from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.estimate import LayerBase, layer_base, revised
 from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
@@ -165,8 +166,8 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     words[home] = room
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
-    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], finished)
-              for finished in ("inside", "in turn")]
+    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], completion)
+              for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
@@ -280,7 +281,7 @@ def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
 def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
     hardware, _, _ = products()
     every = found()
-    usable = hardware.arch.levels[hardware.level("Scratchpad") or 0].usable
+    usable = hardware.arch.levels[hardware.level("Scratchpad")].usable
     assert usable
     for one in every:
         steps = layer_steps(one.group)
@@ -289,6 +290,12 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
                      for index, layer in enumerate(one.group.layers) for name in layer.operands)
         assert words < usable
     assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
+
+
+def test_an_unknown_level_is_refused_by_name() -> None:
+    hardware, _, _ = products()
+    with pytest.raises(FadiffError, match=r"level: found 'Nowhere'; accepted: .*Scratchpad.*, DRAM"):
+        hardware.level("Nowhere")
 
 
 def test_neighbours_differ_in_one_size() -> None:

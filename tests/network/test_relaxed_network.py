@@ -15,7 +15,9 @@ import torch
 from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
+from fadiff_mapper.fusion.groups.fused_counts import fused_counts
+from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
@@ -23,12 +25,13 @@ from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
 from fadiff_mapper.network.descent.descend import DescentEnd, descend, smooth_metric
-from fadiff_mapper.network.descent.relaxed_cost import LinksOf, RelaxedCost, aligned, fused_counts, relaxed_cost
+from fadiff_mapper.network.descent.link_penalties import aligned
+from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
+from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_counts
 from fadiff_mapper.network.descent.starts import RestartPoint, starts
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.estimate import layer_base
@@ -36,6 +39,7 @@ from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.mapping_task import mapping_task
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")
@@ -78,7 +82,7 @@ def pairs_of(named: Named) -> dict[tuple[str, str], Segment]:
 def relaxed(named: Named) -> RelaxedNetwork:
     hardware = hardware_of(named)
     return relaxed_network([named[1]], pairs_of(named), mapped(named), dict.fromkeys(named[1], 1),
-                           hardware.level(homes(hardware)[0]) or 0)
+                           hardware.level(homes(hardware)[0]))
 
 
 @cache
@@ -132,14 +136,14 @@ def test_its_derivatives_are_exact_in_all_factors_and_in_sigma(model: str, value
 def test_sigma_weighs_what_leaves_the_chip_and_what_is_copied() -> None:
     """A layer between two others, a quarter fused with the one before and a half with the one behind it."""
     result = mapped(TOGETHER)["dw1"]
-    layer, nest = task_of(result.spec).layer, pack([result.mapping], result.spec.problem)
+    layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
     nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
     before = evaluate_smooth(layer, nest)
     names, levels = layer.problem.dataspace_names(), layer.arch.level_names()
     home, sums, operand, output = (levels.index("Scratchpad"), levels.index("Accumulator"), names.index("Inputs"),
                                    names.index("Outputs"))
     counts, instances = before.counts, before.use.instances[:, 0]
-    after = fused_counts(before, nest, LinksOf(
+    after = sigma_weighted_counts(before, nest, LinkSigmas(
         torch.tensor([0.25]), torch.tensor([0.5]), torch.tensor([[float(name == "Inputs")] for name in names]),
         torch.tensor([0.0]), home, sums, output))
 
@@ -153,6 +157,31 @@ def test_sigma_weighs_what_leaves_the_chip_and_what_is_copied() -> None:
     assert words(after, "fills", home, operand) == 0.75 * words(counts, "fills", home, operand)     # eq. (15)
     assert words(after, "reads", -1, operand) == 0.75 * words(counts, "reads", -1, operand)
     assert words(after, "reads", home, operand) == words(counts, "reads", home, operand)
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["producer", "consumer"])
+def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None:
+    """Eqs. (13) to (15) of both models, on a pair without loops whose intermediate lies in the scratchpad."""
+    names = TOGETHER[1]
+    hardware, results = hardware_of(TOGETHER), [mapped(TOGETHER)[name] for name in names]
+    (segment,) = pairs_of(TOGETHER).values()
+    fused = FusedGroup(tuple(FusedLayer(result.spec.problem, {
+        tuple(result.spec.problem.bounds.values()): result.mapping}) for result in results),
+        (replace(segment.links[0], stay=Stay("Scratchpad")),))
+    own = evaluate_tiles(hardware, fused)[index]
+    (step,) = own.classes
+    exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
+    result, tensor = results[index], "Inputs" if index else "Outputs"
+    layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
+    nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
+    spaces, levels = layer.problem.dataspace_names(), layer.arch.level_names()
+    relaxed_counts = sigma_weighted_counts(evaluate_smooth(layer, nest), nest, LinkSigmas(
+        torch.tensor([float(index)]), torch.tensor([1.0 - index]),
+        torch.tensor([[float(index and name == "Inputs")] for name in spaces]), torch.tensor([0.0]),
+        levels.index("Scratchpad"), levels.index("Accumulator"), spaces.index("Outputs")))
+    for words in ("reads", "fills", "updates"):
+        assert getattr(relaxed_counts, words)[:, spaces.index(tensor), 0].numpy() == pytest.approx(
+            getattr(exact, words)[:, spaces.index(tensor), 0], rel=1e-3), words
 
 
 @pytest.mark.parametrize("model", MODELS)

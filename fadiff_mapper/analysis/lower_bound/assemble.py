@@ -24,7 +24,7 @@ from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, Ke
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.analysis.lower_bound.traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.energy_latency import UNLIMITED
+from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 MOST_CHOICES = 32
@@ -173,14 +173,14 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
 
 def _energies(layer: PreparedLayer, inputs: BoundInputs) -> AccessPrices:
     """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
-    machine = layer.machine
+    machine, word = layer.machine, word_energy(layer.machine)
     shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
     each = np.ones((len(shared), len(written)))
-    return AccessPrices(machine.read / machine.block * shared + address * ~written,
-                        (machine.fill / machine.block * shared + address) * each,
-                        machine.update / machine.block * shared + address * written)
+    return AccessPrices(word.read * shared + address * ~written,
+                        (word.fill * shared + address) * each,
+                        word.update * shared + address * written)
 
 
 def _outermost(layer: PreparedLayer) -> AccessPrices:

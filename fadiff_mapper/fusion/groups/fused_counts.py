@@ -23,7 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedTile, dataspace_index, home_level, kept_levels
+from fadiff_mapper.fusion.groups.link_equations import copied
+from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedTile, dataspace_index, kept_levels
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.access_counts import Counts
 
@@ -44,11 +45,11 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
     layer = group.layers[index]
     counts = tile.evaluation.counts
     for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
-        counts = _fetched_only(counts, tile, name, home_level(hardware, stay.level), fresh)
+        counts = _fetched_only(counts, tile, name, hardware.level(stay.level), fresh)
     if index and group.links[index - 1].written_pooled:
         counts = _written_out(counts, tile, group.links[index - 1].tensor, step.pooled_out)
     if index < len(group.links):
-        counts = _copied(counts, tile, home_level(hardware, group.links[index].stay.level))
+        counts = _copied(counts, tile, hardware.level(group.links[index].stay.level))
     if group.spilled:
         return counts if step.first_sum else _returned(counts, tile)
     return counts if step.first_sum and step.last_sum else _summed_on(counts, tile, step)
@@ -97,8 +98,8 @@ def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:
     if not inside:
         return counts
     instances = tile.evaluation.use.instances[:, 0]
-    words = float(counts.updates[home, t, 0] * instances[home] / instances[inside[-1]])
-    return _changed(counts, inside[-1], t, reads=words)
+    words = copied(1.0, counts.updates[home, t, 0], instances[home])
+    return _changed(counts, inside[-1], t, reads=float(words / instances[inside[-1]]))
 
 
 def _summed_on(counts: Counts, tile: EvaluatedTile, step: StepClass) -> Counts:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -162,7 +163,13 @@ class Hardware:
     arch: Architecture
     tables: Tables
 
-    def level(self, name: str) -> int | None:
-        """Index of a storage level, innermost first; None where there is no such level."""
+    def level(self, name: str) -> int:
+        """Index of a storage level, innermost first.
+
+        Raises:
+            FadiffError: A name that none of the architecture's levels has.
+        """
         names = self.arch.level_names()
-        return names.index(name) if name in names else None
+        if name not in names:
+            raise FadiffError(f"level: found {name!r}; accepted: {listed(names)}")
+        return names.index(name)

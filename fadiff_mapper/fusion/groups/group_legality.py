@@ -30,7 +30,6 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     covered_shape,
     dataspace_index,
     evaluate_tiles,
-    home_level,
     kept_levels,
 )
 from fadiff_mapper.fusion.groups.tile_steps import StepClass, read_slide, space_of
@@ -87,13 +86,11 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     for layer, after, link in zip(group.layers, group.layers[1:], group.links, strict=False):
         yield from _link_violations(layer, after, link)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
-    names = hardware.arch.level_names()
     for name in dict.fromkeys(stay.level for stay in stays):
-        if name not in names or names.index(name) == len(names) - 1:
+        if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
-        elif hardware.arch.levels[names.index(name)].instances > 1:
-            yield _broken("level", name, f"{name} has several instances",
-                          hardware.arch.levels[names.index(name)].instances, 1)
+        elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
+            yield _broken("level", name, f"{name} has several instances", instances, 1)
 
 
 def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
@@ -182,11 +179,11 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
     for name, stay in layer.operands.items():
         yield from _whole(hardware, tile, name, stay.level)
-        if not any(level > home_level(hardware, stay.level) for level in kept_levels(tile, name)):
+        if not any(level > hardware.level(stay.level) for level in kept_levels(tile, name)):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
     if index < len(group.links):
         home = group.links[index].stay.level
-        yield from _finished(tile, home_level(hardware, home), home)
+        yield from _finished(tile, hardware.level(home), home)
     if not (group.spilled or (step.first_sum and step.last_sum)):
         for level in kept_levels(tile, layer.problem.output.name)[1:]:
             yield from _finished(tile, level, hardware.arch.levels[level].name)
@@ -194,7 +191,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
 
 def _whole(hardware: Hardware, tile: EvaluatedTile, name: str, level: str) -> Iterator[Violation]:
     """A tensor that stays lies whole in its level, and comes there once."""
-    home, problem = home_level(hardware, level), tile.layer.problem
+    home, problem = hardware.level(level), tile.layer.problem
     t, words = dataspace_index(tile, name), problem.tensor_size(space_of(problem, name))
     size = tile.evaluation.tile.size[home, t, 0]
     if home not in kept_levels(tile, name):

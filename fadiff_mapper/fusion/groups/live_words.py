@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware, Shape
 from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedLayer, kept_words, mapped_words
-from fadiff_mapper.fusion.groups.stored_words import intermediates, live_intermediates, operand_words
+from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
 
 
@@ -76,19 +76,17 @@ def live_tile_words(hardware: Hardware, group: FusedGroup, tiles: Sequence[Layer
         level: index of the level, innermost first.
     """
     name = hardware.arch.levels[level].name
-    whole, outlasting = intermediates(group, [layer.steps for layer in tiles], name)
+    resident = resident_words(group, [layer.steps for layer in tiles], name)
     staying, most = 0.0, 0.0
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
-        staying += sum(operand_words(layer, operand, group, own.steps) for operand in stays)
         if index < len(group.links) and group.links[index].stay.level == name:
             stays.add(layer.problem.output.name)
         if index and group.links[index - 1].stay.level == name and not group.links[index - 1].beside:
             stays.add(group.links[index - 1].tensor)
         sums, passing = _tile_words(group, layer.problem.output.name, own, level, stays)
         staying += sums
-        most = max(most, passing * (2 if name in group.double_buffered else 1)
-                   + sum(live_intermediates(whole, outlasting, index)))
+        most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])
     return staying + most
 
 

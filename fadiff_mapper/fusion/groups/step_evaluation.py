@@ -109,7 +109,7 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Ma
     levels = list(mapping.levels)
     output = group.layers[index].problem.output.name
     for link, dataspace, outside in _links_of(group, index, output):
-        home = home_level(hardware, link.stay.level)
+        home = hardware.level(link.stay.level)
         levels = [_keeping(level, dataspace, k, home, outside) for k, level in enumerate(levels)]
     return Mapping(tuple(levels))
 
@@ -126,13 +126,6 @@ def _keeping(level: LevelMapping, dataspace: str, index: int, home: int, outside
     if index == home:
         return replace(level, keep=level.keep | {dataspace})
     return level if index < home or outside else replace(level, keep=level.keep - {dataspace})
-
-
-def home_level(hardware: Hardware, name: str) -> int:
-    """Index of a home level, innermost first; `structure_violations` has refused groups with unknown levels."""
-    index = hardware.level(name)
-    assert index is not None
-    return index
 
 
 def kept_words(tile: EvaluatedTile) -> list[dict[str, float]]:

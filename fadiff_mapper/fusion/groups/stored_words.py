@@ -149,6 +149,24 @@ def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], inde
             for link, (in_use, rest) in enumerate(zip(whole, outlasting, strict=True))]
 
 
+def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> list[int]:
+    """Words of a level that are occupied beside each layer's tile while that layer runs.
+
+    Args:
+        group: the group.
+        all_steps: the steps of every layer, first to last.
+        level: name of the level.
+
+    Returns:
+        For every layer the operands that stay, of all layers, and the live intermediates.
+    """
+    operands = sum(operand_words(layer, name, group, steps)
+                   for layer, steps in zip(group.layers, all_steps, strict=True)
+                   for name, stay in layer.operands.items() if stay.level == level)
+    whole, outlasting = intermediates(group, all_steps, level)
+    return [operands + sum(live_intermediates(whole, outlasting, index)) for index in range(len(group.layers))]
+
+
 def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,
                   largest: list[int]) -> dict[str, int]:
     """Extents that whole-tile storage holds: `largest` along the dimension that a loop cuts, or the whole dimension

@@ -1,1 +1,1 @@
-"""Chains of layers that can pass tiles on, their segments, and their cover by groups."""
+"""Chains of layers that can pass tiles on, their segments, and the cover of chains by groups."""

@@ -1,8 +1,12 @@
-"""Which layers of a network could be fused: chains of layers that can hand tiles on, and their segments.
+"""Layers of a network that could be fused: chains of layers that can hand tiles on, and their segments.
 
-Every layer passes its tensor to at most one next layer within a chain; other readers of it (a residual, a second
-branch) get it from the outermost level, where it is then written too. Sums with other tensors on the way cost nothing
-here, as they do without fusion.
+Problem. FADiff fuses neighbours in a list of layers. A network is a graph: tensors have several readers, pools and sums
+stand between layers, and a group must run in one go, without waiting for a layer outside.
+
+Method. A *chain* is a maximal path of layers in which each hands its tensor to the next one tile by tile; each layer is
+in one chain. A *segment* is a part of a chain that can run as one step of the network. Within a chain, every layer
+passes its tensor to at most one next layer; other readers (a residual, a second branch) get it from the outermost
+level, where it is then written too. Sums with other tensors on the way cost nothing here, as they do without fusion.
 """
 
 from __future__ import annotations
@@ -22,15 +26,19 @@ from fadiff_mapper.workload.operator import REPEAT
 from fadiff_mapper.workload.producer_consumer import OUTPUT
 
 NO_TILES_THROUGH = ("reduce", "opaque")
-"""Kinds of operators in between that a group's links do not know."""
+"""Kinds of operators between two layers through which no tiles pass: the links of a group do not model them."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """Layers that follow one another, as one group could run them.
 
-    links: what ties them, with a place that is yet to be decided. whole: for each link the dimensions of its producer
-    that no loop may cut. key: equal for segments that have the same plans at the same cost.
+    Attributes:
+        nodes: Names of the layers.
+        problems: Their problems.
+        links: Links between them, with a home level that is yet to be decided.
+        whole: For each link the dimensions of its producer that no loop may cut.
+        repeat: How often the layers run.
     """
 
     nodes: tuple[str, ...]
@@ -41,6 +49,7 @@ class Segment:
 
     @property
     def key(self) -> Hashable:
+        """A value that is equal for segments with the same candidates at the same cost."""
         return (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),
                 tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
                        tuple(link.pooled.items()), link.written)
@@ -48,46 +57,63 @@ class Segment:
 
 
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
-    """The maximal chains, each layer in one: nodes and the links between them."""
+    """Finds the maximal chains of a network.
+
+    Args:
+        workload: The network.
+
+    Returns:
+        Names of the layers and the links between them, for every chain; each layer is in one.
+    """
     after: dict[str, NetworkLink] = {}
     taken: set[str] = set()
     for link in workload.links():
         if link.producer not in after and link.consumer not in taken and _can_fuse(workload, link):
             after[link.producer] = link
             taken.add(link.consumer)
-    found = []
+    every = []
     for node in workload.layers:
         if node.name not in taken:
             names, links = [node.name], []
             while names[-1] in after:
                 links.append(after[names[-1]])
                 names.append(links[-1].consumer)
-            found.append((tuple(names), tuple(links)))
-    return found
+            every.append((tuple(names), tuple(links)))
+    return every
 
 
 def segments(workload: Workload, longest: int) -> list[Segment]:
-    """All segments of two to `longest` layers that can run as one step of the network."""
+    """Lists the segments that can run as one step of the network.
+
+    Args:
+        workload: The network.
+        longest: Layers of a segment at most; at least two.
+    """
     nodes = {node.name: node for node in workload.nodes}
     graph = nx.DiGraph(workload.graph())
-    place = {name: index for index, name in enumerate(nx.topological_sort(graph))}
-    found = []
+    rank = {name: index for index, name in enumerate(nx.topological_sort(graph))}
+    every = []
     for names, links in chains(workload):
         for start in range(len(names)):
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
-                if not _in_one_go(graph, place, names[start:stop], links[start:stop - 1]):
-                    break
+                if not _in_one_go(graph, rank, names[start:stop], links[start:stop - 1]):
+                    break    # no longer one can either
                 layers = [nodes[name].layer for name in names[start:stop]]
                 used = links[start:stop - 1]
-                found.append(Segment(
+                every.append(Segment(
                     names[start:stop], tuple(layer.problem for layer in layers if layer),
-                    tuple(_group_link(one) for one in used),
-                    tuple(frozenset(one.whole) for one in used), layers[0].repeat if layers[0] else 1))
-    return found
+                    tuple(_group_link(link) for link in used),
+                    tuple(frozenset(link.whole) for link in used), layers[0].repeat if layers[0] else 1))
+    return every
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
-    """Whether a network can run with each of these groups in one go, the operators between their layers inside."""
+    """Tells whether a network can run with each of some groups in one go, operators between their layers inside.
+
+    Args:
+        workload: The network.
+        groups: Names of the layers of each group.
+    """
     between = {(link.producer, link.consumer): link.through for link in workload.links()}
     first = {name: nodes[0] for nodes in groups
              for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
@@ -96,11 +122,15 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 
 
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
-    """Whether tiles pass, through windows or unchanged."""
+    """Whether tiles pass over a link, through windows or unchanged.
+
+    Not where a tensor before a pool has other readers, where layers run a different number of times, or where a
+    dimension of the output leads to none of the reader or to the same one as another.
+    """
     kinds = {node.name: node.kind for node in workload.nodes}
     if not link.fusable or any(kinds[name] in NO_TILES_THROUGH for name in link.through):
         return False
-    pools = [place for place, name in enumerate(link.through) if kinds[name] == "pool"]
+    pools = [index for index, name in enumerate(link.through) if kinds[name] == "pool"]
     if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
     layers = {node.name: node.layer for node in workload.layers}
@@ -115,14 +145,17 @@ def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
 
 
 def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
-    """Nodes that read these, and `OUTPUT` where one is returned."""
+    """Nodes that read some nodes, and `OUTPUT` where the network returns one of them."""
     own = set(names)
     return {after for before, after in workload.graph().edges() if before in own} | (
         {OUTPUT} if own & set(workload.outputs) else set())
 
 
 def _group_link(link: NetworkLink) -> FusedLink:
-    """The link as a group has it."""
+    """A link of the network as a group has it.
+
+    Windows of pools are composed into one for each dimension; of the consumer's own window, the padding is noted.
+    """
     axes = [axis for axis in link.axes if axis.producer != REPEAT]
     own = {axis.dimension: composed(axis.slides[axis.pools:]).pad for axis in axes}
     return FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
@@ -131,21 +164,22 @@ def _group_link(link: NetworkLink) -> FusedLink:
                      written=bool(link.also_read_by))
 
 
-def _in_one_go(graph: nx.DiGraph[str], place: Mapping[str, int], names: tuple[str, ...],
+def _in_one_go(graph: nx.DiGraph[str], rank: Mapping[str, int], names: tuple[str, ...],
                links: tuple[NetworkLink, ...]) -> bool:
-    """Whether nothing outside the segment stands between two of its nodes: what they join must be there before.
+    """Whether nothing outside the segment stands between two of its nodes.
 
-    place: of every node in a topological order; what comes after the last node of the segment leads to none of it.
+    `rank`: position of every node in a topological order; nodes behind the last one of the segment lead to none of it,
+    so the search ends there.
     """
     inside = {*names, *(name for link in links for name in link.through)}
-    last = max(place[name] for name in inside)
+    last = max(rank[name] for name in inside)
     seen: set[str] = set()
     todo = [after for name in inside for after in graph.successors(name) if after not in inside]
     while todo:
         name = todo.pop()
         if name in inside:
             return False
-        if name not in seen and place[name] < last:
+        if name not in seen and rank[name] < last:
             seen.add(name)
             todo += graph.successors(name)
     return True

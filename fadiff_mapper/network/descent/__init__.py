@@ -1,1 +1,1 @@
-"""Gradient descent on the relaxed network: tiling factors of all layers and sigma of every link."""
+"""Gradient descent on the relaxed network: tiling factors of all layers and one fusion variable sigma per link."""

@@ -1,8 +1,12 @@
-"""From where a descent ended to plans: links with sigma above a half are fused, by the loops of the drawn factors.
+"""From the end of a descent to candidates: links with sigma above a half are fused, in tiles of the drawn factors.
 
-What a restart has at the outermost level of a group's last layer, along dimensions that the link carries, are the
-group's tile loops, in that order. The rest of a candidate is found as for those that are enumerated: what stays on the
-chip, halo kept or recomputed, and other tile sizes where these promise more or those of the restart do not fit.
+Problem. Restarts end with factors of every layer's loops and a sigma per link; a plan needs fused groups with shared
+tile loops. FADiff decodes "into integer factors and binary fusion decisions" and leaves the rest open.
+
+Method. In every restart, a segment is proposed where all its sigmas exceed a half. Its shared loops are the drawn
+loops at the outermost level of its last layer, along dimensions that the link carries, in their order. The rest of a
+candidate is chosen as for enumerated ones (`tilings`): operands that stay, halo retained or recomputed, and other tile
+sizes where these promise more or the restart's own do not fit.
 """
 
 from __future__ import annotations
@@ -18,35 +22,49 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-from fadiff_mapper.network.layers.unfused import task_of, with_nest
-from fadiff_mapper.network.tilings.candidates import ways_along
+from fadiff_mapper.network.layers.unfused import with_nest
+from fadiff_mapper.network.tilings.candidates import candidates_along
 from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapping_task import mapping_task
 
 FUSED = 0.5
-"""Sigma above which a link is fused."""
+"""Sigma above which a link is fused: the middle of [0, 1], not a tuned value."""
 
-Loops = dict[tuple[str, ...], set[tuple[int, ...]]]
-"""Orders of loops and the tile sizes that they come in."""
+LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
+"""Tile sizes in which each order of loops comes: dimensions, outermost first -> points of a tile along each."""
 
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
                    bases: Mapping[str, LayerBase], price: Price) -> dict[Hashable, list[Candidate]]:
-    """For every segment that is fused in some restarts, the groups that these mean."""
-    wanted: dict[Hashable, tuple[Segment, Loops]] = {}
+    """Decodes the candidates of every segment that some restarts fuse.
+
+    Args:
+        hardware: The design.
+        segments: Segments that could be groups.
+        network: The relaxed network.
+        ended: The end of its descent.
+        bases: Each layer by itself, as estimates need it, by name.
+        price: Price of an operating point in the network's metric.
+
+    Returns:
+        Candidates by the key of their segment; equal segments of different layers share them.
+    """
+    proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
-        _, sizes = wanted.setdefault(segment.key, (segment, {}))
-        for loops in _loops(segment, network, ended):
+        _, sizes = proposed.setdefault(segment.key, (segment, {}))
+        for loops in _proposed_loops(segment, network, ended):
             sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
-    return {key: [one for dims, tiles in sizes.items()
-                  for one in _ways(hardware, segment, dims, tiles, [bases[name] for name in segment.nodes], price)]
-            for key, (segment, sizes) in wanted.items()}
+    return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
+                hardware, segment, dims, tiles, [bases[name] for name in segment.nodes], price)]
+            for key, (segment, sizes) in proposed.items()}
 
 
-def _loops(segment: Segment, network: RelaxedNetwork, ended: DescentEnd) -> dict[tuple[TileLoop, ...], None]:
-    """The tile loops of a segment in the restarts that fuse it, without repetition."""
+def _proposed_loops(segment: Segment, network: RelaxedNetwork,
+                    ended: DescentEnd) -> dict[tuple[TileLoop, ...], None]:
+    """The tile loops of a segment in the restarts that fuse it, without repetition and in the restarts' order."""
     ties = [network.tie_of[pair] for pair in pairwise(segment.nodes)]
     restarts = np.flatnonzero((ended.sigma[ties] > FUSED).all(axis=0))
     nest = ended.nests[network.site_of[segment.nodes[-1]]]
@@ -54,8 +72,17 @@ def _loops(segment: Segment, network: RelaxedNetwork, ended: DescentEnd) -> dict
 
 
 def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...]:
-    """The loops at the outermost level of a segment's last layer that its link carries, outermost first; one that
-    sums stands inside."""
+    """Reads the shared loops off the nest of a segment's last layer.
+
+    Args:
+        segment: The segment.
+        nest: Nests of its last layer, one per restart.
+        column: The restart.
+
+    Returns:
+        The loops at the outermost level that the last link carries, outermost first. Loops that add to the same outputs
+        come last, inside the others: so their sums can stay.
+    """
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
     names = [last.dimensions[int(d)] for d in nest.order[-1, :, column][::-1]]
@@ -65,27 +92,38 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
     return tuple(sorted(loops, key=lambda loop: loop.dim not in last.output.dimensions))
 
 
-def _ways(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
-          bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
-    """The ways to run a segment in an order of loops; where none fits without a loop, in one over the largest dimension
-    that may be cut."""
-    found = ways_along(hardware, segment, dims, bases, price, tiles)
-    if dims or found:
-        return found
+def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
+                bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+    """Candidates in one order of loops; where none fits without a loop, in one over the largest dimension to cut."""
+    candidates = candidates_along(hardware, segment, dims, bases, price, tiles)
+    if dims or candidates:
+        return candidates
     last = segment.problems[-1]
     cut = [dim for dim in segment.links[-1].dims.values()
            if dim in last.output.dimensions and not cuts_whole(segment, dim)]
-    return ways_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price) if cut else []
+    if not cut:
+        return []
+    return candidates_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price)
 
 
 def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
                    ended: DescentEnd) -> list[list[MappedLayer]]:
-    """For every result itself and the legal mappings of its sites that are better in energy or in cycles."""
-    ways = [[result] for result in results]
-    at = {id(result): place for place, result in enumerate(results)}
+    """Adds to every layer's mapping those that the descent drew and that beat it in energy or in cycles.
+
+    Args:
+        results: The best mapping of each distinct layer by itself.
+        network: The relaxed network.
+        ended: The end of its descent.
+
+    Returns:
+        For each layer its own mapping first, then the legal drawn ones, all with exact counts.
+    """
+    mappings = [[result] for result in results]
+    position = {id(result): index for index, result in enumerate(results)}
     for site, nest in zip(network.sites, ended.nests, strict=True):
-        scores = score(task_of(site.result.spec).layer, nest)
+        scores = score(mapping_task(site.result.spec).layer, nest)
         stats = site.result.stats
         better = scores.legal & ((scores.energy < stats.energy_pj) | (scores.cycles < stats.cycles))
-        ways[at[id(site.result)]] += [with_nest(site.result, nest, int(column)) for column in np.flatnonzero(better)]
-    return ways
+        mappings[position[id(site.result)]] += [with_nest(site.result, nest, int(column))
+                                                for column in np.flatnonzero(better)]
+    return mappings

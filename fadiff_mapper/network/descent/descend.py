@@ -1,9 +1,16 @@
 """Gradient descent on the relaxed network: tiling factors of all layers and a fusion variable of every link at once.
 
-The loss is the logarithm of the network's metric (for EDP the sum of energies times the sum of cycles) with the
-penalties of eqs. (20) to (26), each weighed with its layer's share in the metric. All restarts of all layers run in one
-batch. Some start from the best mapping of every layer by itself, some with its outermost loops changed along whole
-chains, some anywhere.
+Problem. Mapping and fusion depend on each other, so FADiff minimises EDP + lambda (P_map + P_mem + P_align) over both
+(eq. 20).
+
+Method. Adam on log2 of the tiling factors and on the logits of sigma. The loss is the logarithm of the network's metric
+(for EDP: sum of energies times sum of cycles), so that networks of all sizes have gradients of one scale, plus the
+penalties of eqs. (21) to (26), each weighed with its layer's share in the metric. Factors are drawn by Gumbel-Softmax
+(Jang et al. 2017) with a straight-through gradient, at a temperature that falls; the weight of the penalties rises. All
+restarts of all layers run in one batch; `starts` says where they begin.
+
+The descent begins at mappings that are already the best of each layer by itself: left to it are the links to fuse, and
+in which tiles.
 """
 
 from __future__ import annotations
@@ -28,6 +35,11 @@ from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, decode, draw
 class DescentOptions:
     """Effort of the descent.
 
+    Measured: 30 steps led to the same plans as 60 (MobileNetV1, ResNet-18 and VGG-16 on the large bundled design, two
+    or three seeds); they are 20 since estimates learn from evaluated groups, with which MobileNetV1 saves 51.1 to
+    51.5 % with every seed. `rate` rose as the steps became fewer. The other values were set by hand; effects on whole
+    plans are measured by `benchmarks/fusion_ablation.py` and `benchmarks/network_fusion.py`.
+
     Attributes:
         steps: Steps of Adam.
         restarts: Descents side by side; fewer for networks of many layers, see `columns`.
@@ -39,7 +51,7 @@ class DescentOptions:
         quiet: Part of the steps with Gumbel noise; without noise afterwards, sigma settles.
         penalty_weight_start: Weight of the penalties in the first step.
         penalty_weight_end: Weight of the penalties in the last step.
-        columns: Restarts times layers at most.
+        columns: Restarts times layers at most, a limit of memory and time; no descent has fewer than four restarts.
     """
 
     steps: int = 20
@@ -57,9 +69,12 @@ class DescentOptions:
 
 @dataclass(frozen=True)
 class DescentEnd:
-    """Where the restarts ended, the lowest loss first.
+    """The end of every restart, the lowest loss first.
 
-    loss [R]; sigma [E, R]; nests: the drawn nests of every site, R columns each
+    Attributes:
+        loss: Logarithm of the metric with weighed penalties, without noise, [R].
+        sigma: Fusion variables, [E, R].
+        nests: Drawn nests of every site, with integer factors, R columns each.
     """
 
     loss: np.ndarray
@@ -69,11 +84,21 @@ class DescentEnd:
 
 def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options: DescentOptions | None = None,
             stopped: Callable[[], bool] = lambda: False) -> DescentEnd:
-    """Descend; once `stopped` says so, what is there is returned."""
+    """Descends on the network's metric: FADiff eq. (20).
+
+    Args:
+        network: The relaxed network.
+        metric: "edp", "energy" or "delay".
+        model: "refined", or "paper" for FADiff's equations as printed.
+        seed: The same seed gives the same descent.
+        options: Effort; None is `DescentOptions()`.
+        stopped: Asked before every step; once true, the state reached is returned.
+    """
     options = options or DescentOptions()
     restarts = max(min(options.restarts, options.columns // len(network.sites)), 4)
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts, seed)
+    # Descended are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
     moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
     eases = [ease(batch, network.home) for batch in network.batches]
     logits = start.logits.requires_grad_(True)
@@ -86,8 +111,8 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
         factors = [draw(batch.slots, theta, part[..., None] * gumbel(batch.slots, theta.shape[-1], generator)
                         if noisy else None, temperature)
                    for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
-        found = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model)
-        return smooth_metric(found, metric) + weight * (shares * found.broken).sum(dim=0), factors
+        total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model)
+        return smooth_metric(total, metric) + weight * (shares * total.broken).sum(dim=0), factors
 
     with one_torch_thread():
         for step in range(options.steps):
@@ -97,7 +122,7 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
             temperature = geometric(options.draw_temperature_start, options.draw_temperature_end, ratio)
             weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
             value, _ = loss(ratio < options.quiet, temperature, weight)
-            value.sum().backward()  # type: ignore[no-untyped-call]
+            value.sum().backward()  # type: ignore[no-untyped-call]  # restarts are independent: each has its gradient
             for move in move_factors:
                 move((1 - ratio) * (1 - options.last) + options.last)
             move_sigma()
@@ -108,14 +133,17 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
                       _nests(network, start, factors, order.numpy()))
 
 
-def smooth_metric(found: RelaxedCost, metric: str) -> torch.Tensor:
-    """Logarithm of the network's metric, [R]."""
-    energy, cycles = torch.log(found.energy), torch.log(found.cycles)
+def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:
+    """Logarithm of the network's metric ("edp", "energy" or "delay"), [R]."""
+    energy, cycles = torch.log(total.energy), torch.log(total.cycles)
     return {"edp": energy + cycles, "energy": energy, "delay": cycles}[metric]
 
 
 def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
-    """Every site's share in the metric as its layer runs by itself, [V, 1]."""
+    """Every site's share in the metric when all layers run by themselves, [V, 1].
+
+    Weights of penalties: a small layer that does not fit must not outweigh a large one that does.
+    """
     points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
               for site in network.sites]
     total = summed(points)
@@ -125,8 +153,8 @@ def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
 def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[RelaxedFactors],
            order: np.ndarray) -> tuple[Nest, ...]:
     """The nests of every site, restarts in the given order."""
-    found: dict[int, Nest] = {}
+    nests: dict[int, Nest] = {}
     for batch, drawn, choices in zip(network.batches, factors, start.choices, strict=True):
         nest = decode(drawn, choices)
-        found |= {site: nest.take(place * len(order) + order) for place, site in enumerate(batch.sites)}
-    return tuple(found[site] for site in range(len(network.sites)))
+        nests |= {site: nest.take(member * len(order) + order) for member, site in enumerate(batch.sites)}
+    return tuple(nests[site] for site in range(len(network.sites)))

@@ -1,10 +1,14 @@
 """The relaxed network: every layer with free tiling factors, every link with a fusion variable.
 
-Layers of one shape lie side by side in one batch (`family`); what the cost of a network needs of its links stands in
-arrays. Chains that are equal layer by layer and link by link are there once, with how often they run.
+Problem. FADiff descends on a chain of layers with one sigma between neighbours (its section 3.1.2). A real network has
+branches, repeats layers, and lets only some links be fused; and its cost has to be a few array operations for all
+restarts at once.
 
-Axes: V (site: a layer with variables of its own), E (tie: a link between two sites), J (dimension that a link
-carries), D (dimension of a layer), T (data space), R (restart).
+Method. A *site* is a layer with variables of its own, a *tie* a link between two sites. Chains that are equal layer by
+layer and link by link are there once, with how often they run. Sites of one shape class lie side by side in one batch
+(`relaxation.layer_batch`), and all that the cost needs of the ties stands in arrays.
+
+Axes: V (site), E (tie), J (dimension that a link carries), D (dimension of a layer), T (data space), R (restart).
 """
 
 from __future__ import annotations
@@ -18,29 +22,35 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.unfused import task_of
 from fadiff_mapper.network.tilings.estimate import sum_level
 from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)
 class LayerSite:
-    """A layer of the relaxed network: its best mapping by itself, and how often it runs."""
+    """A layer of the relaxed network.
+
+    Attributes:
+        result: Its best mapping by itself.
+        times: How often the layer runs, equal chains and repeats together.
+    """
 
     result: MappedLayer
     times: int
 
     @property
     def problem(self) -> Problem:
+        """The layer's problem."""
         return self.result.spec.problem
 
 
 @dataclass(frozen=True)
 class FamilySites:
-    """Sites of one family: `sites[w]` is member w of the family."""
+    """Sites of one family: `sites[w]` is member w of `family`, with the family's factor slots."""
 
     family: LayerFamily
     slots: FactorPlaces
@@ -49,19 +59,26 @@ class FamilySites:
 
 @dataclass(frozen=True)
 class LinkTies:
-    """The links between sites.
+    """The links between sites, as arrays.
 
-    producer, consumer [E]    sites
-    operand [E]               the data space of the consumer that is the intermediate
-    written [E]               the part of its words that goes to the outermost level, too: all, none, or what pools make
-    beside [E]                whether the consumer's tile takes room of its own, beside the intermediate
-    lying [E]                 words that lie there for one of the intermediate: fewer where it is pooled before
-    mine, theirs [E, J]       dimension of the producer, and the one of the consumer that moves along it
-    stride, reach [E, J]      t points of the consumer read stride (t - 1) + reach points of the producer's dimension
-    extent, bound [E, J]      of the producer's dimension, and of the consumer's
-    used [E, J]               whether there is such a dimension
-    loose [E, J]              whether the producer may make its part in several goes: the dimension moves the consumer's
-                              other operand, such as the channels its weights
+    t points of the consumer's dimension read stride (t - 1) + reach points of the producer's.
+
+    Attributes:
+        producer: Site that writes the intermediate, [E].
+        consumer: Site that reads it, [E].
+        operand: Data space of the consumer that is the intermediate, [E].
+        written: The part of its words that goes to the outermost level, too: all, none, or what pools make, [E].
+        beside: Whether the consumer's tile takes room of its own, beside the intermediate, [E].
+        lying: Words that lie in the home for one word of the intermediate: fewer where pooled before, [E].
+        mine: Dimension of the producer, [E, J].
+        theirs: Dimension of the consumer that moves along it, [E, J].
+        stride: Points of the producer's dimension by which one point of the consumer's moves the window, [E, J].
+        reach: Points that one point of the consumer's dimension reads, [E, J].
+        extent: Points of the producer's dimension, [E, J].
+        bound: Points of the consumer's dimension, [E, J].
+        used: Whether there is such a dimension; ties carry different numbers of them, [E, J].
+        loose: Whether the producer may make its part in several goes, because the dimension also moves the consumer's
+            other operand, as channels move its weights, [E, J].
     """
 
     producer: np.ndarray
@@ -91,9 +108,19 @@ class LinkTies:
 
 @dataclass(frozen=True)
 class RelaxedNetwork:
-    """home: index of the level in which intermediates stay, or None where there is no such level; `sum_level`, [V]:
-    where a layer's sums are kept. into, out_of [V]: a site's ties, `len(ties)` where it has none.
-    site_of: every layer's site, and tie_of: every link's tie."""
+    """Sites, ties, and how both belong to the layers and links of a network.
+
+    Attributes:
+        sites: Layers with variables of their own, V of them.
+        ties: The links between them, E of them.
+        batches: The sites by family.
+        home: Index of the level in which intermediates lie.
+        sums: Index of the level in which each site's sums are finished, [V].
+        into: Tie that leads into each site, `len(ties)` where none does, [V].
+        out_of: Tie that leads out of each site, `len(ties)` where none does, [V].
+        site_of: Site of every layer, by name.
+        tie_of: Tie of every link, by the names of its layers.
+    """
 
     sites: tuple[LayerSite, ...]
     ties: LinkTies
@@ -108,48 +135,57 @@ class RelaxedNetwork:
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
                     results: Mapping[str, MappedLayer], repeats: Mapping[str, int], home: int) -> RelaxedNetwork:
-    """The network of some chains of layers; `pairs` are the links that can be fused, `repeats` how often layers run."""
+    """Builds the relaxed network of some chains of layers.
+
+    Args:
+        chains: Names of the layers of each chain, in order.
+        pairs: Segments of two layers whose link can be fused, by the names of both.
+        results: The best mapping of each layer by itself; equal layers share one object.
+        repeats: How often each layer runs back to back.
+        home: Index of the level in which intermediates lie.
+    """
     sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []
     site_of: dict[str, int] = {}
     tie_of: dict[tuple[str, str], int] = {}
     first_of: dict[object, tuple[str, ...]] = {}
-    for run in (run for names in chains for run in _runs(names, pairs)):
+    for run in (run for names in chains for run in _fusable_runs(names, pairs)):
         key = (tuple(id(results[name]) for name in run), tuple(pairs[pair].key for pair in pairwise(run)))
         first = first_of.setdefault(key, run)
         if first is run:
             for name in run:
                 site_of[name] = len(sites)
                 sites.append(LayerSite(results[name], 0))
-            for one, two in pairwise(run):
-                tie_of[one, two] = len(links)
-                links.append((site_of[one], site_of[two], pairs[one, two]))
+            for before, after in pairwise(run):
+                tie_of[before, after] = len(links)
+                links.append((site_of[before], site_of[after], pairs[before, after]))
         for name, twin in zip(run, first, strict=True):
             site_of[name] = site_of[twin]
             known = sites[site_of[name]]
             sites[site_of[name]] = LayerSite(known.result, known.times + repeats[name])
         for pair, twins in zip(pairwise(run), pairwise(first), strict=True):
             tie_of[pair] = tie_of[twins]
-    ties = _ties(links)
+    ties = _link_ties(links)
     into, out_of = (np.full(len(sites), len(ties)) for _ in range(2))
     into[ties.consumer], out_of[ties.producer] = np.arange(len(ties)), np.arange(len(ties))
-    return RelaxedNetwork(tuple(sites), ties, _batches(sites), home,
+    return RelaxedNetwork(tuple(sites), ties, _families(sites), home,
                           np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
 
 
-def _runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segment]) -> list[tuple[str, ...]]:
+def _fusable_runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segment]) -> list[tuple[str, ...]]:
     """A chain cut where a link cannot be fused."""
     runs = [[names[0]]]
-    for one, two in pairwise(names):
-        if (one, two) in pairs:
-            runs[-1].append(two)
+    for before, after in pairwise(names):
+        if (before, after) in pairs:
+            runs[-1].append(after)
         else:
-            runs.append([two])
+            runs.append([after])
     return [tuple(run) for run in runs]
 
 
-def _batches(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
-    tasks = [task_of(site.result.spec) for site in sites]
+def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
+    """The sites by family, in the order in which families first occur."""
+    tasks = [mapping_task(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
         families.setdefault(kin(task.space), []).append(index)
@@ -161,8 +197,8 @@ def _batches(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
 
 
 @dataclass(frozen=True)
-class _Carried:
-    """One dimension that a link carries; see `LinkTies`."""
+class _CarriedDim:
+    """A dimension that a link carries, an entry of the arrays of `LinkTies`."""
 
     mine: int
     theirs: int
@@ -173,20 +209,23 @@ class _Carried:
     loose: bool
 
 
-def _ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
-    rows = [_carried(segment) for _, _, segment in links]
+def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
+    """The arrays of some links, each given by producer, consumer and the segment of the two layers."""
+    rows = [_carried_dims(segment) for _, _, segment in links]
     width = max(map(len, rows), default=0)
-    blank = _Carried(0, 0, 0, 1, 1, 1, True)
+    blank = _CarriedDim(0, 0, 0, 1, 1, 1, True)
     padded = [[*row, *[blank] * (width - len(row))] for row in rows]
 
-    def table(name: str, kind: type) -> np.ndarray:
-        return np.array([[getattr(one, name) for one in row] for row in padded], dtype=kind).reshape(len(rows), width)
+    def table(name: str, dtype: type) -> np.ndarray:
+        return np.array([[getattr(carried, name) for carried in row] for row in padded],
+                        dtype=dtype).reshape(len(rows), width)
 
     return LinkTies(
-        np.array([one for one, _, _ in links], dtype=np.int64), np.array([two for _, two, _ in links], dtype=np.int64),
+        np.array([producer for producer, _, _ in links], dtype=np.int64),
+        np.array([consumer for _, consumer, _ in links], dtype=np.int64),
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),
-        np.array([_written(segment) for _, _, segment in links], dtype=np.float64),
+        np.array([_written_part(segment) for _, _, segment in links], dtype=np.float64),
         np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
         np.array([prod(1 / slide.stride for slide in segment.links[0].pooled.values())
                   if segment.links[0].lies_pooled else 1.0 for _, _, segment in links], dtype=np.float64),
@@ -195,22 +234,23 @@ def _ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))
 
 
-def _written(segment: Segment) -> float:
+def _written_part(segment: Segment) -> float:
+    """The part of a pair's intermediate that goes to the outermost level, too, for readers outside."""
     (before, after), (link,) = segment.problems, segment.links
     if not link.written_pooled:
         return float(link.written)
     return after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
 
 
-def _carried(segment: Segment) -> list[_Carried]:
-    """The dimensions of a pair's link. One that must stay whole is read whole, whatever the consumer's tile."""
+def _carried_dims(segment: Segment) -> list[_CarriedDim]:
+    """The dimensions of a pair's link; one that no loop may cut is read whole by every tile of the consumer."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
-    found = []
+    carried = []
     for own, theirs in link.dims.items():
         slide, extent = read_slide(after, link, theirs), before.bounds[own]
         stride, reach = (0, extent) if own in whole else (slide.stride, slide.kernel)
-        found.append(_Carried(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
-                              after.bounds[theirs], theirs in others))
-    return found
+        carried.append(_CarriedDim(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
+                                   after.bounds[theirs], theirs in others))
+    return carried

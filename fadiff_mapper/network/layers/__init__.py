@@ -1,1 +1,1 @@
-"""Every layer by itself, and the choice between energy and cycles for a whole network."""
+"""Every layer by itself, and the trade between energy and cycles for a whole network."""

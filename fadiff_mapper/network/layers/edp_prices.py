@@ -1,8 +1,11 @@
-"""Choosing between energy and cycles for a whole network: its EDP is the product of two sums.
+"""The trade between energy and cycles for a whole network, whose EDP is the product of two sums.
 
-At a plan with the sums E and T, dE/E + dT/T is the relative change of the EDP. So a part of the network is worth
-T * energy + E * cycles, and of several ways to run it the one of the lowest price is taken, again and again, until
-nothing changes.
+Problem. FADiff's objective is the EDP of the network (below its eq. 19). The mapping with the best EDP of its own is
+not the best for the network: a layer that costs much energy and few cycles should save energy.
+
+Method. At a plan with the sums E and T, dE/E + dT/T is the relative change of the EDP. So a part of the network has
+the price energy/E + cycles/T, and of several mappings or groups for it the one with the lowest price is chosen, again
+and again with the sums that come out, until nothing changes.
 """
 
 from __future__ import annotations
@@ -13,17 +16,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One way to run a part of a network: energy in pJ and cycles, all its repeats together."""
+    """Energy and cycles of a part of a network as some mapping or group runs it.
+
+    Attributes:
+        energy_pj: pJ, all repeats together; a number, or an array of them in `network.tilings`.
+        cycles: Cycles, all repeats together; likewise.
+    """
 
     energy_pj: float
     cycles: float
 
     def price(self, total: OperatingPoint) -> float:
-        """The part's share of the network's energy and cycles, `total`; to first order the change of the log EDP."""
+        """The part's share in the network's energy plus that in its cycles; to first order the change of the log EDP.
+
+        Args:
+            total: Energy and cycles of the network.
+        """
         return self.energy_pj / total.energy_pj + self.cycles / total.cycles
 
     @property
     def edp(self) -> float:
+        """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
 
 
@@ -33,34 +46,51 @@ def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
 
 
 def metric_value(point: OperatingPoint, metric: str) -> float:
-    """What is minimised: "edp", "energy" or "delay"."""
+    """The value of a metric to be minimised.
+
+    Args:
+        point: Energy and cycles.
+        metric: "edp" in pJ * cycles, "energy" in pJ, or "delay" in cycles.
+    """
     return {"edp": point.edp, "energy": point.energy_pj, "delay": point.cycles}[metric]
 
 
 def metric_price(point: OperatingPoint, total: OperatingPoint, metric: str) -> float:
-    """The share of a part in the metric of the network."""
+    """The price of a part: its share in the metric of the network.
+
+    Args:
+        point: Energy and cycles of the part.
+        total: Energy and cycles of the network.
+        metric: "edp", "energy" or "delay".
+    """
     return {"edp": point.price(total), "energy": point.energy_pj / total.energy_pj,
             "delay": point.cycles / total.cycles}[metric]
 
 
-def chosen(ways: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:
-    """For every part the way that makes the metric of the sums smallest, none of them better alone.
+def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:
+    """Chooses one operating point for every part, so that the metric of the sums cannot be improved part by part.
 
-    Each part's first way is where it starts.
+    Args:
+        choices: For every part its operating points; the first of each is the starting point.
+        metric: "edp", "energy" or "delay".
+
+    Returns:
+        For every part the index of its point.
     """
-    picks = [0] * len(ways)
-    total = summed([part[0] for part in ways])
+    picks = [0] * len(choices)
+    total = summed([part[0] for part in choices])
     while True:
-        proposal = [min(range(len(part)), key=lambda i: (metric_price(part[i], total, metric), i)) for part in ways]
-        found = summed([part[i] for part, i in zip(ways, proposal, strict=True)])
-        if metric_value(found, metric) >= metric_value(total, metric) * (1 - 1e-12):
+        proposal = [min(range(len(part)), key=lambda i: (metric_price(part[i], total, metric), i)) for part in choices]
+        after = summed([part[i] for part, i in zip(choices, proposal, strict=True)])
+        if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             break
-        picks, total = proposal, found
-    for place, part in enumerate(ways):  # the price is a tangent: steps that are too long are tried one by one
-        here = part[picks[place]]
+        picks, total = proposal, after
+    # The price is a tangent; where a step along it is too long, parts still change one by one.
+    for index, part in enumerate(choices):
+        now = part[picks[index]]
         for i, point in enumerate(part):
-            other = OperatingPoint(total.energy_pj - here.energy_pj + point.energy_pj,
-                                   total.cycles - here.cycles + point.cycles)
+            other = OperatingPoint(total.energy_pj - now.energy_pj + point.energy_pj,
+                                   total.cycles - now.cycles + point.cycles)
             if metric_value(other, metric) < metric_value(total, metric):
-                picks[place], here, total = i, point, other
+                picks[index], now, total = i, point, other
     return picks

@@ -1,4 +1,4 @@
-"""One design for many problems: an architecture with its constraints and energies, read once more for each problem."""
+"""A design for many problems: an architecture with its constraints and energies, read once more for each problem."""
 
 from __future__ import annotations
 
@@ -18,16 +18,29 @@ Design: TypeAlias = Spec | Source | Sequence[Source]
 
 
 def specs_of(workload: Workload, design: Design, energy: str = "bundled") -> tuple[Spec, ...]:
-    """One spec for every distinct problem of a network, in order; `energy` as in `load.load`. Raises SpecError."""
+    """Reads a design once for every distinct problem of a network.
+
+    Args:
+        workload: The network.
+        design: A spec (whose problem and mapping are left out), a dict, a file, or several files.
+        energy: Source of energies, as in `inputs.load.load`; a `Spec` keeps its own tables.
+
+    Returns:
+        Specs, in the order of `workload.distinct()`.
+
+    Raises:
+        SpecError: Bad input.
+    """
     document, files = _document(design)
     literals = [entry.layer.literal for entry in workload.distinct()]
     if isinstance(design, Spec):
-        return tuple(replace(read_spec(_with_problem(document, one), files, "built-in"), tables=design.tables,
-                             notes=design.notes, mapper=design.mapper) for one in literals)
-    return tuple(read_spec(_with_problem(document, one), files, energy) for one in literals)
+        return tuple(replace(read_spec(_with_problem(document, literal), files, "built-in"), tables=design.tables,
+                             notes=design.notes, mapper=design.mapper) for literal in literals)
+    return tuple(read_spec(_with_problem(document, literal), files, energy) for literal in literals)
 
 
 def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
+    """The sections of a design, and the files that they come from."""
     if isinstance(design, Spec):
         sections = {**design.arch.native, **design.constraints.native}
         sections |= {key: design.literal[key] for key in ("compound_components", "variables") if key in design.literal}

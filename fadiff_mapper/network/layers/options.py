@@ -1,4 +1,4 @@
-"""Options of the search of a network."""
+"""Options of the search of a network: its effort, and which of its parts run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ class NetworkOptions:
         fuse: False maps every layer by itself.
         seed: The same seed gives the same plan unless time runs out.
         time_limit: Seconds after which the search returns its best plan; None is no limit.
-        model: The relaxed model: "refined", or "paper" for FADiff's equations as printed.
-        longest: Layers of a group at most.
-        kept: Candidates of each group of the plan that are evaluated exactly.
-        gradient: False leaves out the groups that the descent proposes.
-        enumeration: False leaves out the groups of up to three layers that are enumerated.
+        model: The relaxed model: "refined", or "paper" for FADiff's equations as printed. Their plans are compared by
+            `benchmarks/fusion_ablation.py`.
+        longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
+        kept: Candidates of each segment that are evaluated exactly, 1 to 64. A limit of time, not measured.
+        gradient: False leaves out the descent and the groups that it proposes.
+        enumeration: False leaves out enumerated groups: those of up to three layers, and longer ones without loops.
+            `benchmarks/fusion_ablation.py` measures both sources, each alone and together.
         threads: Threads at work; None: all cores. The answer does not depend on it.
     """
 
@@ -51,7 +53,14 @@ class NetworkOptions:
 
 
 def check(options: NetworkOptions) -> None:
-    """FadiffError for an option that is none of the accepted ones."""
+    """Checks the range of every option.
+
+    Args:
+        options: The options.
+
+    Raises:
+        FadiffError: An option that is out of its range; the message names the accepted values.
+    """
     for name, accepted in (("metric", METRICS), ("model", MODELS)):
         if getattr(options, name) not in accepted:
             raise FadiffError(f"{name}: found {getattr(options, name)!r}; accepted: {listed(accepted)}")

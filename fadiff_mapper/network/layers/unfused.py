@@ -1,61 +1,85 @@
-"""Every layer by itself: mappings that trade energy against cycles, and the choice that is best for the network."""
+"""Every layer by itself: mappings that trade energy against cycles, and the choice that is best for the network.
+
+Problem. The search of a layer returns its best EDP; the network's EDP, a product of sums, may want less energy here and
+fewer cycles there (see `edp_prices`).
+
+Method. From each best mapping, short refinements with other exponents of energy and cycles give variants; those that no
+other one beats in both are kept, and one of each layer is chosen at the network's prices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, layer_of
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
-"""Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP."""
+"""Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""
 
 VARIANTS = SearchOptions(gradient=False, rounds_least=1, chains=32, rounds=40, neighbours_tried=3, rounds_further=0)
-"""A variant is near the best mapping: a short refinement finds it."""
+"""Effort for a variant, which lies near the best mapping, so that a short refinement finds it.
 
-
-def task_of(spec: Spec) -> MappingTask:
-    """What a search needs of a spec."""
-    return MappingTask(layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints))
+Not measured by itself. For searches of layers, `benchmarks/layer_quality.py` measures chains, rounds and neighbours.
+"""
 
 
 def variants(results: Sequence[MappedLayer], options: SearchOptions,
              stopped: Callable[[], bool]) -> list[list[MappedLayer]]:
-    """For each result itself and, where they differ in energy or cycles, mappings that favour one of the two."""
-    first = [replace(task_of(one.spec), given=pack([one.mapping], one.spec.problem)) for one in results]
+    """Searches mappings that favour energy or cycles, from the best mapping of each layer.
+
+    Args:
+        results: The best mapping of each layer by itself.
+        options: Effort of the searches.
+        stopped: Asked again and again; once true, the searches end with what they have.
+
+    Returns:
+        For each layer its best mapping first, then those that no earlier one beats in both energy and cycles.
+    """
+    first = [mapping_task(result.spec, given=pack([result.mapping], result.spec.problem)) for result in results]
     tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
-    found = iter(search_all(tasks, options, stopped=stopped))
-    return [_distinct([one, *(with_nest(one, next(found).nest) for _ in TRADES)]) for one in results]
+    outcomes = iter(search_all(tasks, options, stopped=stopped))
+    return [_undominated([result, *(with_nest(result, next(outcomes).nest) for _ in TRADES)]) for result in results]
 
 
 def with_nest(result: MappedLayer, nest: Nest, column: int = 0) -> MappedLayer:
-    """The result with the mapping in one column of a nest of its problem, and that one's numbers."""
+    """Replaces the mapping of a result by one column of a batch of nests, and evaluates it exactly.
+
+    Args:
+        result: A mapped layer.
+        nest: Nests of its problem.
+        column: Which of them.
+    """
     spec = result.spec
     mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)
     return replace(result, mapping=mapping, stats=evaluate_mapping(spec, mapping))
 
 
-def _distinct(results: Sequence[MappedLayer]) -> list[MappedLayer]:
-    """Those that no other one undercuts in both energy and cycles, the first in front."""
+def _undominated(results: Sequence[MappedLayer]) -> list[MappedLayer]:
+    """The first result, and of the others those that none before them beats or equals in both energy and cycles."""
     kept = [results[0]]
-    for one in results[1:]:
-        if not any(other.stats.energy_pj <= one.stats.energy_pj and other.stats.cycles <= one.stats.cycles
+    for result in results[1:]:
+        if not any(other.stats.energy_pj <= result.stats.energy_pj and other.stats.cycles <= result.stats.cycles
                    for other in kept):
-            kept.append(one)
+            kept.append(result)
     return kept
 
 
-def best_together(ways: Sequence[Sequence[MappedLayer]], times: Sequence[int], metric: str) -> list[MappedLayer]:
-    """From each layer's mappings the one with which the whole network is best; `times`: how often each layer runs."""
-    points = [[OperatingPoint(count * one.stats.energy_pj, count * one.stats.cycles) for one in part]
-              for part, count in zip(ways, times, strict=True)]
-    return [part[pick] for part, pick in zip(ways, chosen(points, metric), strict=True)]
+def best_together(mappings: Sequence[Sequence[MappedLayer]], times: Sequence[int], metric: str) -> list[MappedLayer]:
+    """Chooses one mapping for each layer, so that the whole network is best.
+
+    Args:
+        mappings: For each distinct layer the mappings to choose from, the best by itself first.
+        times: How often each layer runs.
+        metric: "edp", "energy" or "delay" of the network.
+    """
+    points = [[OperatingPoint(count * mapped.stats.energy_pj, count * mapped.stats.cycles) for mapped in own]
+              for own, count in zip(mappings, times, strict=True)]
+    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]

@@ -1,1 +1,1 @@
-"""The plan: candidate groups mapped exactly, chosen, refined and checkpointed."""
+"""The plan: candidates mapped exactly, chosen, refined and checkpointed."""

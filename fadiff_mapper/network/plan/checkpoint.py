@@ -1,7 +1,8 @@
-"""What survives when a run is killed: the mappings of layers and of groups' tiles, in one file that is there whole or
-not at all.
+"""The checkpoint of a network's run: mappings of layers and of groups' tiles in one file, so that a killed run goes on.
 
-Groups are kept in the batches in which they were searched, so a run that goes on finds what it would have found.
+The file is there whole or not at all. Groups are kept in the batches in which they were searched, under a hash of the
+batch, so that a resumed run comes to the plan that it would have come to. A checkpoint of another network, design,
+metric, seed or version is refused.
 """
 
 from __future__ import annotations
@@ -33,18 +34,27 @@ from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.located import Where, with_places
 
 UNFINISHED = ("searching", "interrupted", "out of time")
-"""How the status of a search begins that could go on: its mapping is no answer for a run that does."""
+"""Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""
 
 INTERVAL = 1.0
-"""Seconds after which further layers are written; so many are lost at most."""
+"""Seconds between writes while layers are searched: a killed run loses no more. A plain limit, not measured."""
 
 LARGEST = 2 ** 28
-"""Bytes of a checkpoint that are read."""
+"""Bytes of a checkpoint that are read: a safety limit against files that are none, not measured."""
 
 
 @dataclass
 class Checkpoint:
-    """The checkpoint of a run; without a file it keeps nothing."""
+    """The checkpoint of a run; without a file it keeps nothing.
+
+    Attributes:
+        file: The file, if any.
+        head: Entries that a resumed run must have in common, see `opened`.
+        specs: Specs of the distinct layers.
+        layers: Finished layers by their index, as in the file.
+        groups: Mappings of groups' tiles by the key of their batch, as in the file.
+        written_at: Time of the last write, by the monotonic clock.
+    """
 
     file: Path | None
     head: dict[str, str]
@@ -54,12 +64,27 @@ class Checkpoint:
     written_at: float = -inf
 
     def results(self, specs: tuple[Spec, ...]) -> list[MappedLayer | None]:
-        """The layers whose search had ended, in order; None for the others. Raises SpecError for a broken entry."""
+        """Reads the layers whose search had ended.
+
+        Args:
+            specs: Specs of the distinct layers.
+
+        Returns:
+            The mapped layers in order, evaluated again; None for those that are missing.
+
+        Raises:
+            FadiffError: An entry is broken.
+        """
         return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
                 for index, spec in enumerate(specs)]
 
     def keep(self, index: int, result: MappedLayer) -> None:
-        """Notes the mapping of a layer whose search has ended, and writes once in a while."""
+        """Notes the mapping of a layer whose search has ended, and writes every `INTERVAL` seconds.
+
+        Args:
+            index: The distinct layer.
+            result: Its result; ignored where its search could go on.
+        """
         if self.file is None or result.status.startswith(UNFINISHED):
             return
         self.layers[str(index)] = {
@@ -69,8 +94,18 @@ class Checkpoint:
             self.write()
 
     def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
-        """The groups of a batch with the mappings found for their tiles, None for one without; None where the batch
-        is not known. Raises FadiffError or SpecError for a broken entry."""
+        """Reads the mappings of a batch of groups.
+
+        Args:
+            batch: Its `batch_key`.
+            groups: The groups without mappings.
+
+        Returns:
+            The groups with mappings for all their tiles, None for one without; None where the batch is not known.
+
+        Raises:
+            FadiffError: An entry is broken.
+        """
         entries = self.groups.get(batch)
         if entries is None:
             return None
@@ -83,7 +118,12 @@ class Checkpoint:
             raise self._broken(error) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None]) -> None:
-        """Writes the mappings of a batch whose search has ended."""
+        """Writes the mappings of a batch whose search has ended.
+
+        Args:
+            batch: Its `batch_key`.
+            groups: The groups with mappings, None for one without.
+        """
         if self.file is None:
             return
         arch = self.specs[0].arch
@@ -93,7 +133,7 @@ class Checkpoint:
         self.write()
 
     def write(self) -> None:
-        """Writes what is known, if there is a file and anything is known."""
+        """Writes all that is known, if there is a file and anything is known."""
         if self.file is None or not (self.layers or self.groups):
             return
         text = json.dumps({**self.head, "layers": self.layers, "groups": self.groups}) + "\n"
@@ -101,14 +141,17 @@ class Checkpoint:
         self.written_at = time.monotonic()
 
     def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any) -> Mapping:
+        """The mapping of one tile."""
         where = Where(str(self.file))
         return read_mapping(with_places(literal, where), where, self.specs[0].arch,
                             resized(layer.problem, tuple(shape)))
 
     def _broken(self, error: Exception) -> FadiffError:
+        """The error for an entry that cannot be read."""
         return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
 
     def _result(self, spec: Spec, entry: dict[str, Any]) -> MappedLayer:
+        """A mapped layer, evaluated again."""
         where = Where(str(self.file))
         try:
             mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
@@ -119,18 +162,25 @@ class Checkpoint:
 
 
 def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], options: SearchOptions) -> str:
-    """What a batch of groups is found by again: the groups without mappings, and how they are searched."""
+    """Hashes a batch of groups and how they are searched.
+
+    Args:
+        groups: The groups; their mappings play no role.
+        weights: Exponents of energy and of cycles of each group.
+        options: Effort of the searches.
+    """
     content = [[_plain(group) for group in groups], list(weights), options.as_dict()]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(group: FusedGroup) -> dict[str, Any]:
-    def stay(one: Stay) -> list[Any]:
-        return [one.level, sorted(one.across), one.lines]
+    """A group without mappings as JSON, for its hash: every field that bears on the search must be here."""
+    def plain_stay(stay: Stay) -> list[Any]:
+        return [stay.level, sorted(stay.across), stay.lines]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: stay(one) for name, one in layer.operands.items()}] for layer in group.layers],
-            "links": [[link.tensor, dict(link.dims), stay(link.stay), dict(link.padding),
+                        {name: plain_stay(stay) for name, stay in layer.operands.items()}] for layer in group.layers],
+            "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
                        {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written]
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled}
@@ -138,9 +188,16 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
            options: NetworkOptions) -> Checkpoint:
-    """The checkpoint of this run, from its file where there is one.
+    """Opens the checkpoint of a run, and reads its file where there is one.
 
-    Raises FadiffError where the file belongs to another network, design, options or version.
+    Args:
+        file: The file; None keeps nothing.
+        workload: The network.
+        specs: Specs of the distinct layers.
+        options: Options of the run; metric and seed must be those of the file.
+
+    Raises:
+        FadiffError: The file is no checkpoint, or one of another network, design, metric, seed or version.
     """
     head = {"version": __version__, "network": workload.name, "layers_of": fingerprint(specs),
             "links_of": links_fingerprint(workload), "metric": options.metric, "seed": str(options.seed)}
@@ -156,6 +213,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 
 
 def _content(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint's file, checked for its form."""
     try:
         if path.stat().st_size > LARGEST:
             raise FadiffError(f"{path}: too large for a checkpoint")
@@ -168,13 +226,21 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def fingerprint(specs: tuple[Spec, ...]) -> str:
-    """A hash of all problems, the architecture, its constraints and energies."""
+    """Hashes all problems, the architecture, its constraints and energies.
+
+    Args:
+        specs: Specs of the distinct layers.
+    """
     texts = [merged_input(spec) + json.dumps(spec.constraints.native, sort_keys=True, default=str) for spec in specs]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def links_fingerprint(workload: Workload) -> str:
-    """A hash of all nodes, how often each runs and what it reads."""
+    """Hashes all nodes, how often each runs and what it reads.
+
+    Args:
+        workload: The network.
+    """
     nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
              for node in workload.nodes]
     return hashlib.sha256(json.dumps(nodes).encode()).hexdigest()

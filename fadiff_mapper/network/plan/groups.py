@@ -1,4 +1,8 @@
-"""Fused groups for a network: candidates ranked by their estimate, the best of them mapped and evaluated exactly."""
+"""Candidates for fused groups, ranked by their estimate, and the best of them mapped and evaluated exactly.
+
+Everything up to here is estimates; from here on costs are exact (`fusion.groups.group_cost`), and groups that turn out
+not to run (`group_violations`) are dropped.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,11 @@ from fadiff_mapper.search.options import SearchOptions
 
 LIGHT = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=24, neighbours_tried=3, chains_agreeing=8,
                       rounds_further=0)
-"""For the tiles of candidates."""
+"""Effort for the tiles of candidates, most of which end up in no plan.
+
+Chains and rounds were set by hand, not measured by themselves: a mapping that falls short is searched for again with
+more effort (`planning.HEAVY`). `benchmarks/network_fusion.py` measures seconds and savings of whole plans.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,56 +40,95 @@ class EvaluatedGroup:
 
     @property
     def point(self) -> OperatingPoint:
+        """Energy and cycles."""
         return OperatingPoint(self.cost.energy_pj, self.cost.cycles)
 
 
-def enumerated(hardware: Hardware, distinct: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
-               total: OperatingPoint,
-               metric: str, stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
-    """For every distinct segment its candidates that promise a gain."""
-    found: dict[Hashable, list[Candidate]] = {}
-    for key, segment in distinct.items():
+def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
+               total: OperatingPoint, metric: str,
+               stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """Enumerates the candidates of every distinct segment that promise a gain.
+
+    Args:
+        hardware: The design.
+        segments: A segment for each key.
+        bases: Each layer by itself, as estimates need it, by name.
+        total: Energy and cycles of the network, at whose prices a gain counts.
+        metric: "edp", "energy" or "delay".
+        stopped: Asked before every segment; once true, the others are left out.
+    """
+    proposed: dict[Hashable, list[Candidate]] = {}
+    for key, segment in segments.items():
         if stopped():
             break
         own = [bases[name] for name in segment.nodes]
-        found[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
-                                metric_price(alone(segment, own), total, metric))
-    return found
+        proposed[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
+                                   metric_price(alone(segment, own), total, metric))
+    return proposed
 
 
-def ranked(found: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: OperatingPoint,
+def ranked(proposed: Sequence[Candidate], segment: Segment, bases: Mapping[str, LayerBase], total: OperatingPoint,
            metric: str) -> list[Candidate]:
-    """Different candidates of one segment that promise a gain, the best estimate first."""
+    """Ranks the different candidates of one segment that promise a gain.
+
+    Args:
+        proposed: Candidates of the segment.
+        segment: The segment.
+        bases: Each layer by itself, as estimates need it, by name.
+        total: Energy and cycles of the network.
+        metric: "edp", "energy" or "delay".
+
+    Returns:
+        The best estimate first; of equal ones that with fewer steps, then the one proposed first.
+    """
     limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
-    scored = [(round(float(metric_price(one.estimate, total, metric)), 9), one.group.steps, place, one)
-              for place, one in enumerate(found)]
-    return distinct([one for price, _, _, one in sorted(scored, key=lambda item: item[:3]) if price < limit])
+    # Prices are rounded so that the order does not depend on the last bits of an estimate.
+    scored = [(round(float(metric_price(candidate.estimate, total, metric)), 9), candidate.group.steps, number,
+               candidate) for number, candidate in enumerate(proposed)]
+    return distinct([candidate for price, _, _, candidate in sorted(scored, key=lambda item: item[:3])
+                     if price < limit])
 
 
 def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
-    """The layers of a segment one by one."""
+    """Adds up the layers of a segment one by one, all repeats together.
+
+    Args:
+        segment: The segment.
+        bases: Its layers by themselves.
+    """
     total = summed([base.whole for base in bases])
     return OperatingPoint(segment.repeat * total.energy_pj, segment.repeat * total.cycles)
 
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
-              total: OperatingPoint,
-              options: SearchOptions, stopped: Callable[[], bool], saved: Checkpoint) -> list[EvaluatedGroup | None]:
-    """The candidates with mappings for all their tiles and their exact cost; None for what turns out not to run.
+              total: OperatingPoint, options: SearchOptions, stopped: Callable[[], bool],
+              saved: Checkpoint) -> list[EvaluatedGroup | None]:
+    """Maps all tiles of some candidates and evaluates them exactly.
 
-    Mappings that `saved` knows are not searched again.
+    Args:
+        hardware: The design.
+        chosen: The candidates.
+        results: The best mapping of each layer by itself, by name, for its constraints.
+        total: Energy and cycles of the network.
+        options: Effort of the searches of tiles.
+        stopped: Asked again and again; once true, the searches end with what they have.
+        saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
+
+    Returns:
+        For every candidate the group with mappings and cost, or None if it cannot run.
     """
     weights = []
-    for one in chosen:
-        energy, cycles = one.estimate.energy_pj / total.energy_pj, one.estimate.cycles / total.cycles
+    for candidate in chosen:
+        # Tiles are compared at the candidate's shares in the network's energy and cycles, rounded to tenths so that
+        # equal tiles of different candidates share a search.
+        energy, cycles = candidate.estimate.energy_pj / total.energy_pj, candidate.estimate.cycles / total.cycles
         weights.append((round(2 * energy / (energy + cycles), 1), 2 - round(2 * energy / (energy + cycles), 1)))
-    groups = [one.group for one in chosen]
+    groups = [candidate.group for candidate in chosen]
     batch = batch_key(groups, weights, options)
     mapped = saved.mapped(batch, groups)
     if mapped is None:
-        mapped = with_mappings(hardware, groups,
-                               [[results[name].spec for name in one.segment.nodes] for one in chosen], weights, options,
-                               stopped)
+        specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
+        mapped = with_mappings(hardware, groups, specs, weights, options, stopped)
         if not stopped():
             saved.keep_mapped(batch, mapped)
     costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]

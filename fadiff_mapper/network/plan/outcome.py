@@ -1,4 +1,4 @@
-"""From the parts of a plan to the result."""
+"""From the groups of a plan to the result of a run, with all its numbers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,23 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
                    time_s: float) -> MappedNetwork:
-    """The plan with all its numbers."""
+    """Puts the result of a run together.
+
+    Args:
+        workload: The network.
+        hardware: The design.
+        results: Mapping of every distinct layer by itself.
+        sigma: Fusion variable of each link, where a descent gave one.
+        groups: The groups of the plan.
+        history: Seconds, metric and stage of every improvement.
+        options: Options of the run, for the record.
+        status: How the run ended.
+        time_s: Seconds that the run took.
+    """
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
     unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
-    outcomes = tuple(_group(way, alone, repeats, sigma) for way in groups)
+    outcomes = tuple(_group(part, alone, repeats, sigma) for part in groups)
     fused = {name for outcome in outcomes for name in outcome.nodes}
     left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
@@ -39,29 +51,37 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
 
 
 def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int]) -> Totals:
+    """Energy and cycles of some layers one by one, all repeats together."""
     return Totals(sum(repeats[name] * alone[name].stats.energy_pj for name in names),
                   sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(way: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int],
+def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int],
            sigma: Mapping[tuple[str, str], float]) -> GroupInNetwork:
-    group = way.plan.group
-    return GroupInNetwork(way.nodes, group, way.plan.cost, _layers_alone(way.nodes, alone, repeats),
-                          tuple(sigma.get(pair, 1.0) for pair in pairwise(way.nodes)),
-                          _tiles(way.nodes, group, alone))
+    """A group of the plan; links without a descent count as decided, sigma 1."""
+    group = part.plan.group
+    return GroupInNetwork(part.nodes, group, part.plan.cost, _layers_alone(part.nodes, alone, repeats),
+                          tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
+                          _tiles(part.nodes, group, alone))
 
 
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer]) -> tuple[TileMapping, ...]:
-    found = []
+    """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
+    tiles = []
     for name, layer in zip(nodes, group.layers, strict=True):
         for shape, mapping in layer.mappings.items():
             spec = tile_spec(alone[name].spec, shape)
-            found.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
-    return tuple(found)
+            tiles.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
+    return tuple(tiles)
 
 
 def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:
-    """A tile of a layer as a problem of its own, in Timeloop's words too."""
+    """Makes a tile of a layer a problem of its own, also in the literal form that is written for Timeloop.
+
+    Args:
+        spec: The layer on its design.
+        shape: Extents of the tile, in the order of the layer's dimensions.
+    """
     problem = resized(spec.problem, shape)
     written = spec.literal["problem"]
     literal = spec.literal | {"problem": written | {"instance": written["instance"] | problem.bounds}}

@@ -1,23 +1,30 @@
-"""The groups of a plan: what is proposed, what of it is worth mapping exactly, where groups begin and end, refinement.
+"""The groups of a plan: which candidates are worth mapping exactly, where groups begin and end, and their refinement.
 
-Proposals have estimates. The plan that would be best if these held is mapped and costed exactly, again and again, until
-it is known to hold.
+Problem. Estimates of candidates are cheap; the exact cost of one takes a search of mappings for every tile. Only few
+can be evaluated, and the plan should be the best nevertheless.
+
+Method. Optimism in the face of uncertainty: the plan that would be best if all estimates held (`partition` over exact
+and estimated groups) is evaluated, again and again, until it consists of evaluated groups only or promises next to
+nothing more. Candidates come from the descent (`descent.decoding`), from enumeration (`tilings.candidates`) and from
+around the plan (`tilings.reshaping`). A group that falls short of its estimate is searched for longer, then proposed
+again in smaller tiles; one that is faster corrects the estimates of its layers. At last, tile sizes and mappings of the
+plan's groups are refined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf, prod
 from typing import Any
 
-from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.chains.partition import CoverPart, partition
-from fadiff_mapper.network.chains.segments import Segment, runs_in_order, segments
+from fadiff_mapper.network.chains.segments import runs_in_order, segments
 from fadiff_mapper.network.descent.decoding import decoded_groups
 from fadiff_mapper.network.layers.edp_prices import metric_price
 from fadiff_mapper.network.plan.groups import LIGHT, EvaluatedGroup, enumerated, evaluated, ranked
+from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate import LayerBase, revised
@@ -26,82 +33,71 @@ from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.search.options import SearchOptions
 
 HEAVY = replace(LIGHT, chains=48, rounds=60)
-"""For the tiles of groups that are in the plan."""
+"""Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
+
+Set by hand, not measured by itself; `benchmarks/network_fusion.py` measures seconds and savings of whole plans.
+"""
 
 SHORT = 0.04
-"""The part by which a group may fall short of its estimate before its mappings are searched for longer."""
+"""The part by which a group may fall short of its estimate before its mappings are searched for longer.
+
+Set by hand, not measured.
+"""
 
 NARROWED = 3
-"""How often candidates of a segment that fall short are tried in smaller tiles."""
+"""How often candidates of one segment that fall short are proposed again in smaller tiles. A limit, not measured."""
 
 PROMISE = 3e-5
-"""The part of the network's metric that candidates must promise to be evaluated."""
+"""The part of the network's metric that the unevaluated candidates of a plan must promise to be evaluated.
+
+Introduced with the shorter descent of 30 steps, when plans of MobileNetV1, ResNet-18 and VGG-16 on the large bundled
+design stayed the same; the value itself was not varied.
+"""
 
 RESHAPED = 3
-"""How often the groups next to those of the plan are looked at."""
+"""How often the groups next to those of the plan are proposed. A limit of time, not measured."""
 
 NEAR = 2
-"""Neighbouring tile sizes that are tried of each group in the plan, in one step of its descent."""
+"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent. Not measured."""
 
 REFINED = "refined groups"
-"""What a plan is called whose groups were looked at closer."""
+"""The stage of planning in which the groups of the plan are refined, as told to the user."""
 
 CLIMBS, WORTH = 5, 1e-3
-"""Steps of that descent, and the part of a group's price that a step must bring for another one."""
+"""Steps of the descent over tile sizes, and the part of a group's price that a step must bring for another one.
 
-
-@dataclass
-class PlanningFacts:
-    """What is known of one distinct segment.
-
-    waiting: candidates that are estimated, the best first. tried: those that were evaluated. exact: those that can run.
-    narrowed: how many candidates stand for others that fell short, in smaller tiles.
-    """
-
-    segment: Segment
-    waiting: list[Candidate] = field(default_factory=list)
-    tried: list[FusedGroup] = field(default_factory=list)
-    exact: list[EvaluatedGroup] = field(default_factory=list)
-    narrowed: int = 0
-
-    def left(self, kept: int) -> int:
-        """How many candidates may still be tried; those that stand for others take no tries from them."""
-        return max(kept + self.narrowed - len(self.tried), 0)
-
-
-@dataclass(frozen=True)
-class PlanningBoard:
-    """All segments of a run, with what is known of each, and what is known of the distinct ones, by their key."""
-
-    run: PlanningRun
-    every: Sequence[tuple[Segment, PlanningFacts]]
-    known: Mapping[Any, PlanningFacts]
-
-    @property
-    def segments(self) -> list[Segment]:
-        """All segments."""
-        return [segment for segment, _ in self.every]
+Limits of time, not measured.
+"""
 
 
 def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
-    """The groups of the plan."""
+    """Finds the groups of the plan.
+
+    Args:
+        run: The run; its history, estimates and checkpoint are updated on the way.
+
+    Returns:
+        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer.
+    """
     every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
-    for proposed in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
-        for key, own in proposed(board).items():
-            _propose(run, board.known[key], own)
+    for proposals in (_decoded, _enumerated, *[_reshaped] * RESHAPED):
+        for key, proposed in proposals(board).items():
+            _propose(run, board.known[key], proposed)
         while not run.clock.over() and (picked := _hopeful(board)):
-            _add(board, picked, LIGHT, "groups")
+            _evaluate(board, picked, LIGHT, "groups")
     plan = _plan(board)
     if plan and not run.clock.over():
-        _refine(board, {way.nodes for way in plan})
+        _refine(board, {part.nodes for part in plan})
         plan = _plan(board)
     return tuple(plan)
 
 
+# Proposals.
+
 def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
-    """What the descent proposes for segments of any length."""
+    """Candidates of any length that the descent proposes; notes the sigma of its best restart."""
     run = board.run
     if not run.relaxed:
         return {}
@@ -112,133 +108,148 @@ def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
 
 def _enumerated(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """All candidates of short segments, and of long ones those without loops."""
-    run, distinct = board.run, {key: here.segment for key, here in board.known.items()}
+    run, distinct = board.run, {key: facts.segment for key, facts in board.known.items()}
     return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
                       run.clock.over) if run.options.enumeration else {}
 
 
 def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
-    """What lies next to the groups of the plan so far."""
-    run, plan = board.run, [(way.nodes, way.plan.group) for way in _plan(board)]
+    """Candidates next to the groups of the plan so far."""
+    run, plan = board.run, [(part.nodes, part.plan.group) for part in _plan(board)]
     return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run))
 
 
+def _propose(run: PlanningRun, facts: PlanningFacts, proposed: Sequence[Candidate]) -> None:
+    """Adds candidates of a segment that are not evaluated yet."""
+    facts.waiting = [candidate for candidate in ranked([*facts.waiting, *proposed], facts.segment, run.bases,
+                                                       run.total, run.options.metric)
+                     if candidate.group not in facts.tried]
+
+
+# Plans.
+
 def _hopeful(board: PlanningBoard) -> list[Candidate]:
-    """The candidates not evaluated yet in the plan that would be best if they cost what is estimated; none where it
-    promises next to nothing."""
-    ways = _evaluated_ways(board)
-    for segment, here in board.every:
-        if here.waiting and here.left(board.run.options.kept):
-            ways.append(CoverPart(segment.nodes, here.waiting[0].estimate, here.waiting[0]))
-    hoped = _best_plan(board.run, ways)
+    """The unevaluated candidates of the plan that would be best if estimates held; none where it promises too little.
+
+    Only the best waiting candidate of a segment takes part: the next one cannot promise more.
+    """
+    parts = _evaluated_parts(board)
+    for segment, facts in board.every:
+        if facts.waiting and facts.left(board.run.options.kept):
+            parts.append(CoverPart(segment.nodes, facts.waiting[0].estimate, facts.waiting[0]))
+    hoped = _best_plan(board.run, parts)
     if board.run.value(hoped) > board.run.value(_plan(board)) * (1 - PROMISE):
         return []
-    plans = {id(way.plan): way.plan for way in hoped}
-    return [one for one in plans.values() if isinstance(one, Candidate)]
+    plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
+    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
 
 
-def _evaluated_ways(board: PlanningBoard) -> list[CoverPart[Any]]:
-    return [CoverPart(segment.nodes, one.point, one) for segment, here in board.every for one in here.exact]
+def _evaluated_parts(board: PlanningBoard) -> list[CoverPart[Any]]:
+    """All evaluated groups, wherever in the network they could run."""
+    return [CoverPart(segment.nodes, group.point, group) for segment, facts in board.every for group in facts.exact]
 
 
 def _plan(board: PlanningBoard) -> list[CoverPart[EvaluatedGroup]]:
-    """The best partition with the groups known so far."""
-    return _best_plan(board.run, _evaluated_ways(board))
+    """The best partition with the groups evaluated so far."""
+    return _best_plan(board.run, _evaluated_parts(board))
 
 
-def _best_plan(run: PlanningRun, ways: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
-    """The best partition that the network's order allows."""
+def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
+    """The best partition that the network's order allows: two groups may each wait for the other."""
     while True:
-        plan = partition(run.chains, run.alone, ways, run.options.metric)
-        if runs_in_order(run.workload, [way.nodes for way in plan]):
+        plan = partition(run.chains, run.alone, parts, run.options.metric)
+        if runs_in_order(run.workload, [part.nodes for part in plan]):
             return plan
-        ways = [way for way in ways if way is not plan[-1]]
+        parts = [part for part in parts if part is not plan[-1]]
 
 
-def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
-    """For the plan's groups: further candidates, tile sizes next to theirs, and a longer search of their mappings."""
-    run = board.run
-    used = {segment.key: here for segment, here in board.every if segment.nodes in planned}
-    _add(board, [one for here in used.values() for one in here.waiting[:here.left(run.options.kept)]], LIGHT, REFINED)
-    climbing = dict.fromkeys(used, float("inf"))
-    for _ in range(CLIMBS):
-        now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
-        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        _add(board, [one for key in climbing for one in _near(run, used[key])], LIGHT, REFINED)
-    best = [(here.segment, _best(run, here.exact)) for here in used.values()]
-    _add(board, [Candidate(segment, one.group, one.point) for segment, one in best], HEAVY, REFINED)
+# Evaluation and refinement.
 
-
-def _price_of(run: PlanningRun) -> Price:
-    return partial(metric_price, total=run.total, metric=run.options.metric)
-
-
-def _price(run: PlanningRun, one: EvaluatedGroup) -> float:
-    return metric_price(one.point, run.total, run.options.metric)
-
-
-def _best(run: PlanningRun, known: list[EvaluatedGroup]) -> EvaluatedGroup:
-    return min(known, key=lambda one: _price(run, one))
-
-
-def _near(run: PlanningRun, here: PlanningFacts) -> list[Candidate]:
-    """The neighbours of a segment's best group with the best estimates."""
-    own: list[LayerBase] = [run.bases[name] for name in here.segment.nodes]
-    best = _best(run, here.exact)
-    return neighbours(run.hardware, Candidate(here.segment, best.group, best.point), own, _price_of(run))[:NEAR]
-
-
-def _add(board: PlanningBoard, todo: list[Candidate], effort: SearchOptions, stage: str) -> None:
-    """Evaluates candidates and adds those that can run."""
+def _evaluate(board: PlanningBoard, chosen: list[Candidate], effort: SearchOptions, stage: str) -> None:
+    """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short."""
     run, known = board.run, board.known
-    if run.clock.over() or not todo:
+    if run.clock.over() or not chosen:
         return
     options = replace(effort, seed=run.options.seed, threads=run.options.workers)
-    outcome = evaluated(run.hardware, todo, run.by_node, run.total, options, run.clock.over, run.saved)
-    for candidate, one in zip(todo, outcome, strict=True):
-        here = known[candidate.segment.key]
-        here.waiting = [other for other in here.waiting if other is not candidate]
-        here.tried += [candidate.group] if candidate.group not in here.tried else []
-        here.exact += [one] if one is not None else []
+    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, options, run.clock.over, run.saved)
+    for candidate, group in zip(chosen, outcome, strict=True):
+        facts = known[candidate.segment.key]
+        facts.waiting = [other for other in facts.waiting if other is not candidate]
+        facts.tried += [candidate.group] if candidate.group not in facts.tried else []
+        facts.exact += [group] if group is not None else []
     run.note(stage, _plan(board))
-    for candidate, one in zip(todo, outcome, strict=True):
-        if one is not None:
-            _learn(run, candidate, one)
-    short = [candidate for candidate, one in zip(todo, outcome, strict=True)
-             if _short(run, candidate, one, known[candidate.segment.key].exact)]
+    for candidate, group in zip(chosen, outcome, strict=True):
+        if group is not None:
+            _learn(run, candidate, group)
+    short = [candidate for candidate, group in zip(chosen, outcome, strict=True)
+             if _falls_short(run, candidate, group, known[candidate.segment.key].exact)]
     if effort.rounds < HEAVY.rounds:
-        _add(board, short, HEAVY, stage)
+        _evaluate(board, short, HEAVY, stage)
         return
     for candidate in short:
         _narrow(run, known[candidate.segment.key], candidate)
 
 
-def _learn(run: PlanningRun, candidate: Candidate, one: EvaluatedGroup) -> None:
-    """Estimates know from now on of layers that a group runs in fewer cycles than their mappings by themselves."""
-    for name, layer, cost in zip(candidate.segment.nodes, one.group.layers, one.cost.layers, strict=True):
+def _falls_short(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup | None,
+                 exact: Sequence[EvaluatedGroup]) -> bool:
+    """Whether a candidate falls short of its estimate, which would beat all evaluated groups of its segment."""
+    promised = metric_price(candidate.estimate, run.total, run.options.metric)
+    known = min((_price(run, other) for other in exact), default=inf)
+    return (group is None or _price(run, group) > (1 + SHORT) * promised) and promised < known
+
+
+def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> None:
+    """Corrects the estimates of layers that a group runs in fewer cycles than their mappings by themselves."""
+    for name, layer, cost in zip(candidate.segment.nodes, group.group.layers, group.cost.layers, strict=True):
         base, operations = run.bases[name], prod(layer.problem.bounds.values())
         largest = max(layer.mappings, key=prod)
         known = revised(base, cost.cycles * operations / cost.computes, layer.mappings[largest])
         run.bases.update({other: known for other, same in run.bases.items() if same is base})
 
 
-def _narrow(run: PlanningRun, here: PlanningFacts, candidate: Candidate) -> None:
-    """Proposes a candidate that fell short in smaller tiles."""
+def _narrow(run: PlanningRun, facts: PlanningFacts, candidate: Candidate) -> None:
+    """Proposes a candidate that fell short again in smaller tiles."""
     own = [run.bases[name] for name in candidate.segment.nodes]
-    found = narrower(run.hardware, candidate, own, _price_of(run)) if here.narrowed < NARROWED else []
-    if found:
-        _propose(run, here, [min(found, key=lambda one: float(_price_of(run)(one.estimate)))])
-        here.narrowed += 1
+    halved = narrower(run.hardware, candidate, own, _price_of(run)) if facts.narrowed < NARROWED else []
+    if halved:
+        _propose(run, facts, [min(halved, key=lambda other: float(_price_of(run)(other.estimate)))])
+        facts.narrowed += 1
 
 
-def _propose(run: PlanningRun, here: PlanningFacts, found: Sequence[Candidate]) -> None:
-    """Adds candidates of a segment that are not evaluated yet."""
-    here.waiting = [one for one in ranked([*here.waiting, *found], here.segment, run.bases, run.total,
-                                          run.options.metric) if one.group not in here.tried]
+def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
+    """Refines the plan's groups: further candidates, a descent over tile sizes, and a longer search of mappings."""
+    run = board.run
+    used = {segment.key: facts for segment, facts in board.every if segment.nodes in planned}
+    _evaluate(board, [candidate for facts in used.values()
+                      for candidate in facts.waiting[:facts.left(run.options.kept)]], LIGHT, REFINED)
+    climbing = dict.fromkeys(used, float("inf"))
+    for _ in range(CLIMBS):
+        now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
+        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
+        _evaluate(board, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
+    best = [(facts.segment, _best(run, facts.exact)) for facts in used.values()]
+    _evaluate(board, [Candidate(segment, group.group, group.point) for segment, group in best], HEAVY, REFINED)
 
 
-def _short(run: PlanningRun, candidate: Candidate, one: EvaluatedGroup | None, exact: Sequence[EvaluatedGroup]) -> bool:
-    """Whether what was found for a candidate falls short of its estimate, which would beat what its segment has."""
-    promised = metric_price(candidate.estimate, run.total, run.options.metric)
-    known = min((_price(run, other) for other in exact), default=inf)
-    return (one is None or _price(run, one) > (1 + SHORT) * promised) and promised < known
+def _near(run: PlanningRun, facts: PlanningFacts) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    own: list[LayerBase] = [run.bases[name] for name in facts.segment.nodes]
+    best = _best(run, facts.exact)
+    return neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, _price_of(run))[:NEAR]
+
+
+# Prices.
+
+def _price_of(run: PlanningRun) -> Price:
+    """The price of operating points in the network's metric."""
+    return partial(metric_price, total=run.total, metric=run.options.metric)
+
+
+def _price(run: PlanningRun, group: EvaluatedGroup) -> float:
+    """The price of an evaluated group."""
+    return metric_price(group.point, run.total, run.options.metric)
+
+
+def _best(run: PlanningRun, known: list[EvaluatedGroup]) -> EvaluatedGroup:
+    """The group with the lowest price."""
+    return min(known, key=lambda group: _price(run, group))

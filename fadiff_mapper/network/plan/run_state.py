@@ -1,4 +1,4 @@
-"""What the parts of one run of a network share: what is known, how the plan got better, when to come to an end."""
+"""The state of one run of a network: results, estimates, how the plan got better, and when to come to an end."""
 
 from __future__ import annotations
 
@@ -23,30 +23,53 @@ from fadiff_mapper.workload import Workload
 T = TypeVar("T")
 
 OnProgress = Callable[[str, float], None]
-"""Called with a stage and the network's value whenever it is better."""
+"""Called with a stage and the network's metric whenever the plan is better."""
 
 
 @dataclass(frozen=True)
 class PlanningClock:
-    """When to come to an end: `limit` seconds after the start, or when `stopped` says so."""
+    """Tells when to come to an end.
+
+    Attributes:
+        limit: Seconds after the start, None without a limit.
+        stopped: Asked again and again; true ends the run.
+        start: Start of the run, by the monotonic clock.
+    """
 
     limit: float | None
     stopped: Callable[[], bool]
     start: float = field(default_factory=time.monotonic)
 
     def spent(self) -> float:
+        """Seconds since the start."""
         return time.monotonic() - self.start
 
     def over(self) -> bool:
+        """Whether the run has to come to an end."""
         return self.stopped() or (self.limit is not None and self.spent() > self.limit)
 
 
 @dataclass
 class PlanningRun:
-    """What the parts of one run share.
+    """The state of one run, shared by its parts.
 
-    results    of every distinct layer by itself
-    variants   of every distinct layer mappings that trade energy against cycles, if any
+    Attributes:
+        workload: The network.
+        options: Options of the run.
+        results: Mapping of every distinct layer by itself, chosen for the network.
+        variants: For every distinct layer mappings that trade energy against cycles.
+        relaxed: The relaxed network and the end of its descent, if there was one.
+        clock: When to come to an end.
+        saved: Checkpoint.
+        on_progress: Called whenever the plan is better.
+        history: Seconds, metric and stage of every improvement.
+        sigma: Fusion variable of each link in the best restart.
+        hardware: The design.
+        by_node: Mapping of each layer by itself, by name.
+        bases: Each layer by itself, as estimates need it, by name; planning corrects them.
+        chains: Names of the layers of every chain.
+        alone: Energy and cycles of each layer by itself, all repeats together, by name.
+        total: Energy and cycles of the network layer by layer.
     """
 
     workload: Workload
@@ -73,13 +96,22 @@ class PlanningRun:
         self.total = summed(list(self.alone.values()))
 
     def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
-        """The network's metric with these groups, every other layer by itself."""
-        fused = {name for way in groups for name in way.nodes}
+        """The network's metric with some groups and every other layer by itself.
+
+        Args:
+            groups: Groups that do not overlap.
+        """
+        fused = {name for part in groups for name in part.nodes}
         return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
-                                    *(way.point for way in groups)]), self.options.metric)
+                                    *(part.point for part in groups)]), self.options.metric)
 
     def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
-        """Records the network's value after a stage."""
+        """Records the network's metric after a stage, if it is better than before.
+
+        Args:
+            stage: Name of the stage, as told to the user.
+            groups: Groups of the plan.
+        """
         value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:
             self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
@@ -87,10 +119,19 @@ class PlanningRun:
 
 
 def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:
-    """For every layer the value of its distinct problem; those of equal layers are one."""
+    """Gives every layer the value of its distinct problem; equal layers share one object.
+
+    Args:
+        workload: The network.
+        values: Values in the order of `workload.distinct()`.
+    """
     return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
 
 
 def repeats_of(workload: Workload) -> dict[str, int]:
-    """How often every layer runs back to back."""
+    """Tells how often every layer runs back to back, by name.
+
+    Args:
+        workload: The network.
+    """
     return {node.name: node.layer.repeat for node in workload.layers if node.layer}

@@ -1,1 +1,1 @@
-"""Tilings of segments: shared loops, residency of operands, and estimates of their cost."""
+"""Candidates for fused groups: shared loops, tile sizes and residency, estimated in closed form."""

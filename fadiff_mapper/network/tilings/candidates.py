@@ -1,7 +1,13 @@
-"""Ways to run a segment as a fused group: tile sizes for its loops (`tile_nests`), and what stays on the chip.
+"""Candidates for a fused group: shared loops over a segment's tiles, their sizes, and the operands that stay.
 
-Every order of loops is estimated for a whole grid of tile sizes at once. The estimate with every operand brought in
-once per step is a lower one; orders whose lower estimate cannot compete are not looked at closer.
+Problem. A segment can be tiled by every order of a few loops in any sizes, with every combination of resident
+operands and of retained or recomputed halos (the design spaces of DeFiNES and LoopTree): far more than can be mapped
+exactly.
+
+Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimate_sheet`), in two steps
+of rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in
+the order of these and only as long as one can still compete, with refetches where tiles do not fit (`refetch`). Around
+the best sizes a finer grid follows. Only candidates that survive are mapped and evaluated exactly (`network.plan`).
 """
 
 from __future__ import annotations
@@ -20,54 +26,71 @@ from fadiff_mapper.network.tilings.estimate_sheet import (
     Candidate,
     Price,
     Sheet,
-    Way,
-    closer,
+    best_tile_sizes,
     lower_prices,
     sheet_of,
-    ways_of,
 )
+from fadiff_mapper.network.tilings.residency import ResidencyChoice, residency_choices
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
 SIZES = {1: 40, 2: 20, 3: 10}
-"""Tile sizes that are tried of each loop of a nest, by the number of its loops."""
+"""Tile sizes that are tried of each loop of a nest, by the number of its loops.
+
+So a nest has a thousand combinations at most, which are priced as one array. A limit of time, not measured.
+"""
 
 MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
-"""Steps of a group, and of one of its loops."""
+"""Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation, not measured."""
 
 KEPT = 8
-"""Candidates of a segment, each with another nest or other operands that stay."""
+"""Candidates of a segment, each with another nest or other resident operands. A limit of time, not measured.
+
+At most `NetworkOptions.kept` of them are evaluated exactly.
+"""
 
 FINER = 16
-"""Steps in which a tile size of the grid is varied, as parts of it."""
+"""Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand, not measured."""
 
 
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: Price,
                limit: float) -> list[Candidate]:
-    """The most promising ways to run a segment below a price, the best estimate first."""
-    rough: list[tuple[float, int, Sheet, Way, np.ndarray]] = []
+    """Finds the most promising candidates of a segment below a price.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        bases: Each layer by itself, as estimates need it.
+        price: Price of an operating point in the network's metric.
+        limit: Price of the segment's layers one by one; candidates must be cheaper.
+
+    Returns:
+        At most `KEPT` different candidates, the best estimate first, then fewer loops.
+    """
+    rough: list[tuple[float, int, Sheet, ResidencyChoice, np.ndarray]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
-        ways = ways_of(sheet)
-        prices = lower_prices(sheet, ways, price)
-        rough += [(least, place, sheet, ways[row], prices[row])
-                  for place, (row, least) in enumerate(enumerate(prices.min(axis=1, initial=inf)), len(rough))
+        choices = residency_choices([layer.choices for layer in sheet.layers])
+        prices = lower_prices(sheet, choices, price)
+        rough += [(least, number, sheet, choices[row], prices[row])
+                  for number, (row, least) in enumerate(enumerate(prices.min(axis=1, initial=inf)), len(rough))
                   if least < limit]
     best: list[tuple[float, int, Candidate]] = []
-    for least, place, sheet, way, prices in sorted(rough, key=lambda item: item[:2]):
+    for least, number, sheet, choice, prices in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == KEPT else limit
-        if least >= bar:
+        if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
-        found = closer(sheet, way, prices, price, bar)
-        if found is not None:
-            best = sorted([*best, (found[0], place, found[1])], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(hardware, one, bases, price) for _, _, one in best),
-                   key=lambda one: (round(float(price(one.estimate)), 9), len(one.group.loops)))
+        sized = best_tile_sizes(sheet, choice, prices, price, bar)
+        if sized is not None:
+            best = sorted([*best, (sized[0], number, sized[1])], key=lambda item: item[:2])[:KEPT]
+    finer = sorted((_finer(hardware, candidate, bases, price) for _, _, candidate in best),
+                   key=lambda candidate: (round(float(price(candidate.estimate)), 9), len(candidate.group.loops)))
     return distinct(finer)
 
 
-def distinct(found: Sequence[Candidate]) -> list[Candidate]:
-    """The first candidate of each group."""
-    return [one for place, one in enumerate(found) if all(one.group != other.group for other in found[:place])]
+def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The first candidate of each group, in the given order."""
+    return [candidate for index, candidate in enumerate(ranked)
+            if all(candidate.group != other.group for other in ranked[:index])]
 
 
 def _finer(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> Candidate:
@@ -77,28 +100,45 @@ def _finer(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
                                  for part in range(FINER * 5 // 8, FINER * 3 // 2))}) for loop in loops]
     axes = [[size for size in axis if size < bounds[loop.dim]] for axis, loop in zip(axes, loops, strict=True)]
     return min((candidate, *_sized(hardware, candidate, bases, price, list(product(*axes)))),
-               key=lambda one: float(price(one.estimate)))
+               key=lambda sized: float(price(sized.estimate)))
 
 
 def _rounded(size: float, lanes: int) -> int:
-    """A whole number near a size that fills the lanes, if it is larger than these."""
+    """A whole number near a size, a multiple of the lanes if larger than these."""
     return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
 
 
 def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
-    """The same loops with a few steps more or less, sizes that divide nothing among them; the best estimate first."""
+    """Finds candidates with the same loops in a few steps more or less.
+
+    Args:
+        hardware: The design.
+        candidate: The candidate.
+        bases: Each of its layers by itself, as estimates need it.
+        price: Price of an operating point in the network's metric.
+
+    Returns:
+        Candidates that differ in one tile size, sizes that divide nothing among them, the best estimate first.
+    """
     now = [loop.tile for loop in candidate.group.loops]
-    found = [one for place, loop in enumerate(candidate.group.loops)
-             for size in sorted(_near(candidate.segment.problems[-1].bounds[loop.dim], loop.tile))
-             for one in _sized(hardware, candidate, bases, price, [(*now[:place], size, *now[place + 1:])])]
-    return sorted(found, key=lambda one: float(price(one.estimate)))
+    near = [neighbour for position, loop in enumerate(candidate.group.loops)
+            for size in sorted(_near(candidate.segment.problems[-1].bounds[loop.dim], loop.tile))
+            for neighbour in _sized(hardware, candidate, bases, price, [(*now[:position], size, *now[position + 1:])])]
+    return sorted(near, key=lambda neighbour: float(price(neighbour.estimate)))
 
 
 def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
-    """The same loops with half of one tile, for where tiles turn out not to fit."""
+    """Finds candidates with the same loops and half of one tile, for where tiles turn out not to fit.
+
+    Args:
+        hardware: The design.
+        candidate: The candidate.
+        bases: Each of its layers by itself, as estimates need it.
+        price: Price of an operating point in the network's metric.
+    """
     now = [loop.tile for loop in candidate.group.loops]
-    return [one for place, size in enumerate(now) if size > 1
-            for one in _sized(hardware, candidate, bases, price, [(*now[:place], -(-size // 2), *now[place + 1:])])]
+    return [half for position, size in enumerate(now) if size > 1 for half in _sized(
+        hardware, candidate, bases, price, [(*now[:position], -(-size // 2), *now[position + 1:])])]
 
 
 def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price,
@@ -108,43 +148,55 @@ def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
         return []
     segment, group = candidate.segment, candidate.group
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
-                tuple(link.stay.across for link in group.links), group.spilled)
+                    tuple(link.stay.across for link in group.links), group.spilled)
     return _best_of(sheet_of(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T)), price)
 
 
 def _best_of(sheet: Sheet, price: Price) -> list[Candidate]:
-    """The best sizes and operands of a sheet; none where nothing fits."""
+    """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
     best: list[Candidate] = []
     bar = inf
-    ways = ways_of(sheet)
-    lower = lower_prices(sheet, ways, price)
+    choices = residency_choices([layer.choices for layer in sheet.layers])
+    lower = lower_prices(sheet, choices, price)
     for row in lower.min(axis=1, initial=inf).argsort(kind="stable"):
-        found = closer(sheet, ways[row], lower[row], price, bar) if lower[row].min() < bar else None
-        if found is not None:
-            bar, best = found[0], [found[1]]
+        sized = best_tile_sizes(sheet, choices[row], lower[row], price, bar) if lower[row].min() < bar else None
+        if sized is not None:
+            bar, best = sized[0], [sized[1]]
     return best
 
 
 def _near(bound: int, tile: int) -> set[int]:
+    """Tile sizes with one step or a quarter of the steps less, or one step or a third more."""
     steps = -(-bound // tile)
     return {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1, steps * 4 // 3)
             if 1 <= count <= bound} - {tile}
 
 
-def ways_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
-               price: Price, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
-    """The ways to run a segment in loops over these dimensions that could fit, each with the best tile sizes, these
-    ones among them."""
+def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
+                     price: Price, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
+    """Finds the candidates of a segment in one order of loops.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        dims: Dimensions of the last layer, outermost loop first.
+        bases: Each layer by itself, as estimates need it.
+        price: Price of an operating point in the network's metric.
+        tiles: Tile sizes to try beside those of the grid.
+
+    Returns:
+        For every home, halo and treatment of sums that could fit, one candidate with the best tile sizes.
+    """
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
     sizes = _grid(segment, bases, dims, tiles)
-    return [one for nest in nests_of(hardware, segment, dims)
-            for one in _best_of(sheet_of(hardware, segment, bases, nest, sizes), price)]
+    return [candidate for nest in nests_of(hardware, segment, dims)
+            for candidate in _best_of(sheet_of(hardware, segment, bases, nest, sizes), price)]
 
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
           tiles: Collection[tuple[int, ...]] = ()) -> list[np.ndarray]:
-    """Every combination of tile sizes for some loops, and these ones, one array for each loop."""
+    """Every combination of tile sizes for some loops, and the given ones: for each loop its sizes, [B]."""
     last, most = segment.problems[-1], SIZES.get(len(dims), 1)
     axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
     grid = [axis.reshape(-1).astype(np.float64) for axis in np.meshgrid(*axes, indexing="ij")] if dims else []
@@ -155,16 +207,18 @@ def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
 
 
 def _sizes(bound: int, lanes: int) -> list[int]:
-    """Tile sizes below a bound: its divisors, those of a few even steps, and numbers of many divisors that fill the
-    lanes."""
+    """Tile sizes below a bound: divisors, sizes of a few even steps, and multiples of the lanes with many divisors.
+
+    The last tile may be smaller than the others, so sizes need not divide the bound.
+    """
     smooth = {lanes * factor << shift for factor in (1, 3, 5, 7) for shift in range(bound.bit_length())}
     even = {-(-bound // steps) for steps in range(2, 9)} if lanes == 1 else set()
-    found = {*divisors(bound), *smooth, *even}
-    return sorted(size for size in found if size < bound <= MOST_ALONG * size)
+    sizes = {*divisors(bound), *smooth, *even}
+    return sorted(size for size in sizes if size < bound <= MOST_ALONG * size)
 
 
 def _spread(sizes: list[int], most: int) -> list[int]:
-    """Some of the sizes, evenly over the small and the large ones."""
+    """At most so many of the sizes, evenly over the small and the large ones."""
     if len(sizes) <= most:
         return sizes
     return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})

@@ -1,7 +1,12 @@
-"""What a fused group would cost, before its tiles are mapped: what its tensors must move at least.
+"""The estimate of one layer in a fused group, before its tiles are mapped.
 
-The unfused mapping of a layer gives what happens on the chip; fusion replaces its traffic with the outermost level.
-This ranks candidates; every plan that is returned is evaluated exactly.
+Problem. Thousands of candidates cannot be mapped; they have to be ranked from what is known of the layers by
+themselves.
+
+Method. A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
+outermost level and multiplies its work where halos are recomputed. Latency is the roofline of FADiff eq. (16), of the
+chip against the outermost level. Estimates only rank candidates; every plan that is returned is evaluated exactly, and
+`revised` corrects the estimate once a group has run a layer faster than expected.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -20,26 +26,26 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
 LESS = 1e-6
-"""The part by which cycles must be fewer to count as fewer."""
+"""The part by which cycles must be fewer to count as fewer: a guard against rounding, not tuned."""
 
 
 @dataclass(frozen=True)
 class LayerBase:
     """A layer by itself, as its best mapping runs it.
 
-    inside        energy in pJ of everything but the outermost level's accesses
-    compute       cycles of the arithmetic and of all levels but the outermost one, as its fastest mapping runs it:
-                  where the outermost level holds a layer up, its best mapping has no use for more units
-    outer_reads, outer_writes   words per data space that the outermost level gives and takes
-    home_reads    level -> data space -> words that the level gives inwards
-    sums_room     words of output that fit where sums are kept, all instances together
-    lanes         dimension -> units that work side by side on it in that mapping
+    Attributes:
+        inside: pJ of everything but the outermost level's accesses.
+        compute: Cycles of the arithmetic and of all levels but the outermost one, as the layer's fastest mapping runs
+            it: where the outermost level holds a layer up, its best mapping has no use for more units.
+        home_reads: Words that each level gives inwards: level -> data space -> words.
+        sums_room: Words of output that fit where sums are finished, all instances together.
+        lanes: Units that work side by side on each dimension in the fastest mapping.
+        prices: Prices of words, and the bandwidth of the outermost level.
+        whole: Energy and cycles of the best mapping, one run.
     """
 
     inside: float
     compute: float
-    outer_reads: dict[str, float]
-    outer_writes: dict[str, float]
     home_reads: dict[str, dict[str, float]]
     sums_room: float
     lanes: dict[str, int]
@@ -49,8 +55,14 @@ class LayerBase:
 
 @dataclass(frozen=True)
 class OutermostPrices:
-    """pJ per word read from and written to the outermost level, its words per cycle, and pJ per word read from each
-    level."""
+    """Prices of words.
+
+    Attributes:
+        read: pJ per word read from the outermost level.
+        write: pJ per word written to it.
+        words_per_cycle: Its bandwidth: the least of the shared one, that of reads and that of writes.
+        level_read: pJ per word read from each level, by name.
+    """
 
     read: float
     write: float
@@ -59,15 +71,16 @@ class OutermostPrices:
 
 
 def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> LayerBase:
-    """What the estimate needs of a layer's best mapping by itself; `others` trade energy against cycles."""
-    outer, spaces = result.stats.levels[-1], result.stats.levels[-1]["dataspaces"]
-    moved = {kind: {name: float(space["utilized_instances"] * sum(space[what] for what in kinds))
-                    for name, space in spaces.items()}
-             for kind, kinds in (("reads", ("reads",)), ("writes", ("fills", "updates")))}
-    accesses = sum(space["energy_pj_total"] for space in outer["dataspaces"].values())
+    """Reads off a layer's mappings what estimates need.
+
+    Args:
+        result: Its best mapping by itself.
+        others: Mappings of the layer that trade energy against cycles.
+    """
+    accesses = sum(space["energy_pj_total"] for space in result.stats.levels[-1]["dataspaces"].values())
     fastest = min((result, *others), key=_cycles_inside)
     return LayerBase(
-        result.stats.energy_pj - accesses, _cycles_inside(fastest), moved["reads"], moved["writes"],
+        result.stats.energy_pj - accesses, _cycles_inside(fastest),
         {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
         _sums_room(result.spec), _lanes(fastest.mapping), _prices(result),
@@ -75,46 +88,75 @@ def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> Layer
 
 
 def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
-    """What is known of a layer once a group has run it in so many cycles, with such a mapping for its tiles.
+    """Corrects what is known of a layer once a group has run it.
 
-    Where the outermost level holds a layer up, none of its mappings by itself has a use for more units."""
+    Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
+    are then thought slower than they are.
+
+    Args:
+        base: The layer as known before.
+        cycles: Cycles of the layer's work in the group.
+        mapping: The mapping of its largest tile there.
+
+    Returns:
+        `base` itself unless the group was faster.
+    """
     return base if cycles >= base.compute * (1 - LESS) else replace(base, compute=cycles, lanes=_lanes(mapping))
 
 
 def _cycles_inside(result: MappedLayer) -> float:
+    """Cycles of a mapping if the outermost level had no limit of bandwidth."""
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
 def sum_level(spec: Spec) -> int:
-    """The level in which sums are kept: the innermost one that must keep the output, or else that may."""
+    """Finds the level in which sums are finished: the innermost one that must keep the output, or else that may.
+
+    Args:
+        spec: The layer on its design.
+
+    Returns:
+        Index of the level.
+    """
     levels, output = spec.constraints.levels, spec.problem.output.name
-    must = [place for place, level in enumerate(levels) if output in level.keep]
-    may = [place for place, level in enumerate(levels) if output not in level.bypass]
+    must = [index for index, level in enumerate(levels) if output in level.keep]
+    may = [index for index, level in enumerate(levels) if output not in level.bypass]
     return (must or may)[0]
 
 
 def _sums_room(spec: Spec) -> float:
+    """Words of output that fit where sums are finished, all instances together."""
     level = spec.arch.levels[sum_level(spec)]
     return inf if level.usable is None else float(level.usable * level.instances)
 
 
 def _lanes(mapping: Mapping) -> dict[str, int]:
+    """Units that work side by side on each dimension, over all levels."""
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 
 
 def _prices(result: MappedLayer) -> OutermostPrices:
+    """Prices of words from the tables of a layer's spec; pJ per word is pJ per access over words per access."""
     spec = result.spec
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     width = [min(float(limit[-1, 0]) for limit in (machine.shared_bandwidth, bandwidth))
              for bandwidth in (machine.read_bandwidth, machine.write_bandwidth)]
-    read, update = machine.read[:, 0] / machine.block[:, 0], machine.update[:, 0] / machine.block[:, 0]
-    return OutermostPrices(float(read[-1]), float(update[-1]), min(width),
-                           dict(zip(spec.arch.level_names(), map(float, read), strict=True)))
+    word = word_energy(machine)
+    return OutermostPrices(float(word.read[-1, 0]), float(word.update[-1, 0]), min(width),
+                           dict(zip(spec.arch.level_names(), map(float, word.read[:, 0]), strict=True)))
 
 
 def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any,
               slowed: Any) -> OperatingPoint:
-    """A layer that computes `computed` times its operations in `slowed` times their cycles, and moves these words from
-    and to the outermost level; numbers, or arrays of them."""
+    """Estimates one run of a layer in a group; all arguments but the first are numbers, or arrays of one shape.
+
+    Args:
+        base: The layer by itself.
+        computed: How often the layer does its operations.
+        reads: Words read from the outermost level.
+        writes: Words written to it.
+        more_home_energy: pJ of accesses to the home beyond those of the layer by itself.
+        slowed: Times the layer's cycles: `computed`, and more where lanes are idle.
+    """
     energy = base.inside * computed + reads * base.prices.read + writes * base.prices.write + more_home_energy
     return OperatingPoint(energy, np.maximum(base.compute * slowed, (reads + writes) / base.prices.words_per_cycle))

@@ -1,10 +1,16 @@
-"""How often a tile brings its operands in again, where neither they nor all its sums fit on the chip at once.
+"""Refetches of a tile's operands, where neither they nor all its sums fit on the chip at once.
 
-A layer of two operands X and W multiplies `a` rows of outputs that X moves with `b` columns that W moves, as a matrix
-product does. Either a block of outputs is summed up while both stream by, or a block of one operand stays while the
-other streams by; the better of these is taken. What streams by comes in slices of what is summed, as thin as the lanes
-allow; a window that slides is there whole, or it comes again for the points of all its dimensions but one.
-Arrays are [B].
+Problem. A tile that is larger than the home level streams its operands through it, some of them several times. How
+often decides whether a fused group pays, and must be known for thousands of tile sizes before any is mapped.
+
+Method. A layer of two operands X and W multiplies `a` rows of outputs that X moves with `b` columns that W moves, as a
+matrix product does. Three schedules are compared in closed form, known as input, weight and output stationary: a block
+of X stays while W streams by, a block of W stays while X streams by, or a block of outputs is summed up while both
+stream by. The schedule with the fewest words moved counts. Operands stream by in slices along the
+reduction dimensions, as thin as the lanes allow. A sliding window is there whole, or it comes again for the points of
+all its dimensions but one.
+
+Arrays are [B], one entry per choice of tile sizes; H widths of the block of outputs are tried.
 """
 
 from __future__ import annotations
@@ -21,12 +27,17 @@ from fadiff_mapper.fusion.groups.tile_steps import moved_rank
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
 PARTS = 2.0 ** np.arange(9)[:, None]
-"""Widths of the block of outputs that are tried: all columns, half of them, and so on, [H, 1]."""
+"""Parts into which the columns of the block of outputs are divided: none, two, four, up to 256, [H, 1]."""
 
 
 @dataclass(frozen=True)
 class Refetch:
-    """How often each operand comes in, and where any way of doing it fits."""
+    """Refetches of one layer's tiles.
+
+    Attributes:
+        times: How often each passing operand comes in, by data space, [B].
+        fits: Whether any schedule fits, [B].
+    """
 
     times: dict[str, np.ndarray]
     fits: np.ndarray
@@ -34,11 +45,18 @@ class Refetch:
 
 def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str], staying: Collection[str],
               room: np.ndarray, sums_room: np.ndarray, lanes: Mapping[str, int]) -> Refetch:
-    """For tiles of these extents with `room` words for the operands that are `passing`, the others being there.
+    """Estimates how often a layer's tile brings in the operands that do not stay.
 
-    No loop outside may move an operand that is `staying`, so along its dimensions the others come in whole.
+    No loop outside may move an operand that stays, so along its dimensions the others come in whole.
 
-    sums_room   outputs that can be summed up at once; lanes: dimension -> units that work side by side on it
+    Args:
+        problem: The layer.
+        tile: Extents of its tile by dimension, numbers or [B].
+        passing: Operands that are fetched in every step.
+        staying: Operands that are there already.
+        room: Words of the home for the passing ones, [B].
+        sums_room: Words of output that can be summed up at once, [B].
+        lanes: Units that work side by side, by dimension.
     """
     operands = [space for space in problem.dataspaces if not space.read_write]
     whole = {dim for space in operands if space.name in staying for dim in space.dimensions}
@@ -63,17 +81,18 @@ def refetched(problem: Problem, tile: Mapping[str, Any], passing: Collection[str
                      {dim: tile[dim] for dim in summed & space.dimensions if _slides(space, dim)})
 
     sides = first, second = side(left, right), side(right, left)
-    ways = [_blocks(first, second, room), _blocks(second, first, room)[::-1]]
+    schedules = [_block_stays(first, second, room), _block_stays(second, first, room)[::-1]]
     windows = sorted(first.windows.keys() | second.windows.keys())
-    ways += [_outputs(first, second, room, sums_room, set(inside))
-             for count in range(len(windows) + 1) for inside in combinations(windows, count)]
-    times = [np.concatenate([np.broadcast_to(way[k], (np.shape(way[k])[0] if np.ndim(way[k]) > 1 else 1, len(room)))
-                             for way in ways]) for k in range(2)]                                   # [way, B]
-    moved = np.asarray(sum(one.size * often if one.passing else np.where(np.isinf(often), np.inf, 0)
-                           for one, often in zip(sides, times, strict=True)))
+    schedules += [_outputs_stay(first, second, room, sums_room, set(inside))
+                  for count in range(len(windows) + 1) for inside in combinations(windows, count)]
+    times = [np.concatenate([np.broadcast_to(often[k], (np.shape(often[k])[0] if np.ndim(often[k]) > 1 else 1,
+                                                        len(room))) for often in schedules])
+             for k in range(2)]    # [schedule and width, B] for each operand
+    moved = np.asarray(sum(operand.size * often if operand.passing else np.where(np.isinf(often), np.inf, 0)
+                           for operand, often in zip(sides, times, strict=True)))
     best, row = moved.argmin(axis=0), np.arange(len(room))
-    return Refetch({one.name: often[best, row] for one, often in zip(sides, times, strict=True) if one.passing},
-                   np.isfinite(moved[best, row]) & enough & (room >= 0))
+    return Refetch({operand.name: often[best, row] for operand, often in zip(sides, times, strict=True)
+                    if operand.passing}, np.isfinite(moved[best, row]) & enough & (room >= 0))
 
 
 def _slides(space: DataSpace, dim: str) -> bool:
@@ -83,10 +102,16 @@ def _slides(space: DataSpace, dim: str) -> bool:
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand: words of one group, whether it passes, output rows that it alone moves, and the fewest of them.
+    """Either of the two operands.
 
-    steps     what is summed over, apart from windows -> the part of it that is needed at once
-    windows   what is summed over while the operand slides along -> extents
+    Attributes:
+        name: The data space.
+        size: Words of its tile, of one group where both operands and the output share dimensions, [B].
+        passing: Whether it is fetched in every step.
+        rows: Outputs that it alone moves, [B].
+        unit: Rows that work side by side, and so are needed at once.
+        steps: Reduction dimensions apart from windows -> the part of each that is needed at once.
+        windows: Reduction dimensions along which the operand slides -> extents.
     """
 
     name: str
@@ -99,24 +124,29 @@ class _Side:
 
     @property
     def fewest(self) -> Any:
-        """The fewest rows, where there may be fewer than lanes."""
+        """Rows that are needed at once: those that work side by side, or all where there are fewer."""
         return np.minimum(self.unit, self.rows)
 
     def slice(self, rows: Any, whole: Collection[str] = ()) -> Any:
-        """Words of so many rows in one step of the sums, which takes these dimensions whole."""
+        """Words of so many rows in one reduction step, which takes the dimensions `whole` at once."""
         part = prod((part for dim, part in self.steps.items() if dim not in whole), start=1.0)
         return self.size * rows / self.rows * part if self.passing else 0.0
 
     def again(self, whole: Collection[str]) -> Any:
-        """How often it slides by, where a step takes these dimensions whole: the loop of one other window only moves
-        it on, any further one brings it in again."""
+        """Times the operand is streamed, by the dimensions `whole` that a reduction step takes at once.
+
+        Of the window loops outside a reduction step the longest only slides it; each other one restarts it, so their
+        extents multiply.
+        """
         apart = sorted((extent for dim, extent in self.windows.items() if dim not in whole), key=np.max)
         return prod(apart[:-1], start=1.0)
 
 
-def _blocks(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(times of the one, times of the other) where a block of the one stays while the other streams by in slices, whole
-    in what is summed: loops over that would move the block."""
+def _block_stays(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times that each operand comes in where a block of the one stays while the other streams by, [B] each.
+
+    The other comes in rows with all reduction dimensions whole: loops over these would move the block.
+    """
     left = room - (streams.size * streams.fewest / streams.rows if streams.passing else 0.0)
     block = np.floor(stays.rows * left / stays.size) if stays.passing else np.where(left >= 0, stays.rows, 0.0)
     ok = block >= stays.fewest
@@ -124,10 +154,12 @@ def _blocks(stays: _Side, streams: _Side, room: np.ndarray) -> tuple[np.ndarray,
             np.where(ok, np.ceil(stays.rows / np.clip(block, 1, stays.rows)), np.inf))
 
 
-def _outputs(first: _Side, second: _Side, room: np.ndarray, sums_room: np.ndarray,
-             whole: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(times of the one, times of the other) where a block of outputs is summed up while both stream by, by the
-    block's width, [H, B]; whole: windows that are there at once."""
+def _outputs_stay(first: _Side, second: _Side, room: np.ndarray, sums_room: np.ndarray,
+                  whole: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Times that each operand comes in where a block of outputs is summed up while both stream by, [H, B] each.
+
+    Windows `whole` are there at once. The block is as high as room and sums allow at each width.
+    """
     width = np.maximum(second.rows / PARTS, second.fewest)
     left = room - second.slice(width, whole)
     most = np.floor(left / first.slice(1.0, whole)) if first.passing else np.where(left >= 0, first.rows, 0.0)

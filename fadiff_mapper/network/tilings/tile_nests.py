@@ -1,4 +1,13 @@
-"""The loops over tiles that a segment can be run in: their order, where intermediates lie, and which halos are kept."""
+"""Nests of shared loops for a segment: their order, the home level of intermediates, and the halos that are retained.
+
+Problem. The shared loops of a group run over dimensions of its last layer; each is carried back over the links and
+cuts the earlier layers. Order and retention decide what has to stay on the chip between steps.
+
+Method. Enumeration, in the terms of LoopTree: inter-layer tiling, and retention or recomputation of each intermediate
+per loop. Up to two loops, or three where one adds up sums; one representative of equal dimensions (rows and columns);
+halos retained along all loops, along all but one, or along none; every level on the chip with a single instance as
+home; and sums of the last layer that go on in later steps either stay or are spilled to the outermost level.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +20,22 @@ from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
 
 LOOPED = 3
-"""Layers of the segments whose loops are enumerated; those of longer ones come from the descent."""
+"""Layers of the longest segments whose loops are enumerated; loops of longer ones come from the descent.
+
+A limit of time. `benchmarks/fusion_ablation.py` measures plans with enumeration alone, descent alone and both.
+"""
 
 
 @dataclass(frozen=True)
 class TileNest:
-    """Loops without their sizes, outermost first; where intermediates lie, along which loops each is kept, and
-    whether sums that go on leave the chip in between."""
+    """Shared loops without their sizes.
+
+    Attributes:
+        home: Name of the level in which intermediates lie.
+        dims: Dimensions of the last layer, outermost loop first.
+        retained: For each link the loops along which its words are retained; along the others, they are recomputed.
+        spilled: Whether sums that go on in later steps leave the chip in between.
+    """
 
     home: str
     dims: tuple[str, ...]
@@ -26,19 +44,37 @@ class TileNest:
 
 
 def homes(hardware: Hardware) -> list[str]:
-    """The levels in which tensors can stay, outermost first."""
+    """Lists the levels in which tensors can stay: inside the outermost one, with a single instance and some room.
+
+    Args:
+        hardware: The design.
+
+    Returns:
+        Names of levels, outermost first.
+    """
     return [level.name for level in reversed(hardware.arch.levels[:-1])
             if level.instances == 1 and not level.is_dummy and level.usable != 0]
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """The ways to run a segment in these orders of loops; of a long one only those without loops."""
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those without loops.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+    """
     for dims in orders(segment) if len(segment.problems) <= LOOPED else [()]:
         yield from nests_of(hardware, segment, dims)
 
 
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
-    """One order of loops: in every home, halo retained or recomputed, sums that go on staying or spilled."""
+    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        dims: Dimensions of the last layer, outermost loop first.
+    """
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
     for home in homes(hardware):
         for retained in _halos(segment, dims):
@@ -49,7 +85,15 @@ def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Ite
 
 
 def orders(segment: Segment) -> Iterator[tuple[str, ...]]:
-    """Every order of up to two loops, or of two and one over the channels of the last intermediate."""
+    """Enumerates the orders of loops: up to two, or two over linked outputs and one that adds up sums.
+
+    Args:
+        segment: The segment.
+
+    Returns:
+        Dimensions of the last layer, outermost loop first. Only dimensions of its output or of its link are cut: a loop
+        over a kernel would cut neither layers before it nor results behind it.
+    """
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
     dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
@@ -65,37 +109,46 @@ def orders(segment: Segment) -> Iterator[tuple[str, ...]]:
 
 
 def _first_of_equals(segment: Segment, order: tuple[str, ...]) -> bool:
-    """Whether no loop could change places with one over an equal dimension before it, rows with columns: one order
-    of the two is enough, and one of them alone."""
+    """Whether an order is the representative of those that differ by exchanging equal dimensions, rows with columns.
+
+    Of two equal dimensions, the first must be in the order, and before the second.
+    """
     bounds = segment.problems[-1].bounds
-    alike = [(one, two) for one, two in combinations(bounds, 2) if _alike(segment, one, two)]
-    return all(one in order and order.index(one) < order.index(two) for one, two in alike if two in order)
+    alike = [(first, second) for first, second in combinations(bounds, 2) if _alike(segment, first, second)]
+    return all(first in order and order.index(first) < order.index(second)
+               for first, second in alike if second in order)
 
 
-def _alike(segment: Segment, one: str, two: str) -> bool:
+def _alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
-    for place in reversed(range(len(segment.problems))):
-        problem = segment.problems[place]
-        if problem.bounds[one] != problem.bounds[two] or problem.bounds[one] == 1:
+    for index in reversed(range(len(segment.problems))):
+        problem = segment.problems[index]
+        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
             return False
         windows = [[(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
                      sorted(term.coefficient for term in rank))
                     for space in problem.dataspaces for rank in space.ranks
-                    if any(term.dimension == dim for term in rank)] for dim in (one, two)]
+                    if any(term.dimension == dim for term in rank)] for dim in (first, second)]
         if windows[0] != windows[1]:
             return False
-        if place:
-            back = {theirs: own for own, theirs in segment.links[place - 1].dims.items()}
-            if one not in back or two not in back:
+        if index:
+            link = segment.links[index - 1]
+            back = {theirs: own for own, theirs in link.dims.items()}
+            if first not in back or second not in back:
                 return False
-            if read_slide(problem, segment.links[place - 1], one) != read_slide(problem, segment.links[place - 1], two):
+            if read_slide(problem, link, first) != read_slide(problem, link, second):
                 return False
-            one, two = back[one], back[two]
+            first, second = back[first], back[second]
     return True
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
-    """Whether a loop over a dimension of the last layer would cut what somebody in the segment needs whole."""
+    """Whether a loop would cut a dimension that some consumer in the segment needs whole.
+
+    Args:
+        segment: The segment.
+        dim: Dimension of its last layer.
+    """
     for link, whole in zip(reversed(segment.links), reversed(segment.whole), strict=True):
         dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
         if dim in whole:
@@ -104,34 +157,38 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
 
 
 def _halos(segment: Segment, dims: tuple[str, ...]) -> Iterator[tuple[frozenset[str], ...]]:
-    """For each link the loops along which it is kept: all or some of those whose steps share words of it."""
-    shared = [{dim for dim in dims if _shares(segment, place, dim)} for place in range(len(segment.links))]
+    """For each link the loops along which its words are retained, in every combination that is tried.
+
+    Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
+    other loops, all words that two steps share are retained.
+    """
+    shared = [{dim for dim in dims if _shares(segment, index, dim)} for index in range(len(segment.links))]
     seen = set()
     for again in (set[str](), *({dim} for dim in dims), set(dims)):
-        halos = {dim for dim in again for place in range(len(segment.links)) if _has_halo(segment, place, dim)}
+        halos = {dim for dim in again for index in range(len(segment.links)) if _has_halo(segment, index, dim)}
         retained = tuple(frozenset(own - (again & halos)) for own in shared)
         if retained not in seen:
             seen.add(retained)
             yield retained
 
 
-def _shares(segment: Segment, place: int, dim: str) -> bool:
+def _shares(segment: Segment, index: int, dim: str) -> bool:
     """Whether two steps along a dimension of the last layer share words of the intermediate of a link."""
-    return _cut_of(segment, place, dim) is None or _has_halo(segment, place, dim)
+    return _cut_of(segment, index, dim) is None or _has_halo(segment, index, dim)
 
 
-def _cut_of(segment: Segment, place: int, dim: str) -> str | None:
-    """The dimension of a link's reader that a loop over one of the last layer moves."""
+def _cut_of(segment: Segment, index: int, dim: str) -> str | None:
+    """The dimension of a link's producer that a loop over one of the last layer moves; None where it moves none."""
     cut: str | None = dim
-    for link in reversed(segment.links[place:]):
+    for link in reversed(segment.links[index:]):
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
     return cut
 
 
-def _has_halo(segment: Segment, place: int, dim: str) -> bool:
+def _has_halo(segment: Segment, index: int, dim: str) -> bool:
     """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
     cut: str | None = dim
-    for link, after in zip(reversed(segment.links[place:]), reversed(segment.problems[place + 1:]), strict=True):
+    for link, after in zip(reversed(segment.links[index:]), reversed(segment.problems[index + 1:]), strict=True):
         if cut is None or cut not in space_of(after, link.tensor).dimensions:
             return False
         slide = read_slide(after, link, cut)
