@@ -96,7 +96,8 @@ def unfused(named: Named) -> OperatingPoint:
 
 def cost_at(network: RelaxedNetwork, start: RestartPoint, sigma: torch.Tensor, model: str = "refined") -> RelaxedCost:
     """Where the restarts begin, with a given sigma."""
-    factors = [draw(batch.slots, theta, None, 0.05) for batch, theta in zip(network.batches, start.thetas, strict=True)]
+    factors = [draw(batch.places, theta, None, 0.05)
+               for batch, theta in zip(network.batches, start.thetas, strict=True)]
     return relaxed_cost(network, sigma, factors, start.thetas, start.choices, model)
 
 

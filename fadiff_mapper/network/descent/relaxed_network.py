@@ -50,10 +50,10 @@ class LayerSite:
 
 @dataclass(frozen=True)
 class FamilySites:
-    """Sites of one family: `sites[w]` is member w of `family`, with the family's factor slots."""
+    """Sites of one family: `sites[w]` is member w of `family`, with the family's factor places."""
 
     family: LayerFamily
-    slots: FactorPlaces
+    places: FactorPlaces
     sites: tuple[int, ...]
 
 
