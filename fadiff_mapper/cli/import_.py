@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> None:
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.output.terminal.network_summary import print_network
     from fadiff_mapper.workload.readers.load_network import load_network
-    from fadiff_mapper.workload.readers.write_network import network_text
+    from fadiff_mapper.workload.readers.network_text import network_text
     network = load_network(options.model, dims=dict(options.dims))
     output = Path(options.output)
     atomic_files.write_files(output.parent, {output.name: network_text(network)})

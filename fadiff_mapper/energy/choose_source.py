@@ -9,7 +9,7 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.energy import accelergy_tables, recorded_tables
 from fadiff_mapper.energy.accelergy_request import why_not
-from fadiff_mapper.energy.estimate import estimated
+from fadiff_mapper.energy.estimated_tables import estimated
 from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables

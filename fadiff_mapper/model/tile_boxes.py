@@ -80,9 +80,10 @@ def volume(extents: Array, projection: Projection) -> Array:
 def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
     """Extent of one rank of a data space, the holes of strides and dilations included: 1 + sum of c (p - 1).
 
-    The sum runs over the terms of the rank with coefficient c and p points. The authority is `DataSpace.tile_extents`
-    (Timeloop's rule, one tile by names); its twins are this function for arrays of boxes and
-    `sliding_window_walk.tile_extent` in compiled code. `tests/model/test_window_extent.py` holds all three together.
+    The sum runs over the terms of the rank with coefficient c and p points. The authority is
+    `spec.problem.extent_along` (Timeloop's rule, by names of dimensions); its twins are this function for arrays of
+    boxes and `sliding_window_walk.tile_extent` in compiled code. `tests/model/test_window_extent.py` holds all three
+    together.
 
     Args:
         extents: [N, D, B]. Points per dimension of N boxes.

@@ -10,7 +10,7 @@ P_align belongs to fused layers. The temperature falls and lambda rises geometri
 factorization, so it is evaluated exactly as well, and the best one of each restart is what the descent returns.
 Decisions without a gradient (loop order, keep or bypass) are tried on the exact model every few steps.
 
-Axes: W problems, K slots (free factors), D dimensions, B columns: `restarts` for each problem, one problem after the
+Axes: W problems, P places (free factors), D dimensions, B columns: `restarts` for each problem, one problem after the
 other.
 """
 
@@ -59,11 +59,11 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     options, family = state.options, state.family
     model = evaluate_paper if options.model == "paper" else evaluate_smooth
     generator = torch.Generator().manual_seed(options.seed)
-    slots = places_of(family.spaces, family.factors)
-    batch = restarts * slots.problems
+    places = places_of(family.spaces, family.factors)
+    batch = restarts * places.problems
     member, choices = family.member_of(batch), random_decisions(family, batch, rng)
-    theta = first_theta(slots, restarts, generator).requires_grad_(True)
-    best = decode(draw(slots, theta, None, options.draw_temperature_end), choices)
+    theta = first_theta(places, restarts, generator).requires_grad_(True)
+    best = decode(draw(places, theta, None, options.draw_temperature_end), choices)
     values = state.value(best, member, "start")
     with one_torch_thread():
         step_by_adam = adam_step(theta, options.learning_rate)
@@ -73,15 +73,15 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
             ratio = step / max(options.steps - 1, 1)
             temperature = geometric(options.draw_temperature_start, options.draw_temperature_end, ratio)
             weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
-            factors = draw(slots, theta, gumbel(slots, batch, generator), temperature)
+            factors = draw(places, theta, gumbel(places, batch, generator), temperature)
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
             better = drawn_values < values
             best, values = _either(better, drawn, best), np.where(better, drawn_values, values)
             nest = torch_nest(factors, choices)
-            smooth = model(family.layer, nest, drawable_parts(slots, choices))
+            smooth = model(family.layer, nest, drawable_parts(places, choices))
             loss = smooth_value(smooth, options.priorities) + weight * penalty(
-                family.layer, slots, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
+                family.layer, places, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
             loss.sum().backward()
             step_by_adam()
             if (step + 1) % options.reorder_every == 0:
@@ -89,23 +89,23 @@ def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest
     return best
 
 
-def first_theta(slots: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """Parameters to start from: random shares of each dimension's octaves for its slots.
+def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
+    """Parameters to start from: random shares of each dimension's octaves for its places.
 
-    Shares are squared uniform numbers, so that some slots take much and most take little. The first restart of every
-    problem leaves all to the outermost slot, whose tiles are the smallest.
+    Shares are squared uniform numbers, so that some places take much and most take little. The first restart of every
+    problem leaves all to the outermost place, whose tiles are the smallest.
 
     Args:
-        slots: The free factors of W problems.
+        places: The free factors of W problems.
         restarts: Columns of each problem.
         generator: Source of the random numbers.
 
     Returns:
-        theta, the log2 of continuous tiling factors, [K, D, B].
+        theta, the log2 of continuous tiling factors, [P, D, B].
     """
-    shape = (len(slots.level), slots.bound.shape[1], slots.problems, restarts)
+    shape = (len(places.level), places.bound.shape[1], places.problems, restarts)
     weights = torch.rand(shape, generator=generator, dtype=torch.float64) ** 2
-    theta = weights / weights.sum(dim=0, keepdim=True) * torch.log2(slots.bound).T[..., None]
+    theta = weights / weights.sum(dim=0, keepdim=True) * torch.log2(places.bound).T[..., None]
     theta[..., 0] = 0
     return theta.flatten(start_dim=2)
 

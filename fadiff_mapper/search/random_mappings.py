@@ -32,9 +32,9 @@ def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 
     Returns:
         The nests; they may still exceed a capacity or a fan-out.
     """
-    slots, generator = places_of([space]), torch.Generator().manual_seed(seed)
-    shape = (len(slots.level), slots.bound.shape[1], batch)
+    places, generator = places_of([space]), torch.Generator().manual_seed(seed)
+    shape = (len(places.level), places.bound.shape[1], batch)
     weight = torch.rand(shape, generator=generator, dtype=torch.float64) ** UNEVEN
-    theta = weight / weight.sum(dim=0) * torch.log2(slots.bound).T
+    theta = weight / weight.sum(dim=0) * torch.log2(places.bound).T
     choices = random_decisions(family_of(layer, [space]), batch, np.random.default_rng(seed))
-    return decode(draw(slots, theta, gumbel(slots, batch, generator), 1.0), choices)
+    return decode(draw(places, theta, gumbel(places, batch, generator), 1.0), choices)

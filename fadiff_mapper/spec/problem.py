@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,21 @@ class Term:
     dimension: str
     coefficient: int = 1
     name: str | None = None
+
+
+def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
+    """Extent of a rank between the first and the last word that a tile of iterations touches.
+
+    A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in Timeloop.
+
+    Args:
+        rank: Terms of the rank.
+        tile: Points of the tile by dimension, whole numbers or arrays of several tiles side by side.
+
+    Returns:
+        Words, a number or an array as the points are.
+    """
+    return 1 + sum(term.coefficient * (tile[term.dimension] - 1) for term in rank)
 
 
 @dataclass(frozen=True)
@@ -43,10 +59,7 @@ class DataSpace:
         return frozenset(term.dimension for rank in self.ranks for term in rank)
 
     def tile_extents(self, tile: dict[str, int]) -> tuple[int, ...]:
-        """Extents of the box that a tile of iterations touches.
-
-        A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in
-        Timeloop.
+        """Extents of the box that a tile of iterations touches, by `extent_along`.
 
         Args:
             tile: Points of the tile by dimension.
@@ -54,7 +67,7 @@ class DataSpace:
         Returns:
             Words along each rank.
         """
-        return tuple(1 + sum(term.coefficient * (tile[term.dimension] - 1) for term in rank) for rank in self.ranks)
+        return tuple(extent_along(rank, tile) for rank in self.ranks)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fadiff_mapper.base.bundled_files import find, root
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.energy.choose_source import find_tables
-from fadiff_mapper.energy.estimate import estimated
+from fadiff_mapper.energy.estimated_tables import estimated
 from fadiff_mapper.energy.recorded_figures import between, dram_bit_energies, figures
 from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.energy.sram_regressor import OUTPUTS, sram_regressor

@@ -41,7 +41,7 @@ from fadiff_mapper.network.plan.groups import LIGHT, alone
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
-from fadiff_mapper.network.tilings.estimate import LayerBase, layer_base, revised
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, layer_base, revised
 from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
 from fadiff_mapper.network.tilings.refetch import refetched
 from fadiff_mapper.network.tilings.reshaping import reshaped

@@ -34,7 +34,7 @@ from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
-from fadiff_mapper.network.tilings.estimate import layer_base
+from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -96,7 +96,8 @@ def unfused(named: Named) -> OperatingPoint:
 
 def cost_at(network: RelaxedNetwork, start: RestartPoint, sigma: torch.Tensor, model: str = "refined") -> RelaxedCost:
     """Where the restarts begin, with a given sigma."""
-    factors = [draw(batch.slots, theta, None, 0.05) for batch, theta in zip(network.batches, start.thetas, strict=True)]
+    factors = [draw(batch.places, theta, None, 0.05)
+               for batch, theta in zip(network.batches, start.thetas, strict=True)]
     return relaxed_cost(network, sigma, factors, start.thetas, start.choices, model)
 
 

@@ -19,7 +19,7 @@ from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload
 from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, composed, regrouped
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
-from fadiff_mapper.workload.readers.write_network import network_text
+from fadiff_mapper.workload.readers.network_text import network_text
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "workloads"
 MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), "vgg19": (19_632_062_464, 12, 19),

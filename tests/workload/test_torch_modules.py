@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fadiff_mapper import FadiffError, SpecError, Workload, load_network
 from fadiff_mapper.workload import Link
-from fadiff_mapper.workload.readers.write_network import network_text
+from fadiff_mapper.workload.readers.network_text import network_text
 
 
 def traced(make: Any, *shapes: tuple[int, ...], **options: Any) -> Workload:

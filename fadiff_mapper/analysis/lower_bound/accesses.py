@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fadiff_mapper.analysis.lower_bound.least_traffic import BoundaryTraffic, BoundInputs, Keepers, cheapest, unshared
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, separating
-from fadiff_mapper.analysis.lower_bound.traffic import BoundaryTraffic, BoundInputs, Keepers, cheapest, unshared
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 

@@ -21,8 +21,8 @@ from functools import cache, partial
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, KeepChoice, least_total
+from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
-from fadiff_mapper.analysis.lower_bound.traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer

@@ -58,7 +58,7 @@ class ShadowPrices:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _ContinuousProblem:
     """The problem in the form that the solver takes: V loops and, as the last variable, the logarithm of the cycles.
 
     Attributes:
@@ -124,7 +124,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shad
     """
     limits = tuple(limits_of(layer, nest))
     loops = loops_of(nest)
-    problem = _Problem(layer, nest, loops, limits, metric)
+    problem = _ContinuousProblem(layer, nest, loops, limits, metric)
     if not len(loops.start):
         return ShadowPrices(limits, np.zeros(len(limits)), 0.0, True)
     point = _solve(problem)
@@ -133,7 +133,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shad
     return ShadowPrices(limits, -multipliers, problem.objective(point, functions)[0], unexplained < UNCERTAIN)
 
 
-def _solve(problem: _Problem) -> np.ndarray:
+def _solve(problem: _ContinuousProblem) -> np.ndarray:
     """The optimum that SLSQP reaches from the mapping, [V + 1]."""
     memory: dict[bytes, ContinuousCost] = {}
 
@@ -157,7 +157,7 @@ def _solve(problem: _Problem) -> np.ndarray:
     return result
 
 
-def _multipliers(problem: _Problem, point: np.ndarray, functions: ContinuousCost) -> tuple[np.ndarray, float]:
+def _multipliers(problem: _ContinuousProblem, point: np.ndarray, functions: ContinuousCost) -> tuple[np.ndarray, float]:
     """The Lagrange multipliers of the machine's limits at a point.
 
     At an optimum the objective's derivative is a sum of those of the active constraints with weights of at least 0.

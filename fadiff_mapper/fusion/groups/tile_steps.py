@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Shape, Stay, TileLoop
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term, extent_along
 from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 
 
@@ -148,7 +148,7 @@ def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: r
     """Points of a rank between the first and the last one that some points of a dimension touch.
 
     The rank's other dimensions run over their bounds, so that n adjacent points span 1 + sum of coefficient * (n - 1)
-    over all terms: Timeloop's extent of a rank (`DataSpace.tile_extents`).
+    over all terms: Timeloop's extent of a rank (`extent_along`).
 
     Args:
         rank: terms of the rank, with positive coefficients.
@@ -159,8 +159,7 @@ def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: r
     if not len(points):
         return range(0)
     start = points.start * sum(term.coefficient for term in rank if term.dimension == dim)
-    (extent,) = DataSpace("", (rank,)).tile_extents(problem.bounds | {dim: len(points)})
-    return range(start, start + extent)
+    return range(start, start + extent_along(rank, problem.bounds | {dim: len(points)}))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.layers.unfused import with_nest
 from fadiff_mapper.network.tilings.candidates import candidates_along
-from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import mapping_task

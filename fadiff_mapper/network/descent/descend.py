@@ -108,7 +108,7 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
 
     def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[RelaxedFactors]]:
         thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
-        factors = [draw(batch.slots, theta, part[..., None] * gumbel(batch.slots, theta.shape[-1], generator)
+        factors = [draw(batch.places, theta, part[..., None] * gumbel(batch.places, theta.shape[-1], generator)
                         if noisy else None, temperature)
                    for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
         total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model)

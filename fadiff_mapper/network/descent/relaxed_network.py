@@ -22,7 +22,7 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.tilings.estimate import sum_level
+from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -50,10 +50,10 @@ class LayerSite:
 
 @dataclass(frozen=True)
 class FamilySites:
-    """Sites of one family: `sites[w]` is member w of `family`, with the family's factor slots."""
+    """Sites of one family: `sites[w]` is member w of `family`, with the family's factor places."""
 
     family: LayerFamily
-    slots: FactorPlaces
+    places: FactorPlaces
     sites: tuple[int, ...]
 
 

@@ -107,8 +107,8 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     """The sites of one family, [W, ..., R] each."""
     layer, members = batch.family.layer, torch.tensor(batch.sites)
     nest = torch_nest(factors, choices)
-    evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.slots, choices))
-    own = penalty(layer, batch.slots, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism)
+    evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, choices))
+    own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
     links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), _linked_operands(network, batch)[columns].T,
                        _written_parts(network, batch)[columns], network.home,

@@ -12,7 +12,7 @@ Method. Some restarts begin with loops that whole stretches of a chain share:
     the others    the best mapping with noise
 
 Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (restart), W (member of a family),
-K (slot: one level's temporal or spatial factors), L (level).
+P (factor place: one level's temporal or spatial factors), L (level).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RestartPoint:
     """The starting point of all restarts.
 
     Attributes:
-        thetas: log2 of the factors of each family (see `relaxation.gumbel_softmax`), [K, D, W * R] each.
+        thetas: log2 of the factors of each family (see `relaxation.gumbel_softmax`), [P, D, W * R] each.
         choices: Loop orders, bypass and placement of each family.
         logits: Logits of sigma, [E, R].
     """
@@ -79,7 +79,7 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
     thetas, choices = [], []
     for batch in network.batches:
         best = [pack([network.sites[site].result.mapping], network.sites[site].problem) for site in batch.sites]
-        theta = _parameters(batch.slots, best, restarts)
+        theta = _parameters(batch.places, best, restarts)
         noise = NOISE * torch.randn(theta.shape, generator=generator, dtype=torch.float64)
         noise = noise * torch.from_numpy(restart > 0)    # restart 0 is the best mapping itself
         theta = (theta + ease(batch, network.home)[..., None] * noise).clamp(min=0.0)
@@ -91,20 +91,21 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
 
 
 def ease(batch: FamilySites, home: int) -> torch.Tensor:
-    """How easily the factors of each slot move, [K, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`.
+    """How easily the factors of each place move, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`.
 
     Args:
         batch: Sites of one family.
         home: Index of the home level.
     """
+    places = batch.places
     return torch.tensor([1.0 if level >= home and not spatial else INNER for level, spatial in
-                         zip(batch.slots.level, batch.slots.spatial, strict=True)], dtype=torch.float64)[:, None, None]
+                         zip(places.level, places.spatial, strict=True)], dtype=torch.float64)[:, None, None]
 
 
-def _parameters(slots: FactorPlaces, best: list[Nest], restarts: int) -> torch.Tensor:
-    """The parameters of given nests, one nest for every member, [K, D, W, R]."""
+def _parameters(places: FactorPlaces, best: list[Nest], restarts: int) -> torch.Tensor:
+    """The parameters of given nests, one nest for every member, [P, D, W, R]."""
     columns = [torch.log2(torch.stack([torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0])
-                                       for level, spatial in zip(slots.level, slots.spatial, strict=True)]))
+                                       for level, spatial in zip(places.level, places.spatial, strict=True)]))
                for nest in best]
     return torch.stack(columns, dim=-1)[..., None].repeat(1, 1, 1, restarts)
 
@@ -166,13 +167,13 @@ def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.n
 
     Temporal loops inside take the rest, those of the home first, the outermost of the others next.
     """
-    slots, theta = batch.slots, theta.clone()
-    left = torch.from_numpy(octaves)[list(batch.sites), :slots.bound.shape[1]].transpose(0, 1)      # [D, W, R]
-    inner = theta * (1 - slots.residual.permute(1, 2, 0))[..., None]
-    more = torch.log2(slots.bound).T[..., None] - left - inner.sum(dim=0)
+    places, theta = batch.places, theta.clone()
+    left = torch.from_numpy(octaves)[list(batch.sites), :places.bound.shape[1]].transpose(0, 1)      # [D, W, R]
+    inner = theta * (1 - places.residual.permute(1, 2, 0))[..., None]
+    more = torch.log2(places.bound).T[..., None] - left - inner.sum(dim=0)
     more = torch.where(torch.isnan(left), torch.zeros_like(more), more)
-    loops = [k for k, spatial in enumerate(slots.spatial) if not spatial and slots.level[k] < slots.levels - 1]
-    for k in sorted(loops, key=lambda k: (slots.level[k] != home, -slots.level[k])):
+    loops = [k for k, spatial in enumerate(places.spatial) if not spatial and places.level[k] < places.levels - 1]
+    for k in sorted(loops, key=lambda k: (places.level[k] != home, -places.level[k])):
         change = torch.maximum(more, -inner[k])
         theta[k], more = theta[k] + change, more - change
     return theta

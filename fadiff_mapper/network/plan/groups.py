@@ -17,8 +17,8 @@ from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
-from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 

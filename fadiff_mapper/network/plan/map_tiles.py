@@ -26,7 +26,7 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
-from fadiff_mapper.network.tilings.estimate import sum_level
+from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome

@@ -27,8 +27,8 @@ from fadiff_mapper.network.plan.groups import LIGHT, EvaluatedGroup, enumerated,
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
-from fadiff_mapper.network.tilings.estimate import LayerBase, revised
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, revised
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.search.options import SearchOptions
 

@@ -16,7 +16,7 @@ from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
-from fadiff_mapper.network.tilings.estimate import layer_base
+from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
 

@@ -21,7 +21,6 @@ import numpy as np
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import (
     Candidate,
     Price,
@@ -30,6 +29,7 @@ from fadiff_mapper.network.tilings.estimate_sheet import (
     lower_prices,
     sheet_of,
 )
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.residency import ResidencyChoice, residency_choices
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 

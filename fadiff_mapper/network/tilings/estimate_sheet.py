@@ -26,7 +26,7 @@ from fadiff_mapper.fusion.groups.tile_steps import space_of
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.network.tilings.estimate import LayerBase, estimated
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, estimated
 from fadiff_mapper.network.tilings.loop_cuts import (
     LoopCut,
     computed,

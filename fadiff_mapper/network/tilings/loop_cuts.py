@@ -22,7 +22,7 @@ from fadiff_mapper.fusion import FusedLink
 from fadiff_mapper.fusion.groups.stored_words import stored_extents
 from fadiff_mapper.fusion.groups.tile_steps import moved_rank, read_slide
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.spec.problem import DataSpace, Problem, extent_along
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ def _cut_before(segment: Segment, index: int, after: LoopCut, retained: bool) ->
 def _reach(space: DataSpace, problem: Problem, dim: str, points: np.ndarray) -> np.ndarray:
     """Points along the rank that a dimension moves, touched by so many of its points."""
     rank = moved_rank(space, dim)[1]
-    own = sum(term.coefficient for term in rank if term.dimension == dim)
-    others = sum(term.coefficient * (problem.bounds[term.dimension] - 1) for term in rank if term.dimension != dim)
-    result: np.ndarray = own * (points - 1) + others + 1
+    result: np.ndarray = extent_along(rank, {**problem.bounds, dim: points})
     return result
 
 

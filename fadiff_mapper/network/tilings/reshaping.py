@@ -17,8 +17,8 @@ from itertools import pairwise
 from fadiff_mapper.fusion import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.candidates import candidates_along
-from fadiff_mapper.network.tilings.estimate import LayerBase
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import orders
 
 FURTHER = 2

@@ -27,6 +27,7 @@ from fadiff_mapper.analysis.lower_bound.frontier import undominated
 from fadiff_mapper.analysis.lower_bound.parallel import most_instances, separating
 from fadiff_mapper.analysis.lower_bound.tiles import JointTiles, joint_tiles, touched_words
 from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.spec.problem import extent_along
 
 Keepers = tuple[tuple[int, ...], ...]
 """For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
@@ -225,7 +226,7 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     if len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
         return np.zeros(len(chosen))
     points = {name: bounds[name] / tiles.steps[names.index(name)][chosen] for name in terms}
-    extent = 1 + sum((c * (points[name] - 1) for name, c in terms.items()), np.zeros(len(chosen)))
+    extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
     alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
     result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
     return result
