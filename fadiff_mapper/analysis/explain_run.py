@@ -20,7 +20,7 @@ class RunExplanation:
     """The explanation of one run.
 
     Attributes:
-        metric: The metric of the sensitivities: that of the stored bound, which the run minimised; else EDP.
+        metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
         bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
             not in the folder. None where none is known.
         sensitivities: The largest elasticity first; empty where one count was asked for.

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed as lines, never as a traceback.
 
     Args:
-        arguments: The words after the program's name; None: those of this process.
+        arguments: The words after the program's name; None: the words of this process.
 
     Returns:
         The exit code.

@@ -1,4 +1,4 @@
-"""`bundled`: what comes with the program."""
+"""`bundled`: the specs that come with the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor`: what is installed here."""
+"""`doctor`: the programs and packages installed here."""
 
 from __future__ import annotations
 

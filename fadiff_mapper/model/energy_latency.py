@@ -204,7 +204,7 @@ def used_clusters(use: Usage, machine: Machine) -> Array:
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
-    """Instances of each level that leak, [L, B]: those in use, and those that share a power gate with a used one."""
+    """Instances of each level that leak, [L, B]: instances in use, and their neighbours behind the same power gate."""
     xp = array_namespace(use.compute_cycles)
     if not (machine.gated > 1).any():
         return use.instances

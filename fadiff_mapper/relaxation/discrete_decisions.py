@@ -70,7 +70,8 @@ def _index(space: MapSpace) -> dict[str, int]:
 
 
 def _whole(loops: LoopSpace, index: dict[str, int], between: tuple[int, ...]) -> tuple[int, ...]:
-    """An order of all dimensions: those that the constraints fix innermost, `between`, and those fixed outermost."""
+    """An order of all dimensions: dimensions fixed innermost, `between`, dimensions fixed outermost by the
+    constraints."""
     return (*(index[n] for n in loops.inner), *between, *(index[n] for n in loops.outer))
 
 

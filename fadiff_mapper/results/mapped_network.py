@@ -19,7 +19,7 @@ class LayerInNetwork:
     """One distinct problem of a network, mapped by itself.
 
     Attributes:
-        nodes: The names of the network's layers that pose this problem; those that a fused group runs are among them.
+        nodes: The names of the network's layers that pose this problem, the layers of fused groups included.
         count: All their runs, repeats included.
         result: The mapping of one run.
     """

@@ -121,7 +121,7 @@ class SearchState:
         self.watcher(member, nest, self.history[member][-1])
 
     def out_of_time(self) -> bool:
-        """Whether the search has to end now: it was stopped, or its time limit is over."""
+        """True once the search was stopped, or its time limit is over."""
         limit = self.options.time_limit
         return self.stopped() or (limit is not None and time.monotonic() - self.start > limit)
 

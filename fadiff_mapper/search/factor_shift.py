@@ -62,7 +62,7 @@ def shift(factors: DivisorTables, member: int, number: Ints, column: int, back: 
         factors: The tables of the family.
         member: The member of the family that the mapping is of.
         number: Numbers of divisors, [P, D, B]; changed in one column.
-        column: That column.
+        column: The column to change.
         back: Where it is a shift, the new one goes between the same two places in the opposite direction.
         chance: Three random numbers in [0, 1): for the loop that gives, the divisor, and the place that takes.
 

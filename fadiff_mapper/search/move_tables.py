@@ -1,4 +1,4 @@
-"""The values that compiled moves work on: what may change in a family, and what each of many moves does.
+"""The values that compiled moves work on: open decisions and loops of a family, and the changes of each move.
 
 Axes as in `random_moves`: W members of a family, L levels, D dimensions, N divisors, M moves.
 """
@@ -58,7 +58,7 @@ class MoveTable(NamedTuple):
 class OpenMoves(NamedTuple):
     """All that moves may change in a family of W members, as arrays for compiled code.
 
-    The candidates of all levels stand one after the other; those of level l in rows `..._first[l]` up to
+    The candidates of all levels stand one after the other; the candidates of level l in rows `..._first[l]` up to
     `..._first[l + 1]`.
 
     Attributes:

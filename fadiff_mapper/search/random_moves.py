@@ -57,7 +57,7 @@ whether that one is an exchange."""
 
 
 def proposed(open_: OpenMoves, here: Population, tries: int, rng: np.random.Generator) -> tuple[Population, np.ndarray]:
-    """Draws random moves from every mapping; those that change nothing are left out.
+    """Draws random moves from every mapping; moves that change nothing are left out.
 
     A quarter of all moves would change nothing. With them among the neighbours of a chain the best of twelve was
     nearly always one of them, so that chains hardly ever left a plateau.

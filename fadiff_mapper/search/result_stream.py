@@ -1,7 +1,7 @@
 """The results of a search as its caller receives them: a first mapping, better ones while it runs, and the last.
 
 A run that is killed should leave the best mapping so far, so callers write what they are handed at once. Results in
-between carry no history and no lower bound: those come with the last one.
+between carry no history and no lower bound: the last one has both.
 """
 
 from __future__ import annotations

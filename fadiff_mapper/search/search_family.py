@@ -79,7 +79,8 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
 
 
 def _starts(state: SearchState, nest: Nest) -> tuple[Nest, np.ndarray]:
-    """The chains' first mappings: those of the descent in turn, for the first chain of each member its best so far.
+    """The chains' first mappings: the mappings of the descent in turn, for the first chain of each member its best so
+    far.
 
     Returns the nests of all chains, `SearchOptions.chains` for each member in turn, and the member of each.
     """

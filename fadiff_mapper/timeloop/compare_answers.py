@@ -37,7 +37,7 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
 
     Args:
         want: The answer, or a part of it: nested dicts and lists of numbers and names.
-        ours: The evaluation, or the same part of it (see `compared`); it may have more than the answer.
+        ours: The evaluation, or the same part of it (see `compared`); numbers beyond the answer's are left out.
         name: The key of the part.
         path: The keys down to the part, for the lines.
 

@@ -1,4 +1,4 @@
-"""The Pareto front of alternatives: those of them that can be the cheapest, whatever the prices.
+"""The Pareto front of alternatives: every alternative that can be the cheapest at some prices.
 
 The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
 alternatives are pruned once, and every price looks at the front alone.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 MOST_PASSES = 48
-"""Alternatives that are compared with all others; what is left after them stays, dominated or not. A limit on time that
-costs no exactness; nothing was measured."""
+"""Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
+that costs no exactness; nothing was measured."""
 
 
 def undominated(points: np.ndarray) -> np.ndarray:

@@ -202,7 +202,7 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     """The least share of a tile that is new at every step where loop `d` slides a window.
 
     Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
-    on; those are at least half of all calls, so half of the share is certain. All of it is where no other loop
+    on; such calls are at least half of all, so half of the share is certain. All of it is where no other loop
     outside moves the window's rank: each other call, too, finds the window at least one step of `d` away from where
     the call before left it.
 

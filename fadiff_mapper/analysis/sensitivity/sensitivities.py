@@ -1,7 +1,7 @@
 """The sensitivity of a metric to each constant of the machine.
 
 - Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. A bandwidth's is one-sided:
-  what more of it brings, which is nothing where another level is as slow.
+  the gain of more of it, which is nothing where another level is as slow.
 - Capacities and fan-outs: the mapping must change to use them, so these are elasticities of the continuous optimum
   next to the mapping (see `shadow_price.py`), with the loops that it has, by the envelope theorem. They say nothing of
   mappings with other loops.
@@ -66,7 +66,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0,
         metric: The metric.
 
     Returns:
-        Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, those of 0 last.
+        Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, zeros last.
     """
     value = _metric(metric, float(evaluation.cycles[row]), float(evaluation.energy[row]))
     every = _of_constants(layer, evaluation, row, metric)

@@ -182,7 +182,7 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
 
 def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor,
                 points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Words of every site in the home, [V, R] each: those that stay while other layers run, and those that pass."""
+    """Words of every site in the home, [V, R] each: words that stay while other layers run, words that pass."""
     ties = network.ties
     producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
     # A fused operand lies in the home once, as the intermediate, unless pools leave the tile a copy of its own.

@@ -26,7 +26,7 @@ class NetworkOptions:
         longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
         kept: Candidates of each segment that are evaluated exactly, 1 to 64. A limit of time, not measured.
         gradient: False leaves out the descent and the groups that it proposes.
-        enumeration: False leaves out enumerated groups: those of up to three layers, and longer ones without loops.
+        enumeration: False leaves out enumerated groups: groups of up to three layers, and longer ones without loops.
             `benchmarks/fusion_ablation.py` measures both sources, each alone and together.
         threads: Threads at work; None: all cores. The answer does not depend on it.
     """

@@ -3,8 +3,8 @@
 Problem. The search of a layer returns its best EDP; the network's EDP, a product of sums, may want less energy here and
 fewer cycles there (see `edp_prices`).
 
-Method. From each best mapping, short refinements with other exponents of energy and cycles give variants; those that no
-other one beats in both are kept, and one of each layer is chosen at the network's prices.
+Method. From each best mapping, short refinements with other exponents of energy and cycles give variants; variants
+that no other one beats in both are kept, and one of each layer is chosen at the network's prices.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
 
 
 def _carried(dims: Dims, back: Sequence[FusedLink], on: Sequence[FusedLink]) -> Dims:
-    """Dimensions of a layer as those of another one, over some links back or on; those not carried are dropped."""
+    """Dimensions of a layer as those of another one, over some links back or on; dimensions not carried are dropped."""
     for link in reversed(back):
         own = {theirs: mine for mine, theirs in link.dims.items()}
         dims = tuple(own[dim] for dim in dims if dim in own)

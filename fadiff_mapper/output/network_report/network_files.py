@@ -58,7 +58,8 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
 
 
 def tile_files(tile: TileMapping) -> dict[str, str]:
-    """The files of one tile's mapping: those of `timeloop-model`, and `fadiff.input.yaml`, which reproduces them."""
+    """The files of one tile's mapping: the files of `timeloop-model`, and `fadiff.input.yaml`, which reproduces
+    them."""
     return program_files(MODEL, tile.spec, tile.mapping, tile.stats) | {
         "timeloop-mapper.map.yaml": map_yaml(tile.spec, tile.mapping),
         "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}

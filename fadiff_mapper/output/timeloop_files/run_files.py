@@ -1,4 +1,4 @@
-"""All files of a finished run: those that Timeloop's programs leave behind, under their names, and two of our own."""
+"""All files of a finished run: Timeloop's own files, under their names, and two more of this project."""
 
 from __future__ import annotations
 

@@ -115,7 +115,8 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
 
 
 def _component(node: Any, where: Where, instances: int) -> Component:
-    """One entry of a `local` list; keys that only Accelergy reads are accepted. `instances`: those of its node."""
+    """One entry of a `local` list; keys that only Accelergy reads are accepted. `instances`: the instances of its
+    node."""
     reader = Reader(mapping(node, where))
     name = reader.take("name", text)
     kind = reader.take("class", text)
