@@ -124,7 +124,7 @@ class _Side:
 
     @property
     def fewest(self) -> Any:
-        """Rows that are needed at once: all rows at work side by side, or fewer where there are fewer."""
+        """Rows needed at once: the rows of one step of the array, or all rows where there are fewer."""
         return np.minimum(self.unit, self.rows)
 
     def slice(self, rows: Any, whole: Collection[str] = ()) -> Any:
