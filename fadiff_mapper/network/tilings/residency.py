@@ -24,7 +24,7 @@ from fadiff_mapper.fusion.groups.tile_steps import moved_rank
 from fadiff_mapper.network.tilings.loop_cuts import LoopCut, fetched, held
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
-MOST_WAYS = 48
+MOST_COMBINATIONS = 48
 """Residency choices of one nest up to which the full product is priced.
 
 A limit of time, not measured by itself.
@@ -79,7 +79,7 @@ def residencies_of(space: DataSpace, problem: Problem, home: str, cuts: Sequence
 def residency_choices(operands: Sequence[Mapping[str, list[OperandResidency]]]) -> list[ResidencyChoice]:
     """Lists the residency choices to price: the full product, or two greedy sequences.
 
-    Above `MOST_WAYS` combinations, one operand after the other is made resident in two orders: saved words per occupied
+    Above `MOST_COMBINATIONS` combinations, one operand after the other is made resident in two orders: saved words per occupied
     word, and smallest footprint first; every intermediate state is a choice.
 
     Args:
@@ -88,7 +88,7 @@ def residency_choices(operands: Sequence[Mapping[str, list[OperandResidency]]]) 
     residencies = [choices for layer in operands for choices in layer.values()]
     names = [list(layer) for layer in operands]
     picks = (product(*(range(len(choices)) for choices in residencies))
-             if prod(len(choices) for choices in residencies) <= MOST_WAYS else _greedy_sequences(residencies))
+             if prod(len(choices) for choices in residencies) <= MOST_COMBINATIONS else _greedy_sequences(residencies))
     every = []
     for pick in picks:
         chosen = iter([choices[number] for choices, number in zip(residencies, pick, strict=True)])
