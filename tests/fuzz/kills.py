@@ -1,8 +1,8 @@
 """Kills at random moments: `python -m tests.fuzz.kills --kills 200`; every file that a killed run leaves is whole.
 
 For each command the run is started in a fresh folder and killed (SIGKILL) after a random time, and every file that was
-left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line. Every tenth folder is
-then given to the same command again, which must end by itself. The exit code is 1 where anything was lost.
+left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line. Every tenth folder
+is then given to the same command again, which must end by itself. The exit code is 1 where anything was lost.
 """
 
 from __future__ import annotations

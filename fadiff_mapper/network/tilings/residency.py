@@ -79,8 +79,8 @@ def residencies_of(space: DataSpace, problem: Problem, home: str, cuts: Sequence
 def residency_choices(operands: Sequence[Mapping[str, list[OperandResidency]]]) -> list[ResidencyChoice]:
     """Lists the residency choices to price: the full product, or two greedy sequences.
 
-    Above `MOST_COMBINATIONS` combinations, one operand after the other is made resident in two orders: saved words per occupied
-    word, and smallest footprint first; every intermediate state is a choice.
+    Above `MOST_COMBINATIONS` combinations, one operand after the other is made resident in two orders: saved words
+    per occupied word, and smallest footprint first; every intermediate state is a choice.
 
     Args:
         operands: For every layer the residencies of each operand, by data space.
