@@ -2,10 +2,11 @@
 """How many mappings per second the exact evaluation scores, on random mappings within each design's constraints.
 
     python benchmarks/evaluation_throughput.py [--batch N] [--repeats N] [--threads N [N ...]] [--design NAME ...]
+                                               [-o FILE]
 
 One row per design, layer and number of threads, all in one run: mappings per second by the clock (the best of the
 repeats), and microseconds of CPU time per mapping, which other work on the machine disturbs less. "legal" is the share
-of the mappings that fit the design; the others cost as much time.
+of the mappings that fit the design; illegal ones cost as much time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
+
+from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
@@ -23,7 +26,10 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.search.random_mappings import random_nests
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
+"""The bundled designs, from few levels to many."""
+
 LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2")
+"""A convolution, and one with a stride, whose windows slide in the array of some designs."""
 
 
 def main() -> None:
@@ -32,23 +38,28 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--design", nargs="+", default=DESIGNS)
+    add_output(parser)
     options = parser.parse_args()
-    print("| design | layer | legal | threads | batch | mappings/s | us of CPU per mapping |")
-    print("|---|---|---|---|---|---|---|")
-    for design in options.design:
-        for name in LAYERS:
-            spec = load(find(f"arch/{design}"), find(f"layers/{name}"))
-            layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-            nest = random_nests(layer, build_mapspace(spec.arch, spec.problem, spec.constraints), options.batch)
-            legal = score(layer, nest).legal.mean()
-            for threads in options.threads:
-                rate, cpu = measured(layer, nest, threads, options.repeats)
-                print(f"| {design} | {name} | {legal:.1%} | {threads} | {nest.batch} | {rate:,.0f} | {cpu:.2f} |",
-                      flush=True)
+    with markdown(options.output) as write:
+        write(heading("design", "layer", "legal", "threads", "batch", "mappings/s", "us of CPU per mapping"))
+        for design in options.design:
+            for name in LAYERS:
+                measure(design, name, options, write)
+
+
+def measure(design: str, name: str, options: argparse.Namespace, write: Write) -> None:
+    """Writes a row per number of threads for one layer on one design."""
+    spec = load(find(f"arch/{design}"), find(f"layers/{name}"))
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+    nest = random_nests(layer, build_mapspace(spec.arch, spec.problem, spec.constraints), options.batch)
+    legal = score(layer, nest).legal.mean()
+    for threads in options.threads:
+        rate, cpu = measured(layer, nest, threads, options.repeats)
+        write(row(design, name, f"{legal:.1%}", threads, nest.batch, f"{rate:,.0f}", f"{cpu:.2f}"))
 
 
 def measured(layer: PreparedLayer, nest: Nest, threads: int, repeats: int) -> tuple[float, float]:
-    """(mappings per second, microseconds of CPU time per mapping), the best of some calls."""
+    """(mappings per second, microseconds of CPU time per mapping), each the best of some calls after a first one."""
     def once() -> tuple[float, float]:
         clock, cpu = time.perf_counter(), time.process_time()
         score(layer, nest, threads=threads)

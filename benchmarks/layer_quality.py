@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How good the mapper's mappings are: beside the best known ones, a lower bound, and timeloop-mapper's after 10 s.
 
-    python benchmarks/layer_quality.py [--design NAME] [--every N] [--seed S] [--alone]
-    python benchmarks/layer_quality.py --ablations        what each part of the search brings, at equal time
-    python benchmarks/layer_quality.py --picture FILE.svg EDP over time
+    python benchmarks/layer_quality.py [--design NAME] [--every N] [--seed S] [--alone] [-o FILE]
+    python benchmarks/layer_quality.py --ablations [-o FILE]   each part of the search switched off, at equal time
+    python benchmarks/layer_quality.py --picture FILE.svg      EDP over time
 
 Reads the anchors recorded in anchors.json. All layers of a design are mapped in one batch; `--alone` maps each by
 itself as well and prints its seconds.
@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import Result, SearchOptions, Spec, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find, listing
 
 ANCHORS = Path(__file__).with_name("anchors.json")
+"""Best known EDPs (by simulated annealing on an exact evaluator in C++), and timeloop-mapper's after 10 s of CPU."""
 
 WARM_UP = {"restarts": 2, "steps": 1, "chains": 4, "rounds": 2}
 """Options of a search that only loads compiled code."""
@@ -32,7 +34,15 @@ WARM_UP = {"restarts": 2, "steps": 1, "chains": 4, "rounds": 2}
 
 @dataclass(frozen=True)
 class Anchor:
-    """One layer on one design, with what others reach on it: EDP in pJ * cycles (timeloop-mapper's may lack)."""
+    """One layer on one design with the EDPs of others.
+
+    Attributes:
+        design: The bundled design.
+        layer: The bundled layer.
+        best_known: Lowest EDP known, in pJ * cycles.
+        timeloop_mapper: EDP of timeloop-mapper after 10 s of CPU; not a number where it found no mapping.
+        spec: The layer on the design.
+    """
 
     design: str
     layer: str
@@ -42,7 +52,7 @@ class Anchor:
 
 
 def anchors(design: str | None, every: int) -> list[Anchor]:
-    """The recorded rows, those of one design together."""
+    """The recorded rows of one design, or of all (None), every `every`-th of them; each design's rows are together."""
     files = {name.rsplit("/", 1)[-1]: name for name in listing() if name.startswith("layers/")}
     rows = [row for row in json.loads(ANCHORS.read_text())["rows"] if design in (None, row["design"])]
     return [Anchor(row["design"], row["layer"], row["best_known_edp"], row["timeloop_mapper_10s_edp"] or np.nan,
@@ -50,47 +60,51 @@ def anchors(design: str | None, every: int) -> list[Anchor]:
 
 
 def mapped(rows: list[Anchor], **options: Any) -> tuple[list[Result], float]:
-    """The results of all rows, one batch for each design, and the seconds that took."""
+    """Maps all rows, one batch for each design: (results in the order of the rows, seconds)."""
     results: dict[int, Result] = {}
     start = time.perf_counter()
-    for design in dict.fromkeys(row.design for row in rows):
-        here = [index for index, row in enumerate(rows) if row.design == design]
-        results |= zip(here, map_layers([rows[index].spec for index in here], SearchOptions(**options)), strict=True)
+    for design in dict.fromkeys(anchor.design for anchor in rows):
+        batch = [index for index, anchor in enumerate(rows) if anchor.design == design]
+        results |= zip(batch, map_layers([rows[index].spec for index in batch], SearchOptions(**options)), strict=True)
     return [results[index] for index in range(len(rows))], time.perf_counter() - start
 
 
-def table(rows: list[Anchor], seed: int, alone: bool) -> None:
+def table(rows: list[Anchor], seed: int, alone: bool, write: Write) -> None:
+    """Writes a row per layer and a line of statistics per column; with `alone` each layer is mapped by itself, too."""
     results, seconds = mapped(rows, seed=seed)
-    print("| design | layer | EDP / best known | timeloop-mapper 10 s / best known | EDP / lower bound | evaluations "
-          "| s alone |\n|---|---|---|---|---|---|---|")
-    ratios, theirs, bounds, lonely = [], [], [], []
-    for row, result in zip(rows, results, strict=True):
+    write(heading("design", "layer", "EDP / best known", "timeloop-mapper 10 s / best known", "EDP / lower bound",
+                  "evaluations", "s alone"))
+    ratios, theirs, bounds, times_alone = [], [], [], []
+    for anchor, result in zip(rows, results, strict=True):
         if alone:
             start = time.perf_counter()
-            map_layer(row.spec, seed=seed)
-            lonely.append(time.perf_counter() - start)
-        ratios.append(result.stats.edp / row.best_known)
-        theirs.append(row.timeloop_mapper / row.best_known)
+            map_layer(anchor.spec, seed=seed)
+            times_alone.append(time.perf_counter() - start)
+        ratios.append(result.stats.edp / anchor.best_known)
+        theirs.append(anchor.timeloop_mapper / anchor.best_known)
         bounds.append(result.stats.edp / result.bound.of("edp") if result.bound else np.nan)
-        print(f"| {row.design} | {row.layer} | {ratios[-1]:.5f} | {theirs[-1]:.2f} | {bounds[-1]:.4f} | "
-              f"{result.evaluations} | {f'{lonely[-1]:.2f}' if alone else ''} |", flush=True)
-    print(f"\n{len(rows)} layers in {seconds:.1f} s, a batch for each design")
-    described("EDP / best known", np.array(ratios))
-    described("EDP / lower bound", np.array(bounds))
-    described("timeloop-mapper, 10 s of CPU a layer / best known", np.array(theirs))
+        write(row(anchor.design, anchor.layer, f"{ratios[-1]:.5f}", f"{theirs[-1]:.2f}", f"{bounds[-1]:.4f}",
+                  result.evaluations, f"{times_alone[-1]:.2f}" if alone else ""))
+    write(f"\n{len(rows)} layers in {seconds:.1f} s, a batch for each design\n")
+    write(statistics("EDP / best known", np.array(ratios)))
+    write(statistics("EDP / lower bound", np.array(bounds)))
+    write(statistics("timeloop-mapper, 10 s of CPU a layer / best known", np.array(theirs)))
     if alone:
-        described("seconds alone", np.array(lonely))
+        write(statistics("seconds alone", np.array(times_alone)))
 
 
-def described(what: str, values: np.ndarray) -> None:
-    """One line of statistics over the values that there are."""
+def statistics(name: str, values: np.ndarray) -> str:
+    """An item of a list with statistics over the values that are numbers."""
     known = values[~np.isnan(values)]
-    print(f"{what}, {len(known)} layers: median {np.median(known):.5f}, "
-          f"95th percentile {np.quantile(known, 0.95):.5f}, worst {known.max():.5f}, "
-          f"geometric mean {geometric_mean(known):.5f}")
+    if not len(known):
+        return f"- {name}: no values"
+    return (f"- {name}, {len(known)} layers: median {np.median(known):.5f}, "
+            f"95th percentile {np.quantile(known, 0.95):.5f}, worst {known.max():.5f}, "
+            f"geometric mean {geometric_mean(known):.5f}")
 
 
 def geometric_mean(values: np.ndarray) -> float:
+    """The geometric mean of positive values."""
     return float(np.exp(np.log(values).mean()))
 
 
@@ -105,15 +119,17 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[float], dict[str, Any]]]] = 
     "paper's equations, no refinement": ({"model": "paper", "refinement": False},
                                          lambda scale: {"steps": effort(DEFAULT.steps, scale)}),
 }
-"""What is switched off, and by which option the time that this saves is spent."""
+"""Name -> (options that switch a part off, options that spend the saved time at a given multiple of the effort)."""
 
 
 def effort(default: int, scale: float) -> int:
+    """A multiple of an option that sets an effort, at least 1."""
     return max(1, round(default * scale))
 
 
-def ablations(rows: list[Anchor], seeds: int) -> None:
-    print("| search | s | median | 95th percentile | worst | geometric mean |\n|---|---|---|---|---|---|")
+def ablations(rows: list[Anchor], seeds: int, write: Write) -> None:
+    """Writes a row per variant of the search: statistics of EDP over best known, over all layers and seeds."""
+    write(heading("search", "s", "median", "95th percentile", "worst", "geometric mean"))
     budget = None
     for name, (switched, spent) in VARIANTS.items():
         options = dict(switched)
@@ -125,27 +141,26 @@ def ablations(rows: list[Anchor], seeds: int) -> None:
                                  * budget / measured)
         runs = [mapped(rows, seed=seed, **options) for seed in range(seeds)]
         budget = budget or float(np.mean([seconds for _, seconds in runs]))
-        ratios = np.array([result.stats.edp / row.best_known for results, _ in runs
-                           for row, result in zip(rows, results, strict=True)])
-        print(f"| {name} | {np.mean([seconds for _, seconds in runs]):.1f} | {np.median(ratios):.4f} | "
-              f"{np.quantile(ratios, 0.95):.4f} | {ratios.max():.3f} | {geometric_mean(ratios):.4f} |", flush=True)
+        ratios = np.array([result.stats.edp / anchor.best_known for results, _ in runs
+                           for anchor, result in zip(rows, results, strict=True)])
+        write(row(name, f"{np.mean([seconds for _, seconds in runs]):.1f}", f"{np.median(ratios):.4f}",
+                  f"{np.quantile(ratios, 0.95):.4f}", f"{ratios.max():.3f}", f"{geometric_mean(ratios):.4f}"))
 
 
 def picture(rows: list[Anchor], path: Path) -> None:
     """EDP over best known against seconds of one layer alone: median and worst of all layers, and timeloop-mapper."""
-    import matplotlib
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     clock = np.geomspace(0.02, 3.0, 120)
     curves = []
-    for row in rows:
-        history = [(step["time_s"], step["value"]) for step in map_layer(row.spec).history if step["value"]]
+    for anchor in rows:
+        history = [(step["time_s"], step["value"]) for step in map_layer(anchor.spec).history if step["value"]]
         seconds, values = np.array(history).T
         reached = np.searchsorted(seconds, clock, side="right") - 1
-        curves.append(np.where(reached < 0, np.nan, values[np.maximum(reached, 0)] / row.best_known))
-    known = np.array([row.timeloop_mapper / row.best_known for row in rows])
-    figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        curves.append(np.where(reached < 0, np.nan, values[np.maximum(reached, 0)] / anchor.best_known))
+    known = np.array([anchor.timeloop_mapper / anchor.best_known for anchor in rows])
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.subplots()
     ratios = np.array(curves)
     axes.fill_between(clock, np.nanquantile(ratios, 0.05, axis=0), np.nanquantile(ratios, 0.95, axis=0), alpha=0.2,
                       linewidth=0, label="5 % to 95 % of the layers")
@@ -172,15 +187,18 @@ def main() -> None:
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each ablation")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg")
+    add_output(parser)
     options = parser.parse_args()
     rows = anchors(options.design, options.every)
     mapped(rows[:1], **WARM_UP)
-    if options.ablations:
-        ablations(rows, options.seeds)
-    elif options.picture:
+    if options.picture:
         picture(rows, options.picture)
-    else:
-        table(rows, options.seed, options.alone)
+        return
+    with markdown(options.output) as write:
+        if options.ablations:
+            ablations(rows, options.seeds, write)
+        else:
+            table(rows, options.seed, options.alone, write)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What fusion saves on whole networks and on small chains, beside the figures of others: one line each.
+"""The EDP that fusion saves on whole networks and on small chains, beside the figures of others: one row each.
 
-    python benchmarks/network_fusion.py [NAME ...] [--design large|small]
+    python benchmarks/network_fusion.py [NAME ...] [--design large|small] [-o FILE]
 
 EDP in pJ * cycles is the sum of energies times the sum of cycles. "reference" is the part of the unfused EDP that
 AccelForge 1.0.467 saves on an equivalent design, or what a plan made by hand saves; nan where there is none. "90 %"
 are the seconds after which the plan had nine tenths of its gain. A name is a network of the package,
 some of its layers one after the other (`network:layer,layer`), or one without an operator (`network-operator`). Every
-line has a process of its own, so MB is its peak memory. `network_baselines.py` compares with gradient descent alone.
+row has a process of its own, so MB is its peak memory. `network_baselines.py` compares with gradient descent alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from provenance import add_output, heading, markdown, row
+
 from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.workload import Node
@@ -32,37 +34,40 @@ REFERENCES = {("gpt3_6b7_block-softmax", "large"): 0.030, ("gpt3_6b7_block-softm
               ("resnet18:layer1.0.conv1,layer1.0.conv2", "large"): 0.083,
               ("resnet18:layer1.0.conv1,layer1.0.conv2,layer1.1.conv1", "large"): 0.111,
               ("vgg16:conv1_1,conv1_2", "large"): 0.14}
-"""Saved part of the unfused EDP; AccelForge leaves softmax out."""
+"""(layers, design) -> saved part of the unfused EDP; AccelForge leaves softmax out."""
+
 
 def main() -> None:
-    given = argparse.ArgumentParser()
-    given.add_argument("names", nargs="*")
-    given.add_argument("--design", choices=("large", "small"), action="append")
-    options = given.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--design", choices=("large", "small"), action="append")
+    add_output(parser)
+    options = parser.parse_args()
     names = options.names or [*dict.fromkeys(name for name, _ in REFERENCES), ATTENTION, *NETWORKS]
-    print(f"{'network':56} {'design':6} {'unfused EDP':>12} {'plan EDP':>12} {'saved':>7} {'reference':>9} "
-          f"{'groups':>6} {'s':>6} {'90 %':>6} {'CPU s':>6} {'MB':>5}", flush=True)
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+    with (markdown(options.output) as write,
+          ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool):
+        write(heading("network", "design", "unfused EDP", "plan EDP", "saved", "reference", "groups", "s", "90 %",
+                      "CPU s", "MB"))
         for name in names:
             for design in options.design or ("large", "small"):
-                print(pool.submit(line, name, design).result(), flush=True)
+                write(pool.submit(measured, name, design).result())
 
 
-def line(name: str, design: str) -> str:
-    """One line of the table."""
+def measured(name: str, design: str) -> str:
+    """Plans one network and returns its row of the table."""
     workload, file = chain(name), bundled_files.find(f"arch/gemmini_{design}")
     start = time.process_time()
     result = map_network(workload, file)
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     enough = result.unfused_stats.edp * (1 - 0.9 * result.gain) * (1 + 1e-12)
     soon = next(step["time_s"] for step in result.history if step["value"] <= enough)
-    return (f"{name:56} {design:6} {result.unfused_stats.edp:12.6g} {result.stats.edp:12.6g} {result.gain:7.2%} "
-            f"{REFERENCES.get((name, design), nan):9.2%} {len(result.groups):6} {result.time_s:6.1f} "
-            f"{soon:6.1f} {spent:6.1f} {memory:5}")
+    return row(name, design, f"{result.unfused_stats.edp:.6g}", f"{result.stats.edp:.6g}", f"{result.gain:.2%}",
+               f"{REFERENCES.get((name, design), nan):.2%}", len(result.groups), f"{result.time_s:.1f}", f"{soon:.1f}",
+               f"{spent:.1f}", memory)
 
 
 def chain(name: str) -> Workload:
-    """A network, or with `network:node,node` some of its nodes, or without an operator (`-node`)."""
+    """A bundled network, whole, with some of its nodes only (`network:node,node`), or without one (`network-node`)."""
     name, _, without = name.partition("-")
     network, _, nodes = name.partition(":")
     whole = load_network(f"bundled:networks/{network}")
@@ -75,7 +80,13 @@ def chain(name: str) -> Workload:
 
 
 def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> str:
-    """Some nodes of a network as a network file; what they read of others is an input."""
+    """Some nodes of a network as a network file; tensors that they read of others become inputs.
+
+    Args:
+        whole: The network.
+        names: Nodes to keep; None for all of them.
+        without: A node to leave out, whose readers read its first input instead.
+    """
     by_name = {node.name: node for node in whole.nodes}
     kept = [node for node in whole.nodes if node.name != without and node.op != "input"
             and (names is None or node.name in names)]
@@ -97,10 +108,10 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
 
 
 def window(node: Node) -> str:
-    """The window of a pool, as a network file says it."""
-    found = node.window
-    return "" if found is None else (f", kernel: {list(found.kernel)}, stride: {list(found.stride)}, "
-                                     f"pad: {[list(pad) for pad in found.pad]}, dilation: {list(found.dilation)}")
+    """The window of a pool as attributes of a network file; empty for other nodes."""
+    pool = node.window
+    return "" if pool is None else (f", kernel: {list(pool.kernel)}, stride: {list(pool.stride)}, "
+                                    f"pad: {[list(pad) for pad in pool.pad]}, dilation: {list(pool.dilation)}")
 
 
 def source(by_name: dict[str, Node], name: str, inside: set[str]) -> str:

@@ -1,6 +1,7 @@
-"""How the time and memory of a network grow with its layers: one line per size, each in a process of its own.
+"""How the time and memory of a network grow with its layers: one row per size, each in a process of its own.
 
     python benchmarks/network_scaling.py [--same N ...] [--distinct N ...] [--design large|small] [--threads N]
+                                         [-o FILE]
 
 The networks are chains of 3x3 and 1x1 convolutions. With --same every block has the same shapes, so few problems are
 mapped; with --distinct no two layers are equal, and all have between 64 and 320 channels, so that a layer of a short
@@ -19,45 +20,53 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from provenance import add_output, heading, markdown, row
+
 from fadiff_mapper import NetworkOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
 PIXELS = 14
+"""Rows and columns of every feature map."""
+
 SAME = (32, 48)
+"""Channels of a chain of equal blocks, by turns."""
+
 CHANNELS = range(64, 321, 8)
+"""Channels of a chain in which all layers differ."""
 
 
 def main() -> None:
-    given = argparse.ArgumentParser()
-    given.add_argument("--same", nargs="*", type=int, default=[10, 50, 200, 1000])
-    given.add_argument("--distinct", nargs="*", type=int, default=[10, 50, 200])
-    given.add_argument("--design", choices=("large", "small"), default="large")
-    given.add_argument("--threads", type=int)
-    options = given.parse_args()
-    print(f"{'layers':>6} {'distinct':>8} {'s':>7} {'CPU s':>7} {'CPU s per distinct layer':>24} {'MB':>5} "
-          f"{'groups':>6} {'saved':>7}")
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--same", nargs="*", type=int, default=[10, 50, 200, 1000])
+    parser.add_argument("--distinct", nargs="*", type=int, default=[10, 50, 200])
+    parser.add_argument("--design", choices=("large", "small"), default="large")
+    parser.add_argument("--threads", type=int)
+    add_output(parser)
+    options = parser.parse_args()
+    with (markdown(options.output) as write,
+          ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool):
+        write(heading("layers", "distinct", "s", "CPU s", "CPU s per distinct layer", "MB", "groups", "saved"))
         for count, distinct in [*zip(options.same, repeat(False)), *zip(options.distinct, repeat(True))]:
-            print(pool.submit(line, count, distinct, options.design, options.threads).result(), flush=True)
+            write(pool.submit(measured, count, distinct, options.design, options.threads).result())
 
 
-def line(count: int, distinct: bool, design: str, threads: int | None) -> str:
-    """One line of the table."""
+def measured(count: int, distinct: bool, design: str, threads: int | None) -> str:
+    """Maps a chain of `count` layers and returns its row of the table; MB is the process's peak memory."""
     file = bundled_files.find(f"arch/gemmini_{design}")
-    map_network(network(2, distinct=True), file)  # what is loaded and compiled but once
+    map_network(network(2, distinct=True), file)  # loads and compiles all code, so that the timing excludes that
     workload = network(count, distinct)
     start = time.process_time()
     result = map_network(workload, file, NetworkOptions(threads=threads))
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return (f"{count:6} {len(result.layers):8} {result.time_s:7.1f} {spent:7.1f} {spent / len(result.layers):24.2f} "
-            f"{memory:5} {len(result.groups):6} {result.gain:7.2%}")
+    return row(count, len(result.layers), f"{result.time_s:.1f}", f"{spent:.1f}", f"{spent / len(result.layers):.2f}",
+               memory, len(result.groups), f"{result.gain:.2%}")
 
 
 def network(count: int, distinct: bool) -> Workload:
-    """A chain of so many layers, 3x3 and 1x1 by turns."""
+    """A chain of `count` layers, 3x3 and 1x1 by turns; with `distinct` no layer comes twice."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "chain.yaml"
-        file.write_text(text(distinct_widths(count) if distinct else [SAME[place % 2] for place in range(count + 1)]))
+        file.write_text(text(distinct_widths(count) if distinct else [SAME[index % 2] for index in range(count + 1)]))
         return load_network(file)
 
 
@@ -77,11 +86,11 @@ def text(widths: list[int]) -> str:
     lines = ["workload:", "  version: 1", "  name: chain",
              f"  inputs: {{input: [1, {widths[0]}, {PIXELS}, {PIXELS}]}}", "  shapes:"]
     graph = ["  graph:"]
-    for place, (channels, outputs) in enumerate(pairwise(widths)):
-        kernel = 3 if place % 2 == 0 else 1
-        lines.append(f"  - {{id: s{place}, op: conv, dims: {{N: 1, M: {outputs}, C: {channels}, P: {PIXELS}, "
+    for index, (channels, outputs) in enumerate(pairwise(widths)):
+        kernel = 3 if index % 2 == 0 else 1
+        lines.append(f"  - {{id: s{index}, op: conv, dims: {{N: 1, M: {outputs}, C: {channels}, P: {PIXELS}, "
                      f"Q: {PIXELS}, R: {kernel}, S: {kernel}}}, stride: [1, 1]}}")
-        graph.append(f"  - {{name: l{place}, shape: s{place}, from: [{f'l{place - 1}' if place else 'input'}]}}")
+        graph.append(f"  - {{name: l{index}, shape: s{index}, from: [{f'l{index - 1}' if index else 'input'}]}}")
     return "\n".join(lines + graph) + "\n"
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How often the search finds the true optimum of small problems, and how far its seeds agree on large ones.
 
-    python benchmarks/true_optimum.py [--part optimum|spread] [--seeds K] [--design NAME]
+    python benchmarks/true_optimum.py [--part optimum|spread] [--seeds K] [--design NAME] [-o FILE]
 
-Small problems are enumerated (`exhaustive=True`), then searched with default options and several seeds. Of large ones
-the best and the worst seed are printed, and the gap between the best one and the lower bound.
+Small problems are enumerated (`exhaustive=True`), then searched with default options and several seeds. Of large
+problems the best and the worst seed are compared, and the best one with the lower bound.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+
+from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
@@ -31,13 +33,16 @@ SMALL = (
 """Layers and the bounds that they are shrunk to; the other dimensions become 1."""
 
 LARGE = (CONV, STRIDED, POINTWISE, DEPTHWISE, MATMUL, DEEP)
+"""Layers on which seeds are compared."""
 
 SPREAD_DESIGNS = ("eyeriss_like", "simba_like", "output_stationary", "weight_stationary")
+"""Designs on which seeds are compared: those for which `layer_quality.py` has no best known mappings."""
 
 METRICS = ("edp", "energy", "delay")
+"""Metrics for which small problems are enumerated."""
 
 LARGEST = 2_000_000
-"""Mappings above which a small problem is left out."""
+"""Mappings above which a small problem is left out: a plain limit on the time of an enumeration."""
 
 SAME = 1e-9
 """Relative difference below which two values are equal."""
@@ -48,24 +53,28 @@ def main() -> None:
     parser.add_argument("--part", choices=["optimum", "spread"], help="one part only")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--design", help="one design only")
+    add_output(parser)
     options = parser.parse_args()
-    if options.part != "spread":
-        optimum([name for name in designs() if options.design in (None, name)], options.seeds)
-    if options.part != "optimum":
-        spread([name for name in SPREAD_DESIGNS if options.design in (None, name)], options.seeds)
+    with markdown(options.output) as write:
+        if options.part != "spread":
+            optimum([name for name in designs() if options.design in (None, name)], options.seeds, write)
+        if options.part != "optimum":
+            spread([name for name in SPREAD_DESIGNS if options.design in (None, name)], options.seeds, write)
 
 
 def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
+    """A bundled layer on a design with these bounds, and 1 for all other dimensions."""
     spec = load(find(f"arch/{design}"), find(f"layers/{layer}"))
     return replace(spec, problem=replace(spec.problem, bounds={name: bounds.get(name, 1)
                                                                for name in spec.problem.bounds}))
 
 
-def optimum(names: list[str], seeds: int) -> None:
+def optimum(names: list[str], seeds: int, write: Write) -> None:
+    """Writes a row per design, small problem and metric: how many seeds find the optimum of the whole map space."""
     from fadiff_mapper.mapspace import build_mapspace
     from fadiff_mapper.search.enumerate import count
-    print("| design | layer | bounds | metric | mappings | found | worst / optimum | s for all | s for one search |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    write(heading("design", "layer", "bounds", "metric", "mappings", "found", "worst / optimum", "s for all",
+                  "s for one search"))
     hits = total = cases = 0
     for design, (layer, bounds), metric in ((d, s, m) for d in names for s in SMALL for m in METRICS):
         spec = shrunk(design, layer, bounds)
@@ -75,22 +84,23 @@ def optimum(names: list[str], seeds: int) -> None:
         best, whole_s = timed(spec, metric=metric, exhaustive=True)
         searched = [timed(spec, metric=metric, seed=seed) for seed in range(seeds)]
         ratios = [result.value / best.value for result, _ in searched]
-        found = sum(ratio <= 1 + SAME for ratio in ratios)
-        hits, total, cases = hits + found, total + seeds, cases + 1
+        optimal = sum(ratio <= 1 + SAME for ratio in ratios)
+        hits, total, cases = hits + optimal, total + seeds, cases + 1
         shape = " ".join(f"{name}{bound}" for name, bound in bounds.items())
-        print(f"| {design} | {layer} | {shape} | {metric} | {size:,} | {found} of {seeds} | {max(ratios):.4f} | "
-              f"{whole_s:.2f} | {sum(seconds for _, seconds in searched) / seeds:.2f} |", flush=True)
-    print(f"\n{cases} problems and metrics: the true optimum in {hits} of {total} searches\n", flush=True)
+        write(row(design, layer, shape, metric, f"{size:,}", f"{optimal} of {seeds}", f"{max(ratios):.4f}",
+                  f"{whole_s:.2f}", f"{sum(seconds for _, seconds in searched) / seeds:.2f}"))
+    write(f"\n{cases} problems and metrics: the true optimum in {hits} of {total} searches\n")
 
 
 def timed(spec: Spec, metric: str, seed: int = 0, exhaustive: bool = False) -> tuple[MappedLayer, float]:
+    """(result, seconds) of a search, or of an enumeration."""
     start = time.perf_counter()
     return map_layer(spec, SearchOptions(exhaustive=exhaustive), metric=metric, seed=seed), time.perf_counter() - start
 
 
-def spread(names: list[str], seeds: int) -> None:
-    print("| design | layer | best EDP | worst / best seed | seeds at the best | best / lower bound | s |")
-    print("|---|---|---|---|---|---|---|")
+def spread(names: list[str], seeds: int, write: Write) -> None:
+    """Writes a row per design and large layer: how far its seeds agree, and how far the best is from the bound."""
+    write(heading("design", "layer", "best EDP", "worst / best seed", "seeds at the best", "best / lower bound", "s"))
     for design in names:
         specs = [load(find(f"arch/{design}"), find(f"layers/{layer}")) for layer in LARGE]
         start = time.perf_counter()
@@ -101,8 +111,8 @@ def spread(names: list[str], seeds: int) -> None:
             best = min(results, key=lambda result: result.value)
             equal = sum(value <= best.value * (1 + SAME) for value in values)
             above = f"{best.value / best.bound.edp:.4f}" if best.bound else "-"
-            print(f"| {design} | {layer} | {best.value:.6g} | {max(values) / best.value:.4f} | {equal} of {seeds} | "
-                  f"{above} | {seconds:.2f} |", flush=True)
+            write(row(design, layer, f"{best.value:.6g}", f"{max(values) / best.value:.4f}", f"{equal} of {seeds}",
+                      above, f"{seconds:.2f}"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `fadiff-validate` adds to the time of a bare `timeloop-model`, which must be on the PATH.
+"""The time that `fadiff-validate` adds to a bare `timeloop-model`, which must be on the PATH.
 
     python -m benchmarks.validation_overhead [--mappings 3] [--design NAME ...]
 
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.provenance import commit, processor
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.timeloop.run_model import INPUT, environment
 from validation.asking import ask_all
@@ -43,7 +44,7 @@ def measured(work: Callable[[], object]) -> tuple[float, float, float]:
 
 
 def bare(texts: Sequence[str], folder: Path) -> None:
-    """The program alone on inputs that are there already."""
+    """Runs the program alone on inputs that stand in numbered folders already."""
     for number in range(len(texts)):
         subprocess.run([PROGRAM, INPUT], cwd=folder / str(number), env=environment(), check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -69,7 +70,8 @@ def main() -> None:
     for name, (own, children, wall) in (("bare", alone), ("harness", harnessed)):
         print(f"{name:8s} {1000 * (own + children) / len(texts):7.1f} ms of CPU per mapping "
               f"(program {1000 * children / len(texts):.1f}), {1000 * wall / len(texts):.1f} ms of wall-clock time")
-    print(f"{len(texts)} mappings: the harness adds {harnessed[0] / harnessed[1]:.1%} to the program's CPU time")
+    print(f"{len(texts)} mappings, {processor()}, commit {commit()}: "
+          f"the harness adds {harnessed[0] / harnessed[1]:.1%} to the program's CPU time")
 
 
 if __name__ == "__main__":

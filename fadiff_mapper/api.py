@@ -23,6 +23,8 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fadiff_mapper.network.plan.run_state import OnProgress
 
 
@@ -46,6 +48,16 @@ class Result(MappedLayer):
         """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
         from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
         return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: energy by component and data space beside the metric over the time of the search."""
+        from fadiff_mapper.output.notebook.layer_figure import layer_figure
+        return layer_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: status, statistics, lower bound and loop nest."""
+        from fadiff_mapper.output.notebook.result_html import layer_html
+        return layer_html(self)
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,16 @@ class NetworkResult(MappedNetwork):
                 raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
             group = self.groups[group - 1]
         return to_looptree(group.group, self.hardware, alike=False)
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: every layer with and without fusion, and the network's metric over time."""
+        from fadiff_mapper.output.notebook.network_figure import network_figure
+        return network_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
+        from fadiff_mapper.output.notebook.result_html import plan_html
+        return plan_html(self)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,

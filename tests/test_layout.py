@@ -19,7 +19,8 @@ ORDER = (
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
-    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.terminal", "output",
+    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.notebook",
+    "output.terminal", "output",
     "dropin", "cli", "",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""

@@ -1,1 +1,1 @@
-"""Real Timeloop as the judge: run it on cases, read its answers, record them for the tests."""
+"""The models beside real tools: questions to Timeloop, LoopTree and DeFiNES, recorded answers, and a report."""

@@ -1,4 +1,8 @@
-"""How near predicted access counts, cycles and energies are to the measured ones."""
+"""How near predicted access counts, cycles and energies are to the measured ones.
+
+Measured means: as Timeloop says. Accuracy of a count is 1 - |predicted - measured| / measured, as FADiff's section 4.2
+states it for its own model.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,21 @@ from .models import ACTIONS, MODELS, AnsweredTask, Numbers
 
 @dataclass(frozen=True)
 class AccessAccuracy:
-    """One kind of access under one model: `accuracy` (mean and worst over the mappings that have such accesses) and
-    the share of those mappings in which the count is right to the word. `modelled`: the model ever predicts one."""
+    """One kind of access of one layer under one model, over the mappings that have such accesses.
+
+    Attributes:
+        model: A key of `MODELS`.
+        design: The architecture.
+        operator: The layer.
+        level: The storage level.
+        tensor: The data space.
+        action: One of `ACTIONS`.
+        mappings: How many mappings have such accesses.
+        accuracy: Mean accuracy over these mappings.
+        worst: Lowest accuracy among them.
+        exact: Share of them in which the count is right to the word.
+        modelled: Whether the model predicts such an access in any mapping.
+    """
 
     model: str
     design: str
@@ -30,7 +47,7 @@ class AccessAccuracy:
 
 @dataclass(frozen=True)
 class Error:
-    """Relative errors, mean and worst."""
+    """Relative errors over some mappings: mean and worst."""
 
     mean: float
     worst: float
@@ -38,7 +55,19 @@ class Error:
 
 @dataclass(frozen=True)
 class Worst:
-    """One count that a model gets badly wrong: where, and by how much. `row` is the mapping's place in its batch."""
+    """One count that a model gets badly wrong.
+
+    Attributes:
+        model: A key of `MODELS`.
+        batch: The layer's mappings.
+        row: Index of the mapping in the batch.
+        level: The storage level.
+        tensor: The data space.
+        action: One of `ACTIONS`.
+        measured: Timeloop's count in words per instance.
+        predicted: The model's count.
+        accuracy: Accuracy of the count.
+    """
 
     model: str
     batch: AnsweredTask
@@ -52,42 +81,55 @@ class Worst:
 
 
 def accuracy(measured: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """1 - |predicted - measured| / measured, not below 0, elementwise.
+    """Accuracy of counts, elementwise: 1 - |predicted - measured| / measured, not below 0.
 
-    Where nothing is measured: 0 if something is predicted, and not a number if nothing is.
+    Args:
+        measured: Counts of any shape, not negative.
+        predicted: Counts of the same shape.
+
+    Returns:
+        Accuracies of that shape. If nothing is measured, the accuracy of a positive prediction is 0, and that of no
+        prediction is not a number, so that averages pass over it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = np.maximum(0.0, 1 - np.abs(predicted - measured) / measured)
-    return np.where(measured > 0, found, np.where(predicted > 0, 0.0, np.nan))
+        relative: np.ndarray = np.maximum(0.0, 1 - np.abs(predicted - measured) / measured)
+    return np.where(measured > 0, relative, np.where(predicted > 0, 0.0, np.nan))
 
 
 def right(measured: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Whether counts are equal once whole: Timeloop rounds, the differentiable models do not."""
+    """Whether counts are equal once whole, elementwise: Timeloop rounds, the differentiable models do not."""
     close: np.ndarray = np.abs(predicted - measured) < 1
     return close
 
 
 def cells(batches: Sequence[AnsweredTask]) -> list[AccessAccuracy]:
-    """Every kind of access that occurs, under every model."""
+    """A cell for every kind of access that occurs, batch by batch, under every model."""
     return [cell for batch in batches for model in MODELS for cell in _cells(batch, model)]
 
 
 def _cells(batch: AnsweredTask, model: str) -> Iterator[AccessAccuracy]:
     measured, predicted = batch.measured.counts, batch.predicted[model].counts
-    near, equal = accuracy(measured, predicted), right(measured, predicted)
+    accuracies, equal = accuracy(measured, predicted), right(measured, predicted)
     for action, level, tensor in np.ndindex(measured.shape[:3]):
-        values = near[action, level, tensor]
-        there = ~np.isnan(values)
-        if there.any():
+        values = accuracies[action, level, tensor]
+        occurs = ~np.isnan(values)
+        if occurs.any():
             yield AccessAccuracy(model, batch.task.design, batch.task.operator, batch.task.spec.arch.levels[level].name,
-                                 batch.task.dataspaces[tensor], ACTIONS[action], int(there.sum()),
-                                 float(values[there].mean()),
-                                 float(values[there].min()), float(equal[action, level, tensor][there].mean()),
+                                 batch.task.dataspaces[tensor], ACTIONS[action], int(occurs.sum()),
+                                 float(values[occurs].mean()),
+                                 float(values[occurs].min()), float(equal[action, level, tensor][occurs].mean()),
                                  bool(predicted[action, level, tensor].any()))
 
 
 def total(cells: Sequence[AccessAccuracy]) -> tuple[float, float, float]:
-    """(mean accuracy, worst single count, share of exact counts) over all counts of some cells."""
+    """Sums up cells over all their counts.
+
+    Args:
+        cells: At least one cell.
+
+    Returns:
+        (mean accuracy, accuracy of the worst single count, share of exact counts).
+    """
     counts = np.array([cell.mappings for cell in cells], dtype=np.float64)
     means, exact = (np.array([getattr(cell, name) for cell in cells]) for name in ("accuracy", "exact"))
     return (float((means * counts).sum() / counts.sum()), min(cell.worst for cell in cells),
@@ -95,34 +137,49 @@ def total(cells: Sequence[AccessAccuracy]) -> tuple[float, float, float]:
 
 
 def relative(measured: np.ndarray, predicted: np.ndarray) -> Error:
-    """Of values that are greater than 0."""
+    """Relative errors of predictions of values that are greater than 0, [B]."""
     off = np.abs(predicted - measured) / measured
     return Error(float(off.mean()), float(off.max()))
 
 
 def level_errors(batches: Sequence[AnsweredTask], model: str) -> dict[tuple[str, str], float]:
-    """(design, level) -> error of the energy of a level's accesses, over all mappings, relative to their sum."""
-    sums: dict[tuple[str, str], list[float]] = {}
+    """Errors of the energy of each level's accesses under one model.
+
+    Args:
+        batches: Measured and predicted numbers.
+        model: A key of `MODELS`.
+
+    Returns:
+        (design, level) -> sum of the absolute errors over all mappings, relative to the sum of the measured energies;
+        levels without energy are left out.
+    """
+    sums: dict[tuple[str, str], tuple[float, float]] = {}
     for batch in batches:
         off = np.abs(batch.predicted[model].level_energy - batch.measured.level_energy).sum(axis=1)
         for level, wrong, right_sum in zip(batch.task.spec.arch.levels, off, batch.measured.level_energy.sum(axis=1),
                                            strict=True):
-            found = sums.setdefault((batch.task.design, level.name), [0.0, 0.0])
-            found[0] += float(wrong)
-            found[1] += float(right_sum)
+            total_error, total_energy = sums.get((batch.task.design, level.name), (0.0, 0.0))
+            sums[batch.task.design, level.name] = total_error + float(wrong), total_energy + float(right_sum)
     return {key: wrong / whole for key, (wrong, whole) in sums.items() if whole}
 
 
 def worst(batches: Sequence[AnsweredTask], model: str, count: int) -> list[Worst]:
-    """The counts that a model gets most wrong by their ratio to the measured ones, one per layer.
+    """The counts that a model gets most wrong by their ratio to the measured ones, at most one per layer.
 
-    Kinds of access that it does not model at all are left out.
+    Args:
+        batches: Measured and predicted numbers.
+        model: A key of `MODELS`.
+        count: How many to return at most.
+
+    Returns:
+        Largest ratio first. Kinds of access that the model never predicts are left out.
     """
-    found = [max(items, key=_ratio) for batch in batches if (items := list(_worst(batch, model)))]
-    return sorted(found, key=lambda item: -_ratio(item))[:count]
+    largest = [max(items, key=_ratio) for batch in batches if (items := list(_worst(batch, model)))]
+    return sorted(largest, key=lambda item: -_ratio(item))[:count]
 
 
 def _worst(batch: AnsweredTask, model: str) -> Iterator[Worst]:
+    """For every kind of access the mapping with the largest ratio, where its count is wrong."""
     measured, predicted = batch.measured.counts, batch.predicted[model].counts
     factor = np.abs(np.log((predicted + 1) / (measured + 1)))
     for action, level, tensor in np.ndindex(measured.shape[:3]):
@@ -135,12 +192,22 @@ def _worst(batch: AnsweredTask, model: str) -> Iterator[Worst]:
 
 
 def _ratio(item: Worst) -> float:
+    """Absolute logarithm of predicted over measured; 1 is added to both, so that 0 words have a ratio, too."""
     return abs(float(np.log((item.predicted + 1) / (item.measured + 1))))
 
 
 def pooled(batches: Sequence[AnsweredTask], model: str | None, quantity: str) -> np.ndarray:
-    """`cycles` or `energy` of all mappings, measured (None) or predicted."""
-    def one(batch: AnsweredTask) -> Numbers:
+    """Cycles or energy of all mappings of some batches, one after the other.
+
+    Args:
+        batches: At least one batch.
+        model: A key of `MODELS`, or None for the measured values.
+        quantity: `cycles` or `energy`.
+
+    Returns:
+        Values [B], B mappings of all batches together.
+    """
+    def numbers(batch: AnsweredTask) -> Numbers:
         return batch.measured if model is None else batch.predicted[model]
 
-    return np.concatenate([getattr(one(batch), quantity) for batch in batches])
+    return np.concatenate([getattr(numbers(batch), quantity) for batch in batches])

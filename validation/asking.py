@@ -1,4 +1,4 @@
-"""Puts many questions to a real tool, each in a folder of its own, several at once, none of them twice."""
+"""Puts many questions to a real tool: each in a folder of its own, several at once, none of them twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tools import Backend
 
 @dataclass(frozen=True)
 class Answered:
-    """A question and the answer to it; `failure` says why there is none."""
+    """A question with its answer; without an answer `failure` gives the reason."""
 
     question: Question
     answer: ModelAnswer | None
@@ -30,26 +30,40 @@ class Answered:
 
 def ask_all(questions: Sequence[Question], backend: Backend, store: Store, jobs: int,
             on_answer: Callable[[Answered], None] = lambda _: None) -> list[Answered]:
-    """All answers, in the order of the questions. A run that fails is reported as such and stops no other."""
+    """Asks all questions; a run that fails is reported as such and stops no other.
+
+    Args:
+        questions: The mappings to ask about.
+        backend: The real tool.
+        store: Answers of earlier runs; new answers are added at once, so that a killed run loses none.
+        jobs: Runs of the tool at a time.
+        on_answer: Called with every answer as it comes, in the thread that asked.
+
+    Returns:
+        An entry per question, in their order.
+    """
     alone = threading.Lock()
 
-    def one(question: Question) -> Answered:
-        found = answered(question, backend, store, alone)
-        on_answer(found)
-        return found
+    def ask(question: Question) -> Answered:
+        reply = answered(question, backend, store, alone)
+        on_answer(reply)
+        return reply
 
     pool = ThreadPoolExecutor(jobs)
     with _settled():
         try:
-            return list(pool.map(one, questions))
+            return list(pool.map(ask, questions))
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Spares the garbage collector what is there already: the trees of each answer would have it look through all
-    of it again and again, which took as long as reading the answers twice over."""
+    """Hides all objects that exist already from the garbage collector.
+
+    The XML tree of each answer is large enough to set the collector off, and a pass over everything else took as long
+    as reading the answers twice over.
+    """
     gc.freeze()
     try:
         yield
@@ -58,10 +72,16 @@ def _settled() -> Iterator[None]:
 
 
 def answered(question: Question, backend: Backend, store: Store, alone: threading.Lock) -> Answered:
-    """From the store, or from the tool.
+    """The answer from the store, else from the tool.
 
-    A run that was killed from outside is tried once more, no other second try beside it: with many at once the
-    memory may have run out. No other failure has a known cause that a second try would mend.
+    A run that was killed from outside is tried once more, with no other second try beside it: with many runs at once
+    the memory may have run out. No other failure has a known cause that a second try would mend.
+
+    Args:
+        question: The mapping to ask about.
+        backend: The real tool.
+        store: Answers of earlier runs.
+        alone: Held during a second try.
     """
     text = question.task.text(question.mapping)
     key = key_of(backend.tool.digest, text)
@@ -80,6 +100,6 @@ def answered(question: Question, backend: Backend, store: Store, alone: threadin
 
 
 def once(text: str, question: Question, backend: Backend) -> ModelAnswer:
-    """One run in a new folder, which is removed afterwards."""
+    """Runs the tool once on a literal input, in a new folder that is removed afterwards. Raises FadiffError."""
     with tempfile.TemporaryDirectory(prefix="fadiff-validate-", ignore_cleanup_errors=True) as folder:
         return backend.ask(text, question.task.dataspaces, Path(folder))

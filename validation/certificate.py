@@ -1,4 +1,7 @@
-"""Checks what `fadiff-mapper map` wrote against a real tool, number by number."""
+"""Certificates: results of `fadiff-mapper map` checked against a real tool, number by number.
+
+A certificate names tool and files by their SHA-256, so that a reader can tell whether it still belongs to them.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,14 @@ RESULT = "fadiff.result.json"
 
 @dataclass(frozen=True)
 class LayerCheck:
-    """One result: the hashes of its files and of what the tool was given (SHA-256), how many numbers the tool gave,
-    and every one that is not as the mapper says."""
+    """The check of one result.
+
+    Attributes:
+        folder: The result's folder, below the folder that was asked about.
+        hashes: SHA-256 of its files and of the text that the tool was given.
+        numbers: How many numbers the tool gave; 0 where it rejected the mapping.
+        differences: A line for each number that is not as the mapper says.
+    """
 
     folder: str
     hashes: dict[str, str]
@@ -33,29 +42,45 @@ class LayerCheck:
 
 
 def certificate(folder: Path, backend: Backend) -> tuple[dict[str, Any], bool]:
-    """(the certificate as JSON values, whether everything agrees), for a result or a folder of results.
+    """Checks a result, or all results in a folder.
 
-    Raises FadiffError where there is no result, or the tool fails on one.
+    Args:
+        folder: A folder of `fadiff-mapper map`, or one with such folders inside it.
+        backend: The real tool.
+
+    Returns:
+        The certificate as JSON values, and whether everything agrees.
+
+    Raises:
+        FadiffError: There is no result, or the tool fails on one.
     """
     checks = [check(result, folder, backend) for result in results(folder)]
-    agrees = not any(found.differences for found in checks)
+    agrees = not any(layer.differences for layer in checks)
     return {"tool": _tool(backend.tool), "agrees": agrees, "layers": [
-        {"folder": found.folder, "sha256": found.hashes, "numbers": found.numbers,
-         "differences": list(found.differences)} for found in checks]}, agrees
+        {"folder": layer.folder, "sha256": layer.hashes, "numbers": layer.numbers,
+         "differences": list(layer.differences)} for layer in checks]}, agrees
 
 
 def results(folder: Path) -> list[Path]:
-    """The folder itself where it holds a result, else all folders with results inside it."""
-    found = sorted(path.parent for path in folder.rglob(INPUT)) if folder.is_dir() else []
-    if not found:
+    """All folders with a result, at or below a folder. Raises FadiffError where there is none."""
+    folders = sorted(path.parent for path in folder.rglob(INPUT)) if folder.is_dir() else []
+    if not folders:
         raise FadiffError(f"{folder}: there is no {INPUT} in it; accepted: a folder that fadiff-mapper wrote")
-    return found
+    return folders
 
 
 def check(result: Path, root: Path, backend: Backend) -> LayerCheck:
     """Runs one emitted input through the tool, and compares its answer with the emitted result and the exact model.
 
-    The tool is given the input written anew from what was read: only literal YAML reaches it.
+    The tool is given the input as it is written anew after reading, so that only literal YAML reaches it.
+
+    Args:
+        result: The result's folder.
+        root: The folder that was asked about.
+        backend: The real tool.
+
+    Raises:
+        FadiffError: The input cannot be read or has no mapping, or the tool fails.
     """
     spec = load(str(result / INPUT))
     if spec.mapping is None:
@@ -76,11 +101,12 @@ def check(result: Path, root: Path, backend: Backend) -> LayerCheck:
 
 
 def _stats(path: Path) -> dict[str, Any]:
+    """The statistics that a result stored."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["stats"]
+        stats = json.loads(path.read_text(encoding="utf-8"))["stats"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FadiffError(f"{path}: cannot be read: {error}") from None
-    return dict(found)
+    return dict(stats)
 
 
 def _sha256(content: bytes) -> str:

@@ -1,4 +1,7 @@
-"""The command line: arguments in, exit codes out. 0 all agrees, 1 something does not, 2 bad input, 130 interrupted."""
+"""The command line of `fadiff-validate`: arguments in, exit codes out.
+
+Exit codes: 0 everything agrees, 1 something does not, 2 bad input, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,14 @@ BACKENDS = ("auto", "native", "container", "recorded")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; errors are printed as lines, never as a traceback."""
+    """Runs one command; errors are printed as lines, never as a traceback.
+
+    Args:
+        arguments: The command and its options, by default of this process. Without a command `run` is meant.
+
+    Returns:
+        The exit code.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given = ["run", *given]
@@ -43,20 +53,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
+    """The parser of all commands."""
     parser = Parser(
         prog="fadiff-validate", description="Compare the models with the real timeloop-model, mapping by mapping.")
-    found = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = found.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = subparsers.add_parser("run", parents=[_tool(), _suite()], help="measure and report (without a command: this)")
     run.add_argument("-o", "--output", type=Path, default=Path("fadiff-validation"), metavar="DIR")
     run.add_argument("--recording", type=Path, metavar="FILE", help="what the recorded backend replays")
     run.add_argument("--resamples", type=positive, default=RESAMPLES, metavar="N",
                      help=f"bootstrap samples of each interval (default {RESAMPLES})")
     run.add_argument("--no-fused", action="store_true", help="leave out the fused layers: LoopTree, DeFiNES")
     run.set_defaults(run=commands.run)
-    record = found.add_parser("record", parents=[_tool(), _suite()], help="write what a real tool says to a file")
+    record = subparsers.add_parser("record", parents=[_tool(), _suite()], help="write what a real tool says to a file")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.jsonl.gz")
     record.set_defaults(run=commands.record)
-    mapping = found.add_parser("mapping", parents=[_tool()], help="check one result of fadiff-mapper, or a folder "
+    mapping = subparsers.add_parser("mapping", parents=[_tool()], help="check one result of fadiff-mapper, or a folder "
                                "of them, and write a certificate")
     mapping.add_argument("folder", type=Path, metavar="DIR")
     mapping.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="default: DIR/certificate.json")
@@ -65,6 +76,7 @@ def _parser() -> Parser:
 
 
 def _tool() -> Parser:
+    """Options that choose the tool which answers."""
     parser = Parser(add_help=False)
     parser.add_argument("--backend", choices=BACKENDS, default="auto",
                         help="who answers (default: native where timeloop-model is on the PATH, else recorded)")
@@ -76,6 +88,7 @@ def _tool() -> Parser:
 
 
 def _suite() -> Parser:
+    """Options that choose the questions."""
     parser = Parser(add_help=False)
     sizes = "; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per operator and design"
                       for name, (count, best) in SUITES.items())
@@ -93,12 +106,14 @@ def _suite() -> Parser:
 
 
 def _whole(text: str) -> int:
+    """A whole number, 0 included."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number')
     return int(text)
 
 
 def _cache() -> Path:
+    """The file of answers in the user's cache folder, as the XDG base directory specification places it."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "fadiff-mapper" / "validation.jsonl"
 

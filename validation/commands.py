@@ -1,4 +1,7 @@
-"""What the commands do; `cli` describes their arguments."""
+"""The commands of `fadiff-validate`; `cli` describes their arguments.
+
+Each returns an exit code: 0 where everything agrees, 1 where something does not.
+"""
 
 from __future__ import annotations
 
@@ -38,42 +41,46 @@ from .tools import PROGRAM, Backend, container, native
 
 
 def run(options: argparse.Namespace) -> int:
-    """`run`: ask or replay, measure, report."""
+    """`run`: asks or replays, measures, and writes the report. Raises FadiffError where no mapping was accepted."""
     atomic_files.check_writable(options.output)
-    said = replayed(options) if backend_name(options) == "recorded" else asked(options)
-    found = batches(said.answers)
-    if not found:
-        raise FadiffError(f"no mapping was accepted of {len(said.answers)} that were asked about; accepted: designs "
+    recording = replayed(options) if backend_name(options) == "recorded" else asked(options)
+    answers = recording.answers
+    accepted = batches(answers)
+    if not accepted:
+        raise FadiffError(f"no mapping was accepted of {len(answers)} that were asked about; accepted: designs "
                           "that `fadiff-mapper bundled` lists, operators that `fadiff-validate run --help` lists")
     context = Context(
-        said.tool, options.command, versions(), cleared(), summarize(found, check(said.answers), options.resamples),
-        found, [Price(**row) for row in said.tables], [item.failure for item in said.answers if item.failure],
-        None if options.no_fused else measure_fused())
+        recording.tool, options.command, versions(), cleared(),
+        summarize(accepted, check(answers), options.resamples), accepted, [Price(**row) for row in recording.tables],
+        [item.failure for item in answers if item.failure], None if options.no_fused else measure_fused())
     atomic_files.write_files(options.output, report_files(context))
     _print(context, options.output)
     return 0 if context.agrees else 1
 
 
 def record(options: argparse.Namespace) -> int:
-    """`record`: ask, and write a file that `run --backend recorded --recording FILE` replays."""
+    """`record`: asks, and writes a file that `run --backend recorded --recording FILE` replays.
+
+    Raises FadiffError without a real tool.
+    """
     if backend_name(options) == "recorded":
         raise FadiffError("record needs a real tool; accepted: --backend native or container")
-    said = asked(options)
-    _write(options.output, recordings.written(said))
-    failures = [item.failure for item in said.answers if item.failure]
-    print("\n".join([*failures, f"{options.output}: {len(said.answers) - len(failures)} answers"]))
+    recording = asked(options)
+    _write(options.output, recordings.written(recording))
+    failures = [item.failure for item in recording.answers if item.failure]
+    print("\n".join([*failures, f"{options.output}: {len(recording.answers) - len(failures)} answers"]))
     return 1 if failures else 0
 
 
 def mapping(options: argparse.Namespace) -> int:
-    """`mapping`: check emitted results and write a certificate."""
+    """`mapping`: checks emitted results and writes a certificate. Raises FadiffError without a real tool."""
     if backend_name(options) == "recorded":
         raise FadiffError(f"no recording knows this mapping, and there is no {PROGRAM} on the PATH; "
                           "accepted: --backend native or container")
-    found, agrees = certificate(options.folder, backend(options))
+    content, agrees = certificate(options.folder, backend(options))
     target: Path = options.output or options.folder / "certificate.json"
-    atomic_files.write_files(target.parent, {target.name: json.dumps(found, indent=1) + "\n"})
-    for layer in found["layers"]:
+    atomic_files.write_files(target.parent, {target.name: json.dumps(content, indent=1) + "\n"})
+    for layer in content["layers"]:
         wrong = layer["differences"]
         print(f"{layer['folder']}: " + (f"{len(wrong)} differences" if wrong else
                                         f"all {layer['numbers']} numbers as {PROGRAM} gives them"))
@@ -83,21 +90,23 @@ def mapping(options: argparse.Namespace) -> int:
 
 
 def backend_name(options: argparse.Namespace) -> str:
-    """Which backend "auto" means here."""
+    """The backend that answers; "auto" is the native one where `timeloop-model` is on the PATH, else recorded."""
     name: str = options.backend
     return name if name != "auto" else "native" if find_real(PROGRAM) else "recorded"
 
 
 def backend(options: argparse.Namespace) -> Backend:
-    """The real tool that was asked for."""
+    """The real tool that the options name. Raises FadiffError where this machine lacks it."""
     if backend_name(options) == "native":
         return native(options.tool_version)
     return container(options.image, options.tool_version, options.container_flag)
 
 
 def replayed(options: argparse.Namespace) -> Recording:
-    """The recording, or the part of it that was asked for. Raises FadiffError for options that only a real tool can
-    follow."""
+    """The recording, or its part for the designs and operators of the options.
+
+    Raises FadiffError for options that only a real tool can follow.
+    """
     for name in ("suite", "mappings", "best", "seed"):
         if getattr(options, name) is not None:
             raise FadiffError(f"--{name} chooses what a real tool is asked, and there is none; accepted: --backend "
@@ -106,7 +115,7 @@ def replayed(options: argparse.Namespace) -> Recording:
 
 
 def asked(options: argparse.Namespace) -> Recording:
-    """What the real tool says about the suite."""
+    """The real tool's answers to the questions of the options, and Accelergy's energies unless switched off."""
     tool = backend(options)
     store = Store(options.cache)
     questions = list(_questions(options))
@@ -117,6 +126,7 @@ def asked(options: argparse.Namespace) -> Recording:
 
 
 def _questions(options: argparse.Namespace) -> Iterator[Question]:
+    """The suite's questions, or as many as the options say instead."""
     count, best = SUITES[options.suite or "quick"]
     seed = options.seed or 0
     count, best = (given if given is not None else default
@@ -130,7 +140,7 @@ def _questions(options: argparse.Namespace) -> Iterator[Question]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The whole file or none of it."""
+    """Writes a file of bytes whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(content)
@@ -148,11 +158,12 @@ def _progress(title: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _print(context: Context, folder: Path) -> None:
-    found = overall(context.summary)
-    shown = table(found.title, *found.head)
-    for row in found.rows:
-        shown.add_row(*row)
-    console().print(shown)
+    """Prints the table over all mappings, the verdict, and the first failures."""
+    summary = overall(context.summary)
+    printed = table(summary.title, *summary.head)
+    for row in summary.rows:
+        printed.add_row(*row)
+    console().print(printed)
     print("\n" + verdict(context) + f"\nReport: {folder / 'report.html'}")
     for failure in context.failures[:10]:
         print(f"no answer: {failure}", file=sys.stderr)

@@ -14,25 +14,35 @@ from .looptree import Comparison
 
 @dataclass(frozen=True)
 class Fused:
-    """LoopTree's numbers compared, and the curves of DeFiNES of `defines_version` with ours."""
+    """The fused-layer models beside other tools.
+
+    Attributes:
+        looptree: LoopTree's numbers compared with ours.
+        defines_version: The version of DeFiNES that was recorded.
+        curves: DeFiNES's costs over tile sizes beside ours.
+    """
 
     looptree: Comparison
     defines_version: str
     curves: tuple[Curve, ...]
 
     def as_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
         return {"looptree": self.looptree.as_dict(),
                 "defines": {"version": self.defines_version, "curves": [curve.as_dict() for curve in self.curves]}}
 
 
 def measure_fused() -> Fused:
-    """Evaluates everything that is recorded: some fifteen seconds."""
+    """Evaluates all recorded cases and points; takes some fifteen seconds."""
     version, points = defines.recorded()
     return Fused(looptree.compare(*looptree.recorded()), version, tuple(defines.curves(points)))
 
 
 def points_csv(fused: Fused) -> str:
-    """A row per stack, mode and tile size: pJ and cycles of DeFiNES and ours, and which mode ours ran in."""
+    """The curves as CSV: a row per stack, mode and tile size with pJ and cycles of DeFiNES and ours.
+
+    The column `runs` is the mode in which our plan runs, which differs from DeFiNES's where halos do not fit.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["layers", "size", "mode", "tile_x", "tile_y", "runs", *(

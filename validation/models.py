@@ -23,12 +23,19 @@ from .questions import Question
 from .tasks import ModelTask
 
 ACTIONS = ("reads", "fills", "updates")
+"""Kinds of access in Timeloop's words."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of B mappings: words per action, level and data space and instance [A, L, T, B]; cycles and pJ [B]; pJ of the
-    accesses of all instances [L, B]."""
+    """Numbers of B mappings of one task, measured or predicted.
+
+    Attributes:
+        counts: Words per instance [A, L, T, B], A as in `ACTIONS`.
+        cycles: Cycles [B].
+        energy: pJ [B].
+        level_energy: pJ of the accesses of all instances of a level [L, B].
+    """
 
     counts: np.ndarray
     cycles: np.ndarray
@@ -38,7 +45,14 @@ class Numbers:
 
 @dataclass(frozen=True)
 class AnsweredTask:
-    """The accepted mappings of one task, Timeloop's numbers for them, and each model's."""
+    """The accepted mappings of one task with all numbers for them.
+
+    Attributes:
+        task: Design and operator.
+        questions: The mappings.
+        measured: Timeloop's numbers.
+        predicted: Model (a key of `MODELS`) -> its numbers.
+    """
 
     task: ModelTask
     questions: tuple[Question, ...]
@@ -48,29 +62,36 @@ class AnsweredTask:
 
 @dataclass(frozen=True)
 class Check:
-    """The exact model against every number of every answer: how many numbers, and what was not as Timeloop says."""
+    """The exact model against every number of every answer.
+
+    Attributes:
+        numbers: Numbers compared.
+        disagreements: A line for each number that is not as Timeloop says, and for each rejected mapping.
+    """
 
     numbers: int
     disagreements: tuple[str, ...]
 
 
 def smooth(layer: PreparedLayer, nest: Nest) -> Numbers:
-    """The relaxed model at integer points."""
-    found = evaluate_smooth(layer, nest)
-    return _numbers(found.counts, found.cost.cycles, found.cost.energy,
-                    found.cost.access_energy * found.use.instances[:, None])
+    """The numbers of the relaxed model at integer points."""
+    relaxed = evaluate_smooth(layer, nest)
+    return _numbers(relaxed.counts, relaxed.cost.cycles, relaxed.cost.energy,
+                    relaxed.cost.access_energy * relaxed.use.instances[:, None])
 
 
 def exact(layer: PreparedLayer, nest: Nest) -> Numbers:
-    found = evaluate_nest(layer, nest)
-    return _numbers(found.counts, found.cycles, found.energy, found.cost.access_energy * found.use.instances[:, None])
+    """The numbers of the exact model."""
+    evaluation = evaluate_nest(layer, nest)
+    return _numbers(evaluation.counts, evaluation.cycles, evaluation.energy,
+                    evaluation.cost.access_energy * evaluation.use.instances[:, None])
 
 
 def paper(layer: PreparedLayer, nest: Nest, *, windows: bool = False) -> Numbers:
-    """The paper's equations; see `fadiff_mapper.model.smooth.fadiff_as_printed` for `windows`."""
-    found = evaluate_paper(layer, nest, windows=windows)
-    return _numbers(found.counts, found.cost.cycles, found.cost.energy,
-                    found.cost.access_energy * found.use.instances[:, None])
+    """The numbers of FADiff's equations; see `fadiff_mapper.model.smooth.fadiff_as_printed` for `windows`."""
+    printed = evaluate_paper(layer, nest, windows=windows)
+    return _numbers(printed.counts, printed.cost.cycles, printed.cost.energy,
+                    printed.cost.access_energy * printed.use.instances[:, None])
 
 
 MODELS: dict[str, Callable[[PreparedLayer, Nest], Numbers]] = {
@@ -87,7 +108,12 @@ def _numbers(counts: Counts, cycles: np.ndarray, energy: np.ndarray, access_ener
 
 
 def measured(task: ModelTask, answers: Sequence[ModelAnswer]) -> Numbers:
-    """Timeloop's numbers; zero where a level does not keep a data space."""
+    """Timeloop's numbers as arrays; counts are zero where a level does not keep a data space.
+
+    Args:
+        task: The task that was asked about.
+        answers: Answers, of which the rejected ones are left out.
+    """
     spaces, levels = task.dataspaces, task.spec.arch.levels
     counts = np.zeros((len(ACTIONS), len(levels), len(spaces), len(answers)))
     level_energy = np.zeros((len(levels), len(answers)))
@@ -102,7 +128,7 @@ def measured(task: ModelTask, answers: Sequence[ModelAnswer]) -> Numbers:
 
 
 def batches(answers: Sequence[Answered]) -> list[AnsweredTask]:
-    """One batch per task, with the mappings that Timeloop accepted."""
+    """The answers task by task, with the numbers of all models; rejected and failed mappings are left out."""
     groups: dict[str, list[Answered]] = defaultdict(list)
     for item in answers:
         if item.answer is not None and item.answer.result is not None:
@@ -111,7 +137,7 @@ def batches(answers: Sequence[Answered]) -> list[AnsweredTask]:
 
 
 def batch(group: Sequence[Answered]) -> AnsweredTask:
-    """The accepted mappings of one task under every model."""
+    """Evaluates the accepted mappings of one task under every model, in one batch each."""
     task = group[0].question.task
     questions = tuple(item.question for item in group)
     nest = pack([question.mapping for question in questions], task.spec.problem)
@@ -121,7 +147,14 @@ def batch(group: Sequence[Answered]) -> AnsweredTask:
 
 
 def check(answers: Sequence[Answered]) -> Check:
-    """Compares every number of every accepted mapping: counts, capacities, bandwidths, networks, energies."""
+    """Compares the exact model with every number of every accepted mapping.
+
+    Counts, capacities, bandwidths, interconnects and energies are all compared; a rejected mapping is a disagreement,
+    because every question is legal in the exact model.
+
+    Args:
+        answers: Answers to questions about any tasks; failed runs are passed over.
+    """
     groups: dict[str, list[Answered]] = defaultdict(list)
     for item in answers:
         groups[item.question.task.name].append(item)
@@ -129,7 +162,7 @@ def check(answers: Sequence[Answered]) -> Check:
     for group in groups.values():
         task = group[0].question.task
         nest = pack([item.question.mapping for item in group], task.spec.problem)
-        found = evaluate_nest(task.layer, nest, details=True)
+        evaluation = evaluate_nest(task.layer, nest, details=True)
         for row, item in enumerate(group):
             if item.answer is None:
                 continue
@@ -137,6 +170,6 @@ def check(answers: Sequence[Answered]) -> Check:
                 wrong.append(f"{task.name}: rejected by Timeloop: {item.answer.error}")
                 continue
             count += numbers(item.answer.result)
-            said = compared(stats_of(task.layer, found, row))
-            wrong += [f"{task.name}: {text}" for text in differences(item.answer.result, said)]
+            ours = compared(stats_of(task.layer, evaluation, row))
+            wrong += [f"{task.name}: {text}" for text in differences(item.answer.result, ours)]
     return Check(count, tuple(wrong))

@@ -8,7 +8,12 @@ from .problems import problem, strided
 
 
 def operators() -> dict[str, dict[str, Any]]:
-    """Operator -> native problem, in the dimensions that the bundled designs' constraints name."""
+    """The operators that the models are judged on.
+
+    Returns:
+        Operator -> native problem (`shape` and `instance`), in the dimensions that the bundled designs' constraints
+        name.
+    """
     return {
         "conv 3x3": problem("conv", C=64, M=64, P=56, Q=56, R=3, S=3),
         "conv 3x3, stride 2": strided("conv", 2, C=64, M=128, P=28, Q=28, R=3, S=3),

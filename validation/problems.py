@@ -1,4 +1,4 @@
-"""The problems that are recorded: the bundled shapes at various sizes, and some that no bundled shape has."""
+"""The problems that are recorded: the bundled shapes at various sizes, and shapes that no bundled file has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from fadiff_mapper.base import bundled_files
 
-UNUSUAL: dict[str, dict[str, Any]] = {
+UNUSUAL: dict[str, dict[str, Any]] = {      # what the bundled shapes lack, one thing each
     "conv1d": {
         "name": "conv1d", "dimensions": ["K", "C", "P", "R"], "data_spaces": [
             {"name": "Weights", "projection": [[["K"]], [["C"]], [["R"]]]},
@@ -32,6 +32,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 
 @cache
 def _shape(name: str) -> dict[str, Any]:
+    """An unusual shape, else the bundled one."""
     if name in UNUSUAL:
         return UNUSUAL[name]
     shape: dict[str, Any] = yaml.safe_load(bundled_files.find(f"problems/{name}").read_text())["problem"]["shape"]
@@ -39,14 +40,19 @@ def _shape(name: str) -> dict[str, Any]:
 
 
 def problem(shape: str, **instance: int) -> dict[str, Any]:
-    """A bundled or unusual shape at some size; bounds and coefficients that are not named are 1."""
-    found = _shape(shape)
-    ones = dict.fromkeys((*found["dimensions"], *(c["name"] for c in found.get("coefficients", ()))), 1)
-    return {"shape": found, "instance": ones | instance}
+    """A bundled or unusual shape at some size, as a native problem.
+
+    Args:
+        shape: Name of a bundled shape or key of `UNUSUAL`.
+        **instance: Bounds and coefficients; all others are 1.
+    """
+    named = _shape(shape)
+    ones = dict.fromkeys((*named["dimensions"], *(c["name"] for c in named.get("coefficients", ()))), 1)
+    return {"shape": named, "instance": ones | instance}
 
 
 def strided(shape: str, stride: int, **instance: int) -> dict[str, Any]:
-    """The same with a stride in both directions."""
+    """A shape at some size with the same stride in both directions; see `problem`."""
     return problem(shape, Wstride=stride, Hstride=stride, **instance)
 
 

@@ -19,21 +19,30 @@ KINDS = {"any": "random, within what the hardware allows", "design": "random, wi
          "best": "found by the mapper"}
 
 SUITES = {"quick": (3, 0), "full": (105, 1)}
-"""Suite -> (random mappings of each kind, mappings found by the mapper) per operator and design."""
+"""Suite -> (random mappings of each kind, mappings found by the mapper) per operator and design.
+
+The numbers only set how long a suite runs; nothing was measured to choose them. 105 mappings are three blocks.
+"""
 
 METRICS = ("edp", "energy", "delay")
-"""What the mapper is asked to minimize, one mapping each."""
+"""Metrics that the mapper minimises, one mapping each."""
 
 BLOCK = 35
-"""Mappings that are drawn together."""
+"""Mappings that are drawn together, so that a longer list begins with the mappings of a shorter one."""
 
 ATTEMPTS = 40
-"""Batches drawn in search of legal mappings before a layer is left with fewer."""
+"""Batches drawn in search of legal mappings before a layer is left with fewer: a plain limit, nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One legal mapping of a task; `kind` is a key of `KINDS`."""
+    """One legal mapping of a task.
+
+    Attributes:
+        task: Design and operator.
+        kind: How the mapping was drawn, a key of `KINDS`.
+        mapping: The mapping.
+    """
 
     task: ModelTask
     kind: str
@@ -41,7 +50,13 @@ class Question:
 
 
 def random_questions(task: ModelTask, count: int, seed: int) -> Iterator[Question]:
-    """Up to `count` mappings of each random kind. More of them begin with the same ones."""
+    """Up to `count` legal mappings of each random kind; a larger count begins with the mappings of a smaller one.
+
+    Args:
+        task: Design and operator.
+        count: Mappings of each kind; fewer come where legal ones are rare.
+        seed: Of the draws; tasks draw independently of each other.
+    """
     for kind, draw in (("any", any_nests), ("design", design_nests)) if count else ():
         blocks = [draw(task, BLOCK, f"{seed}/{task.name}/{block}") for block in range(-(-count // BLOCK))]
         nest = joined(blocks).take(slice(0, count))
@@ -50,18 +65,18 @@ def random_questions(task: ModelTask, count: int, seed: int) -> Iterator[Questio
 
 
 def any_nests(task: ModelTask, count: int, label: str) -> Nest:
-    """Up to `count` legal nests that respect nothing but the hardware."""
-    rng, spec, found = random.Random(label), task.spec, []
+    """Up to `count` legal nests that respect nothing but the hardware, drawn from the seed `label`."""
+    rng, spec, legal = random.Random(label), task.spec, []
     for _ in range(ATTEMPTS):
         drawn = pack([random_mapping(spec.arch, spec.problem, rng) for _ in range(count)], spec.problem)
-        found.append(drawn.take(np.flatnonzero(evaluate_nest(task.layer, drawn).legal)))
-        if sum(part.batch for part in found) >= count:
+        legal.append(drawn.take(np.flatnonzero(evaluate_nest(task.layer, drawn).legal)))
+        if sum(part.batch for part in legal) >= count:
             break
-    return joined(found).take(slice(0, count))
+    return joined(legal).take(slice(0, count))
 
 
 def design_nests(task: ModelTask, count: int, label: str) -> Nest:
-    """Up to `count` legal nests within the design's constraints."""
+    """Up to `count` legal nests within the design's constraints, drawn from the seed `label`."""
     return constrained_nests(task.layer, task.spec, count, number(label))
 
 
@@ -71,7 +86,7 @@ def number(label: str) -> int:
 
 
 def best_questions(task: ModelTask, count: int, seed: int, threads: int) -> Iterator[Question]:
-    """The mapper's own answer for each of the first `count` metrics, found without a time limit."""
+    """The mapper's own mapping for each of the first `count` metrics, found without a time limit."""
     from fadiff_mapper import SearchOptions, map_layer
 
     for metric in METRICS[:count]:

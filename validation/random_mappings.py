@@ -1,4 +1,8 @@
-"""Random mappings that exercise the model rather than being good."""
+"""Random mappings that exercise the model rather than being good.
+
+Factors are handed out prime by prime, so that every factorization can occur. Faults can be built in on purpose, because
+rejections are recorded as well.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +24,25 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 
 FAULTS = ("capacity", "fanout", "nowhere")
-"""What `random_mapping` can get wrong on purpose: tiles too large, too many instances, a data space kept nowhere."""
+"""Faults that `random_mapping` builds in on purpose: tiles too large, too many instances, a data space kept nowhere."""
 
 SEEDS_APART = 1000
-"""Between the seeds of two attempts to draw enough legal nests."""
+"""Distance between the seeds of two attempts to draw enough legal nests: attempts of neighbouring seeds stay apart."""
 
 Factors = list[dict[str, int]]
+"""For each level, innermost first, the factor of every dimension."""
 
 
 def random_mapping(arch: Architecture, problem: Problem, rng: random.Random, fault: str = "") -> Mapping:
-    """A mapping that respects the hardware (fan-outs, capacities) and nothing else, or breaks it as `fault` says.
+    """A mapping that respects the hardware (fan-outs, capacities) and no constraint, or breaks it as `fault` says.
 
     Loops of bound 1 stand anywhere in an order; a dimension lies on one axis of a fan-out.
+
+    Args:
+        arch: The architecture.
+        problem: The layer.
+        rng: The source of all draws.
+        fault: One of `FAULTS`, or none.
     """
     keep = _keep(arch, problem, rng, fault)
     pool = [(name, prime) for name, bound in problem.bounds.items() for prime in primes(bound)]
@@ -43,14 +54,21 @@ def random_mapping(arch: Architecture, problem: Problem, rng: random.Random, fau
         order, (wide, high) = rng.sample(problem.dimensions, len(problem.dimensions)), arch.fanout(i)
         axis = {name: side[i].get(name) or ("X" if high == 1 or (wide > 1 and rng.random() < 0.5) else "Y")
                 for name in order}
-        on_x, on_y = ([name for name in rng.sample(order, len(order)) if axis[name] == where] for where in "XY")
+        on_x, on_y = ([name for name in rng.sample(order, len(order)) if axis[name] == letter] for letter in "XY")
         levels.append(LevelMapping(temporal[i], tuple(order), spatial[i], (*on_x, *on_y), len(on_x),
                                    frozenset(keep[i])))
     return Mapping(tuple(levels))
 
 
 def forgetful(mapping: Mapping, arch: Architecture, names: Sequence[str], rng: random.Random) -> Mapping:
-    """The mapping with reuse switched off at random: in time anywhere, in space where there is a fan-out."""
+    """The mapping with reuse switched off at random (Timeloop's `no_reuse`).
+
+    Args:
+        mapping: The mapping.
+        arch: The architecture; without a fan-out below a level its multicast stays as it is.
+        names: The data spaces.
+        rng: The source of all draws.
+    """
     levels = []
     for i, level in enumerate(mapping.levels):
         in_time, in_space = (frozenset(name for name in names if rng.random() < share)
@@ -61,17 +79,18 @@ def forgetful(mapping: Mapping, arch: Architecture, names: Sequence[str], rng: r
 
 
 def primes(number: int) -> list[int]:
-    """The prime factors of a number, ascending."""
-    found, prime = [], 2
+    """The prime factors of a number, ascending, as often as they divide it."""
+    factors, prime = [], 2
     while number > 1:
         while number % prime == 0:
-            found.append(prime)
+            factors.append(prime)
             number //= prime
         prime += 1
-    return found
+    return factors
 
 
 def _keep(arch: Architecture, problem: Problem, rng: random.Random, fault: str) -> list[set[str]]:
+    """The data spaces that each level keeps; now and then the outermost level bypasses one that is kept further in."""
     names = problem.dataspace_names()
     keep = []
     for level in arch.levels[:-1]:
@@ -90,7 +109,10 @@ def _keep(arch: Architecture, problem: Problem, rng: random.Random, fault: str) 
 
 def _spatial(arch: Architecture, problem: Problem, rng: random.Random, pool: list[tuple[str, int]],
              oversize: int) -> tuple[Factors, list[dict[str, str]]]:
-    """Takes primes out of the pool for the spatial loops; also says which dimensions lie on which axis."""
+    """Takes primes out of the pool for the spatial loops: (factors, axis of every dimension that has one, by level).
+
+    The spatial factors take up to `oversize` times the hardware's fan-out.
+    """
     spatial: Factors = [dict.fromkeys(problem.dimensions, 1) for _ in arch.levels]
     side: list[dict[str, str]] = [{} for _ in arch.levels]
     for i in rng.sample(range(len(arch.levels)), len(arch.levels)):
@@ -126,6 +148,7 @@ def _temporal(arch: Architecture, problem: Problem, rng: random.Random, pool: Se
 
 
 def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Factors, keep: Sequence[set[str]]) -> bool:
+    """Whether every level has room for the tiles that it keeps."""
     tile = dict.fromkeys(problem.dimensions, 1)
     for i, level in enumerate(arch.levels):
         tile = {name: points * temporal[i][name] * spatial[i][name] for name, points in tile.items()}
@@ -136,21 +159,37 @@ def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Fact
 
 
 def constrained_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -> Nest:
-    """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points."""
+    """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points.
+
+    Args:
+        layer: The spec's layer.
+        spec: The input with its constraints.
+        count: Nests wanted; fewer come where legal ones are rare.
+        seed: Of the draws.
+    """
     from fadiff_mapper.search.random_mappings import random_nests
 
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    found: list[Nest] = []
+    legal: list[Nest] = []
     for attempt in range(40):
         nest = random_nests(layer, space, 10 * count, seed + attempt * SEEDS_APART)
-        found.append(nest.take(np.flatnonzero(score(layer, nest).legal)))
-        if sum(part.batch for part in found) >= count:
+        legal.append(nest.take(np.flatnonzero(score(layer, nest).legal)))
+        if sum(part.batch for part in legal) >= count:
             break
-    return joined(found).take(slice(0, count))
+    return joined(legal).take(slice(0, count))
 
 
 def abbreviated(directives: Sequence[dict[str, Any]], problem: Problem, rng: random.Random) -> list[dict[str, Any]]:
-    """The same mapping as a user may write it: factors of 1 and idle loops left out, 0 for a whole dimension."""
+    """A mapping as a user may write it: factors of 1 and idle loops left out, 0 for a whole dimension.
+
+    Args:
+        directives: The mapping in full.
+        problem: The layer.
+        rng: Decides what is abbreviated, and how.
+
+    Returns:
+        Directives that mean the same to Timeloop, in random order.
+    """
     short = []
     for directive in directives:
         if directive["type"] == "datatype":

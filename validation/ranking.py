@@ -1,4 +1,9 @@
-"""Whether a model ranks mappings as Timeloop does: Kendall's tau-b and Spearman's rho."""
+"""Whether a model ranks mappings as Timeloop does: Kendall's tau-b and Spearman's rho, as in FADiff's section 4.2.
+
+SciPy gives the coefficients. Their confidence intervals come from resampled mappings, and there both coefficients of
+all resamples are computed at once by matrix products: on the bundled recording the summary takes 7 s of CPU that way
+and 33 s with a call of SciPy per resample.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,30 @@ DIGITS = 9
 """Values that agree to so many digits are ties: beyond that only the order of additions differs."""
 
 RESAMPLES = 100
+"""Bootstrap samples of each interval by default: enough for two digits of its ends; nothing was measured."""
+
 CONFIDENCE = 0.95
+"""Share of the resampled coefficients inside an interval."""
 
 PAIRWISE = 512
-"""Up to so many mappings, all pairs of all resamples are compared at once; beyond, sorting each resample is cheaper."""
+"""Up to so many mappings all pairs of all resamples are compared at once, beyond it each resample is sorted.
+
+Pairs grow with the square of the mappings. The limit bounds their memory (1 MB a matrix); nothing was measured.
+"""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Of B mappings: tau-b and rho with bootstrap confidence intervals, and the pairs that are tied in Timeloop."""
+    """Rank correlations of B mappings.
+
+    Attributes:
+        mappings: B.
+        tau: Kendall's tau-b.
+        tau_interval: Its bootstrap confidence interval.
+        rho: Spearman's rank correlation.
+        rho_interval: Its bootstrap confidence interval.
+        ties: Pairs of mappings with equal values in Timeloop.
+    """
 
     mappings: int
     tau: float
@@ -30,10 +50,16 @@ class Ranking:
 
 
 def ranking(measured: np.ndarray, predicted: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> Ranking:
-    """Compare two rankings of the same mappings, [B]. All values must be greater than 0.
+    """Compares two rankings of the same mappings.
 
-    Intervals are percentiles over resampled mappings. A coefficient that is not defined, because all values of one
-    side are equal, is 1 where those of the other are, too, and 0 otherwise.
+    A coefficient that is not defined, because all values of one side are equal, is 1 where those of the other side are
+    equal, too, and 0 otherwise.
+
+    Args:
+        measured: Timeloop's values [B], all greater than 0.
+        predicted: The model's values [B], all greater than 0.
+        resamples: Bootstrap samples of the mappings; intervals are percentiles over these.
+        seed: Of the samples.
     """
     first, second = _ranks(measured), _ranks(predicted)
     if np.array_equal(first, second):  # and so in every resample
@@ -52,21 +78,22 @@ def ranking(measured: np.ndarray, predicted: np.ndarray, resamples: int = RESAMP
 
 
 def tied_pairs(ranks: np.ndarray) -> int:
-    """Pairs of equal values."""
+    """The number of pairs of equal values."""
     _, counts = np.unique(ranks, return_counts=True)
     return int((counts * (counts - 1) // 2).sum())
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Places in ascending order, [B]; values that agree to `DIGITS` share one."""
+    """Ranks in ascending order, [B], from 0; values that agree to `DIGITS` share a rank."""
     order = np.argsort(values, kind="stable")
     steps = np.diff(values[order]) > values[order][1:] * 10.0 ** -DIGITS
-    places = np.zeros(len(values), dtype=np.int64)
-    places[order[1:]] = np.cumsum(steps)
-    return places
+    ranks = np.zeros(len(values), dtype=np.int64)
+    ranks[order[1:]] = np.cumsum(steps)
+    return ranks
 
 
 def _coefficients(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """(tau-b, rho) of two rankings."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         same = float(np.ptp(first) == np.ptp(second))
         return same, same
@@ -75,16 +102,16 @@ def _coefficients(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
 
 
 def _resampled(first: np.ndarray, second: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """(tau-b, rho) of R resamples at once, [2, R]; `drawn` [R, B] says how often each mapping is in a resample.
+    """(tau-b, rho) of R resamples at once, [2, R].
 
-    With s and t the signs of all differences and w how often a mapping was drawn, tau-b is w'(s t)w over the root of
-    w'(s s)w w'(t t)w, and the rank of a mapping in its resample, up to a constant, half of s w: rho is their
-    correlation.
+    Let s and t [B, B] be the signs of all differences within either ranking, and w how often each mapping was drawn, a
+    row of `drawn` [R, B]. Then tau-b is w'(s t)w over the root of w'(s s)w w'(t t)w, products of s and t elementwise.
+    The rank of a mapping in its resample is half of s w, up to a constant, and rho is the correlation of both ranks.
     """
     s, t = (np.sign(values[:, None] - values).astype(np.float32) for values in (first, second))
-    one, other = drawn @ s, drawn @ t
+    x, y = drawn @ s, drawn @ t
     pairs = (((drawn @ signs) * drawn).sum(axis=1) for signs in (s * t, s * s, t * t))
-    ranks = ((places * drawn).sum(axis=1) for places in (one * other, one * one, other * other))
+    ranks = ((products * drawn).sum(axis=1) for products in (x * y, x * x, y * y))
     return np.stack([_ratio(*pairs), _ratio(*ranks)])
 
 
@@ -92,5 +119,5 @@ def _ratio(both: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarra
     """both / sqrt(first * second); where that is not defined, 1 if both are 0 and 0 otherwise, [R]."""
     root = np.sqrt(first * second)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = np.where(root > 0, both / root, (first == second).astype(np.float64))
-    return found
+        ratio: np.ndarray = np.where(root > 0, both / root, (first == second).astype(np.float64))
+    return ratio

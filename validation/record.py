@@ -3,10 +3,10 @@
     python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--no-reuse]
                                 [--model timeloop-model]
 
-One JSON object per line. `kind` is "tool" (which program answered), "arch" (`key`: its top-level key, `native`,
+One JSON object per line. `kind` is "tool" (the program that answered), "arch" (`key`: its top-level key, `native`,
 `ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
 (see `read_answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
-reuse off for random data spaces; those go to a file of their own unless `--out` is given.
+reuse off for random data spaces; such cases go to a file of their own unless `--out` is given.
 """
 
 from __future__ import annotations
@@ -44,8 +44,16 @@ RECORDED_NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
 
 @dataclass(frozen=True)
 class Design:
-    """An architecture in the native dialect under its top-level `key`, its energies, the problems it is asked for,
-    and the sections that constrain its mappings."""
+    """An architecture in the native dialect, and everything that is asked about it.
+
+    Attributes:
+        name: Name of the design.
+        key: Top-level key of the architecture, which differs between Timeloop's formats.
+        native: The architecture's tree.
+        ert: Energies, or None for Timeloop's built-in values.
+        problems: Problem id -> native problem.
+        constraints: The sections that constrain the design's mappings; empty where there are none.
+    """
 
     name: str
     key: str
@@ -55,36 +63,45 @@ class Design:
     constraints: dict[str, Any]
 
     def document(self, problem: str) -> dict[str, Any]:
-        """The input without a mapping and without constraints: `timeloop-model` would check the mapping against
-        them, and random mappings break them on purpose."""
+        """The input of a problem without a mapping and without constraints.
+
+        `timeloop-model` would check the mapping against constraints, and random mappings break them on purpose.
+        """
         return {self.key: self.native, "problem": self.problems[problem]} | ({"ERT": self.ert} if self.ert else {})
 
     def spec(self, problem: str) -> Spec:
-        """The same with its constraints, read by this package."""
+        """The input of a problem with its constraints, as this package reads it."""
         return load(self.document(problem) | self.constraints)
 
 
 def designs() -> list[Design]:
-    """The bundled designs, whose constraints speak of convolutions, and the small ones in the folder beside."""
-    found, conv = [], conv_letters()
+    """The bundled designs, whose constraints name dimensions of convolutions, and the small ones in `designs/`."""
+    chosen, conv = [], conv_letters()
     for name in bundled_files.designs():
         spec = load(str(bundled_files.find(f"arch/{name}")), str(bundled_files.find("problems/conv")))
         ert = yaml.safe_load(bundled_files.find(f"tables/{name}.ERT").read_text())["ERT"]
         native, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
-        found.append(Design(name, "architecture", native, ert, conv, constraints))
+        chosen.append(Design(name, "architecture", native, ert, conv, constraints))
     for path in sorted(OWN_DESIGNS.glob("*.yaml")):
         document = yaml.safe_load(path.read_text())
         ert = document.pop("ERT", None)
         (key, native), = document.items()
         problems = conv if "bandwidth_consumption" in path.read_text() else conv | other_letters()
-        found.append(Design(path.stem, key, native, ert, problems, {}))
-    return found
+        chosen.append(Design(path.stem, key, native, ert, problems, {}))
+    return chosen
 
 
 def questions(design: Design, count: int, seed: int, no_reuse: bool) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(problem id, mapping as directives). Where a design has constraints, every other mapping keeps to them.
+    """The mappings that Timeloop is asked about: every eighth with a fault, every other one within the constraints.
 
-    `no_reuse` switches reuse off at random.
+    Args:
+        design: The design.
+        count: How many mappings.
+        seed: Of the draws; designs draw independently of each other.
+        no_reuse: Whether to switch reuse off for random data spaces.
+
+    Yields:
+        (problem id, mapping as directives, abbreviated now and then).
     """
     rng = random.Random(f"{seed}/{design.name}")
     names = rng.sample(sorted(design.problems), len(design.problems))
@@ -101,12 +118,13 @@ def questions(design: Design, count: int, seed: int, no_reuse: bool) -> Iterator
 
 
 def _within_constraints(spec: Spec, seed: int) -> Mapping | None:
+    """A legal mapping within the constraints, None where none was drawn."""
     nests = constrained_nests(prepare_layer(spec.arch, spec.problem, spec.tables), spec, 1, seed)
     return unpack(nests, 0, spec.problem) if nests.batch else None
 
 
 def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: str) -> ModelAnswer:
-    """What Timeloop says about one mapping, in a folder of its own."""
+    """Timeloop's answer to one mapping, given in a folder of its own."""
     shape = design.problems[problem]["shape"]
     spaces = [space["name"] for space in shape.get("data_spaces", shape.get("data-spaces"))]
     with tempfile.TemporaryDirectory(prefix="record-") as folder:
@@ -114,7 +132,7 @@ def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: st
 
 
 def record(count: int, seed: int, no_reuse: bool, program: str, version: str) -> Iterator[dict[str, Any]]:
-    """All lines of the recording, `count` cases for every design."""
+    """All lines of the recording, `count` cases for every design; progress goes to standard error."""
     chosen = designs()
     yield {"kind": "tool", "name": "timeloop-model", "version": version, "seed": seed}
     for design in chosen:
@@ -134,7 +152,7 @@ def record(count: int, seed: int, no_reuse: bool, program: str, version: str) ->
 
 
 def write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
-    """JSON lines, compressed, the same bytes for the same lines."""
+    """Writes compressed lines of JSON, the same bytes for the same lines."""
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

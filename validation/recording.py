@@ -28,7 +28,13 @@ BUNDLED = Path(__file__).parent / "recorded" / "timeloop.jsonl.gz"
 
 @dataclass(frozen=True)
 class Recording:
-    """What a tool said, and the tables that Accelergy gave (see `tables`)."""
+    """Answers of a tool, kept to be replayed.
+
+    Attributes:
+        tool: Who answered.
+        answers: Questions with their answers.
+        tables: Energies that Accelergy gave, as in `tables.Price`.
+    """
 
     tool: Tool
     answers: tuple[Answered, ...]
@@ -42,6 +48,7 @@ def written(recording: Recording) -> bytes:
 
 
 def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
+    """The lines of the file: tool, tables, tasks, cases."""
     yield {"line": "tool", **recording.tool.as_dict()}
     yield from ({"line": "table", **row} for row in recording.tables)
     tasks = {item.question.task.name: item.question.task for item in recording.answers}
@@ -57,9 +64,15 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
 
 
 def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ()) -> Recording:
-    """What a file holds of some designs and operators (empty: of all).
+    """Reads a recording, or its part for some designs and operators.
 
-    Raises FadiffError where the file is missing, cut off or of another kind.
+    Args:
+        path: The file.
+        designs: Designs wanted; empty for all.
+        operators: Operators wanted; empty for all.
+
+    Raises:
+        FadiffError: The file is missing, cut off or no recording.
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -68,15 +81,16 @@ def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ())
         tasks = {line["name"]: ModelTask(line["design"], line["operator"], line["document"], line["constraints"])
                  for line in lines if line["line"] == "task" and (not designs or line["design"] in designs)
                  and (not operators or line["operator"] in operators)}
-        return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_kind(lines, "table")))
+        return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_label(lines, "table")))
     except OSError as error:
         raise FadiffError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (EOFError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise FadiffError(f"{path}: not a recording: {type(error).__name__}: {error}") from None
 
 
-def _without_kind(lines: Iterable[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
-    return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == kind)
+def _without_label(lines: Iterable[dict[str, Any]], label: str) -> Iterator[dict[str, Any]]:
+    """The lines with one label, which is taken away."""
+    return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == label)
 
 
 def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, ModelTask]) -> Iterator[Answered]:

@@ -1,4 +1,4 @@
-"""Answers on disk, so that nothing is asked twice: one JSON object per line, found by the hash of the question."""
+"""Answers on disk, so that nothing is asked twice: one JSON object per line, looked up by the hash of the question."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fadiff_mapper.timeloop.run_model import ModelAnswer
 
 
 def key_of(tool: str, text: str) -> str:
-    """The hash that names an answer: of what was asked, and of whom."""
+    """The key of an answer: SHA-256 of the tool's digest and the question's text together."""
     return hashlib.sha256(f"{tool}\0{text}".encode()).hexdigest()
 
 
 class Store:
-    """An append-only file of answers. What a killed run had been told is there for the next one.
+    """An append-only file of answers: the answers that a killed run had received are there for the next one.
 
-    A last line that was cut off is forgotten. Several threads may add; of several processes the last word counts.
+    A last line that was cut off is forgotten. Several threads may add; of several processes the last answer counts.
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads what is there. Raises FadiffError where the file cannot be made or read."""
+        """Reads the answers of earlier runs. Raises FadiffError where the file cannot be made or read."""
         self._path, self._lock = path, threading.Lock()
         self._answers: dict[str, ModelAnswer] = {}
         try:
@@ -40,11 +40,11 @@ class Store:
             self._remember(line)
 
     def get(self, key: str) -> ModelAnswer | None:
-        """What was answered, or None."""
+        """The answer with a key, or None."""
         return self._answers.get(key)
 
     def add(self, key: str, answer: ModelAnswer) -> None:
-        """Keep one answer, on disk before this returns. Raises FadiffError where it cannot be kept."""
+        """Keeps an answer, on disk before this returns. Raises FadiffError where it cannot be kept."""
         line: dict[str, Any] = {"key": key, "result": answer.result, "error": answer.error}
         with self._lock:
             self._answers[key] = answer
@@ -52,13 +52,13 @@ class Store:
 
     def _remember(self, line: bytes) -> None:
         try:
-            found = json.loads(line)
-            self._answers[found["key"]] = ModelAnswer(found["result"], found["error"])
+            entry = json.loads(line)
+            self._answers[entry["key"]] = ModelAnswer(entry["result"], entry["error"])
         except (ValueError, KeyError, TypeError):
             return  # the end of a run that was killed while it wrote
 
     def _append(self, line: bytes) -> None:
-        """In one write, so that lines of several processes do not mix."""
+        """Appends in one write, so that lines of several processes do not mix."""
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
             try:

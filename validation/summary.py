@@ -19,7 +19,13 @@ QUANTITIES = ("cycles", "energy")
 
 @dataclass(frozen=True)
 class Stated:
-    """What a paper states for its model: access-count accuracy, and (tau, rho) of cycles and of energy."""
+    """Figures that a paper states for its model.
+
+    Attributes:
+        accuracy: Mean accuracy of access counts.
+        cycles: (tau, rho) of the ranking by cycles.
+        energy: (tau, rho) of the ranking by energy.
+    """
 
     accuracy: float
     cycles: tuple[float, float]
@@ -30,13 +36,23 @@ PAPER = Stated(0.96, (1.0, 1.0), (0.7804, 0.9218))
 """FADiff, section 4.2."""
 
 WORST = 10
+"""Counts that are listed for each model: as many as a reader can look into; nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model over some mappings: access counts, errors and rankings of cycles and energy.
+    """One model over the mappings of a group.
 
-    `modelled` is the mean accuracy over the kinds of access that the model knows at all.
+    Attributes:
+        model: A key of `MODELS`.
+        group: Name of the group: an operator, a design, a layer, a kind of mapping, or all mappings.
+        mappings: Mappings in the group.
+        accuracy: Mean accuracy over all access counts.
+        modelled: Mean accuracy over the kinds of access that the model knows at all.
+        worst: Accuracy of the worst count.
+        exact: Share of counts that are right to the word.
+        errors: Quantity (`QUANTITIES`) -> relative errors.
+        rankings: Quantity -> rank correlations with Timeloop.
     """
 
     model: str
@@ -52,7 +68,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """`overall` has a row per model, `by_kind`, `by_operator`, `by_design` and `by_layer` one per model and group."""
+    """All measures of a run.
+
+    Attributes:
+        overall: A row per model, over all mappings.
+        by_kind: Rows per kind of mapping and model.
+        by_operator: Rows per operator and model.
+        by_design: Rows per design and model.
+        by_layer: Rows per design, operator and model.
+        cells: Accuracy of every kind of access.
+        levels: Model -> (design, level) -> relative error of the level's energy.
+        worst: The counts that each model gets most wrong.
+        check: The exact model against every number.
+    """
 
     overall: tuple[Row, ...]
     by_kind: tuple[Row, ...]
@@ -66,7 +94,13 @@ class Summary:
 
 
 def summarize(batches: Sequence[AnsweredTask], check: Check, resamples: int = RESAMPLES) -> Summary:
-    """Everything that the report shows. There must be at least one batch. `resamples`: see `ranking`."""
+    """Measures everything that the report shows.
+
+    Args:
+        batches: At least one task with its accepted mappings.
+        check: The exact model against every number.
+        resamples: Bootstrap samples of every interval, see `ranking`.
+    """
     kinds = {kind: [part for batch in batches if (part := of_kind(batch, kind))] for kind in KINDS}
     return Summary(
         overall=rows({"all mappings": list(batches)}, resamples),
@@ -84,22 +118,29 @@ def _grouped(batches: Sequence[AnsweredTask], label: Callable[[ModelTask], str])
 
 
 def rows(groups: dict[str, list[AnsweredTask]], resamples: int) -> tuple[Row, ...]:
-    """A row per group and model."""
+    """A row per group and model; `groups` maps a name to the batches of a group."""
     return tuple(row(model, name, batches, resamples) for name, batches in groups.items() for model in MODELS)
 
 
 def row(model: str, group: str, batches: Sequence[AnsweredTask], resamples: int = RESAMPLES) -> Row:
-    """One model over all mappings of some batches."""
-    found = [cell for cell in cells(batches) if cell.model == model]
-    near, (modelled, _, _) = total(found), total([cell for cell in found if cell.modelled])
+    """One model over all mappings of some batches.
+
+    Args:
+        model: A key of `MODELS`.
+        group: Name of the row.
+        batches: At least one batch.
+        resamples: Bootstrap samples of every interval.
+    """
+    own_cells = [cell for cell in cells(batches) if cell.model == model]
+    all_counts, (modelled, _, _) = total(own_cells), total([cell for cell in own_cells if cell.modelled])
     pairs = {name: (pooled(batches, None, name), pooled(batches, model, name)) for name in QUANTITIES}
-    return Row(model, group, len(pairs["cycles"][0]), near[0], modelled, *near[1:],
+    return Row(model, group, len(pairs["cycles"][0]), all_counts[0], modelled, *all_counts[1:],
                {name: relative(*pair) for name, pair in pairs.items()},
                {name: ranking(*pair, resamples) for name, pair in pairs.items()})
 
 
 def of_kind(batch: AnsweredTask, kind: str) -> AnsweredTask | None:
-    """The part of a batch with mappings of one kind, or None."""
+    """The part of a batch with mappings of one kind (a key of `KINDS`), or None where there are none."""
     rows = np.flatnonzero([question.kind == kind for question in batch.questions])
     if not len(rows):
         return None
@@ -116,9 +157,9 @@ def plain(summary: Summary) -> dict[str, Any]:
     groups = ("overall", "by_kind", "by_operator", "by_design", "by_layer")
     return {
         "paper": asdict(PAPER),
-        **{name: [asdict(found) for found in getattr(summary, name)] for name in groups},
+        **{name: [asdict(entry) for entry in getattr(summary, name)] for name in groups},
         "levels": {model: [{"design": design, "level": level, "energy_error": error}
-                           for (design, level), error in found.items()] for model, found in summary.levels.items()},
+                           for (design, level), error in errors.items()] for model, errors in summary.levels.items()},
         "worst": [{"model": item.model, "layer": item.batch.task.name, "kind": item.batch.questions[item.row].kind,
                    "level": item.level, "tensor": item.tensor, "action": item.action, "measured": item.measured,
                    "predicted": item.predicted} for item in summary.worst],

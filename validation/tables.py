@@ -19,7 +19,17 @@ ACTIONS = ("read", "fill", "update", "leak")
 
 @dataclass(frozen=True)
 class Price:
-    """pJ of one action as Accelergy says now, as bundled, as estimated here, and as Timeloop takes it with no table."""
+    """The energy of one action from four sources, in pJ.
+
+    Attributes:
+        design: The bundled design.
+        component: Level or arithmetic.
+        action: One of `ACTIONS`, or "compute".
+        accelergy: As Accelergy says now.
+        bundled: As recorded with the design.
+        estimate: As this package estimates it without Accelergy.
+        built_in: As Timeloop takes it without a table.
+    """
 
     design: str
     component: str
@@ -30,13 +40,18 @@ class Price:
     built_in: float
 
     def as_dict(self) -> dict[str, Any]:
+        """The price as JSON values."""
         return asdict(self)
 
 
 def prices(designs: Sequence[str] = ()) -> list[Price]:
-    """The energies of bundled designs (empty: all); nothing where Accelergy is not installed.
+    """The energies of bundled designs from all sources; empty where Accelergy is not installed.
 
-    Raises FadiffError where Accelergy cannot price a design.
+    Args:
+        designs: Designs wanted; empty for all.
+
+    Raises:
+        FadiffError: Accelergy cannot price a design.
     """
     program = installed()
     return [] if program is None else [price for design in designs or tuple(bundled_files.designs())
@@ -54,7 +69,12 @@ def _prices(design: str, program: str) -> list[Price]:
 
 
 def energies(arch: Architecture, tables: Tables) -> dict[tuple[str, str], float]:
-    """(component, action) -> pJ for all memories and the arithmetic, outermost first."""
-    found = {(level.name, action): getattr(storage_energy(level, tables), action)
-             for level in reversed(arch.levels) if not level.is_dummy for action in ACTIONS}
-    return found | {(arch.arithmetic.name, "compute"): compute_energy(arch.arithmetic, tables)[0]}
+    """(component, action) -> pJ for all memories, outermost first, and the arithmetic.
+
+    Args:
+        arch: The architecture.
+        tables: The energies in force; Timeloop's built-in values stand for missing ones.
+    """
+    memories = {(level.name, action): getattr(storage_energy(level, tables), action)
+                for level in reversed(arch.levels) if not level.is_dummy for action in ACTIONS}
+    return memories | {(arch.arithmetic.name, "compute"): compute_energy(arch.arithmetic, tables)[0]}

@@ -1,4 +1,4 @@
-"""One operator on one design: what Timeloop and the models are asked about."""
+"""Tasks: one operator on one design each, about which Timeloop and the models are asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ from .operators import operators
 
 @dataclass(frozen=True)
 class ModelTask:
-    """`document` is the native input without mapping and constraints: `timeloop-model` would check against those."""
+    """One operator on one design.
+
+    Attributes:
+        design: The bundled design.
+        operator: Key of `operators.operators`.
+        document: The native input without mapping and constraints; `timeloop-model` would check mappings against the
+            constraints, and random mappings break them on purpose.
+        constraints: The sections with the design's constraints.
+    """
 
     design: str
     operator: str
@@ -31,35 +39,43 @@ class ModelTask:
 
     @property
     def name(self) -> str:
+        """Design and operator, which name the task in reports and recordings."""
         return f"{self.design} / {self.operator}"
 
     @cached_property
     def spec(self) -> Spec:
-        """The input with its constraints, read by this package."""
+        """The input with its constraints, as this package reads it."""
         return load(self.document | self.constraints)
 
     @cached_property
     def layer(self) -> PreparedLayer:
+        """The layer, prepared for evaluation."""
         return prepare_layer(self.spec.arch, self.spec.problem, self.spec.tables)
 
     @property
     def dataspaces(self) -> tuple[str, ...]:
+        """Names of the data spaces."""
         return self.spec.problem.dataspace_names()
 
     def text(self, mapping: Mapping) -> str:
-        """The literal YAML that Timeloop is given."""
+        """The literal YAML that Timeloop is given for a mapping."""
         return merged_input(self.spec, mapping)
 
 
 def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[ModelTask]:
-    """The operators on the bundled designs with their recorded energies; empty: all of them."""
-    found = []
+    """The operators on the bundled designs with their recorded energies.
+
+    Args:
+        designs: Designs wanted; empty for all.
+        names: Operators wanted; empty for all.
+    """
+    tasks = []
     for design in designs or tuple(bundled_files.designs()):
         spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")),
                     energy="built-in")
         arch, constraints = json.loads(json.dumps([spec.literal["architecture"], spec.constraints.native]))
-        tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{kind}").read_text()) for kind in ("ERT", "ART")]
-        for name in names or tuple(operators()):
-            document = {"architecture": arch, "problem": operators()[name], **tables[0], **tables[1]}
-            found.append(ModelTask(design, name, document, constraints))
-    return found
+        tables = [yaml.safe_load(bundled_files.find(f"tables/{design}.{name}").read_text()) for name in ("ERT", "ART")]
+        for operator in names or tuple(operators()):
+            document = {"architecture": arch, "problem": operators()[operator], **tables[0], **tables[1]}
+            tasks.append(ModelTask(design, operator, document, constraints))
+    return tasks

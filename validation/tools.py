@@ -1,4 +1,4 @@
-"""Who answers: the real `timeloop-model` on this machine, or in a container."""
+"""The tools that answer: the real `timeloop-model` on this machine, or in a container."""
 
 from __future__ import annotations
 
@@ -19,52 +19,78 @@ from fadiff_mapper.timeloop.run_model import SHOW_ALL, ModelAnswer, run_text
 PROGRAM = "timeloop-model"
 IMAGE = "timeloopaccelergy/accelergy-timeloop-infrastructure:latest"
 ENGINES = ("docker", "podman")
+"""Programs that run containers, in order of preference."""
 
 RUN_TIMEOUT = 600.0
 """Seconds that one mapping may take: half a second on most, minutes where windows slide over long loops."""
 
 START_TIMEOUT = 60.0
-"""Seconds that an engine may take to start and remove a container."""
+"""Seconds that an engine may take to start and remove a container: a plain limit; nothing was measured."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """What answered: `backend` native or container; `version` as its user names it; `digest` of the program's file
-    (SHA-256) or of the image."""
+    """The identity of a tool.
+
+    Attributes:
+        backend: "native" or "container".
+        version: As its user names it.
+        digest: SHA-256 of the program's file, or the image's digest.
+    """
 
     backend: str
     version: str
     digest: str
 
     def as_dict(self) -> dict[str, Any]:
+        """The identity as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """`ask(text, data spaces, folder)` runs the tool on a literal input in an empty folder."""
+    """A tool that can be asked.
+
+    Attributes:
+        tool: Its identity.
+        ask: `ask(text, data spaces, folder)` runs it on a literal input in an empty folder; raises FadiffError.
+    """
 
     tool: Tool
     ask: Callable[[str, Sequence[str], Path], ModelAnswer]
 
 
 def native(version: str = "", program: str = PROGRAM) -> Backend:
-    """The program on the PATH. Raises FadiffError where there is none."""
-    found = find_real(program)
-    if found is None:
+    """The program on the PATH.
+
+    Args:
+        version: How to name its version; the program does not tell.
+        program: Name of the program.
+
+    Raises:
+        FadiffError: There is no such program.
+    """
+    path = find_real(program)
+    if path is None:
         raise FadiffError(f"there is no {program} on the PATH; accepted: --backend container or recorded")
-    digest = hashlib.sha256(found.read_bytes()).hexdigest()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
 
     def ask(text: str, dataspaces: Sequence[str], folder: Path) -> ModelAnswer:
-        return run_text(text, dataspaces, folder, (str(found),), timeout=RUN_TIMEOUT)
+        return run_text(text, dataspaces, folder, (str(path),), timeout=RUN_TIMEOUT)
 
     return Backend(Tool("native", version or "not stated", f"sha256:{digest}"), ask)
 
 
 def container(image: str = IMAGE, version: str = "", flags: Sequence[str] = ()) -> Backend:
-    """The program in an image that is already on this machine, with docker or podman, whichever is there.
+    """The program in an image that is already on this machine, run by docker or podman, whichever is there.
 
-    Raises FadiffError where there is no engine or no such image.
+    Args:
+        image: Name of the image.
+        version: How to name its version; the image's name by default.
+        flags: Further flags for the engine.
+
+    Raises:
+        FadiffError: There is no engine, or no engine has the image.
     """
     engines = [path for name in ENGINES if (path := shutil.which(name))]
     if not engines:
@@ -79,10 +105,16 @@ def container(image: str = IMAGE, version: str = "", flags: Sequence[str] = ()) 
 
 
 def command(engine: str, image: str, folder: Path, flags: Sequence[str] = ()) -> tuple[str, ...]:
-    """`timeloop-model` in a container that sees its run's folder and nothing else.
+    """The command line that runs `timeloop-model` in a container with access to its run's folder and nothing else.
 
-    Its time limit is kept inside, too: ending the engine's command need not end the container. A podman that does not
-    run as root maps its user to another one outside unless it is told to keep it.
+    The time limit is kept inside, too, because ending the engine's command need not end the container. A podman that
+    does not run as root maps its user to another one outside unless `keep-id` forbids that.
+
+    Args:
+        engine: Path of docker or podman.
+        image: Name of the image.
+        folder: The run's folder.
+        flags: Further flags for the engine.
     """
     variables = (part for name, value in SHOW_ALL.items() for part in ("--env", f"{name}={value}"))
     user = ("--userns", "keep-id") if Path(engine).name == "podman" and os.getuid() else ()
@@ -93,7 +125,7 @@ def command(engine: str, image: str, folder: Path, flags: Sequence[str] = ()) ->
 
 
 def _with_image(engines: Sequence[str], image: str) -> tuple[str, str]:
-    """The first engine that answers and has an image, and the image's digest. Raises FadiffError where none does."""
+    """(the first engine that answers and has the image, the image's digest). Raises FadiffError where none has it."""
     reasons = []
     for engine in engines:
         name = Path(engine).name
@@ -107,8 +139,8 @@ def _with_image(engines: Sequence[str], image: str) -> tuple[str, str]:
             reasons.append(f"{name}: no answer within {START_TIMEOUT:g} s")
             continue
         try:
-            found = json.loads(done.stdout)[0]
-            return engine, str((found.get("RepoDigests") or [found["Id"]])[0])
+            description = json.loads(done.stdout)[0]
+            return engine, str((description.get("RepoDigests") or [description["Id"]])[0])
         except (ValueError, LookupError, TypeError, AttributeError):
             reasons.append(f"{name}: {done.stderr.strip() or 'no answer'}")
     raise FadiffError(f"there is no image {image} ({'; '.join(reasons)}); accepted: one that `docker pull` or `podman "

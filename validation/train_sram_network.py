@@ -2,7 +2,7 @@
 
     python -m validation.train_sram_network [--seed 0] [--iterations 400] [--out FILE]
 
-The figures on the grid are fitted; those off the grid (other capacities, widths and technologies) are held out, and
+The figures on the grid are fitted; figures off the grid (other capacities, widths and technologies) are held out, and
 the errors on them are written into the file beside the weights.
 """
 
@@ -23,9 +23,14 @@ from fadiff_mapper.energy.recorded_figures import Figures, figures
 from fadiff_mapper.energy.sram_regressor import INPUTS, OUTPUTS, from_dict, relative_errors
 
 HIDDEN = 16
-"""Units in each of the two hidden layers."""
+"""Units in each of the two hidden layers. The errors that this script prints on held-out figures judge the choice."""
+
 WEIGHT_DECAY = 1e-4
+"""Weight of the squared parameters beside the mean squared error; judged by the held-out errors as well."""
+
 UNKNOWN = {name: {"mean": math.nan, "worst": math.nan} for name in OUTPUTS}
+"""Errors that are not known yet."""
+
 DIGITS = 8
 """Significant digits of a weight in the file."""
 
@@ -42,9 +47,15 @@ def energies(table: Figures) -> np.ndarray:
 
 
 def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
-    """A network fitted to a table, as in its file: L-BFGS on squared errors of logarithms.
+    """Fits a network to a table by L-BFGS on squared errors of logarithms.
 
-    Its errors are not known yet and stand as NaN.
+    Args:
+        table: Recorded figures.
+        seed: Of the first weights.
+        iterations: Steps of L-BFGS.
+
+    Returns:
+        The network as in its file; its errors are not known yet and stand as NaN.
     """
     inputs, outputs = np.log2(memories(table)), np.log2(energies(table))
     shift = inputs.mean(axis=0), outputs.mean(axis=0)
@@ -60,9 +71,9 @@ def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
     def loss() -> torch.Tensor:
         descent.zero_grad()
         decay = sum((weight ** 2).sum() for weight in network.parameters())
-        found: torch.Tensor = ((network(x) - y) ** 2).mean() + WEIGHT_DECAY * decay
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
+        total: torch.Tensor = ((network(x) - y) ** 2).mean() + WEIGHT_DECAY * decay
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
 
     descent.step(loss)  # type: ignore[no-untyped-call]
     return {
@@ -75,14 +86,14 @@ def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
 
 
 def errors(content: dict[str, Any], table: Figures) -> dict[str, dict[str, float]]:
-    """Mean and worst relative error of every output on a table."""
-    found = relative_errors(from_dict(content), memories(table), energies(table))
+    """Mean and worst relative error of every output of a network, `content`, on a table."""
+    relative = relative_errors(from_dict(content), memories(table), energies(table))
     return {name: {"mean": round(float(column.mean()), 5), "worst": round(float(column.max()), 5)}
-            for name, column in zip(OUTPUTS, found.T, strict=True)}
+            for name, column in zip(OUTPUTS, relative.T, strict=True)}
 
 
 def network_file(seed: int, iterations: int) -> dict[str, Any]:
-    """Everything that stands in the file."""
+    """The content of the file: a network fitted to the grid, with its errors there and on held-out figures."""
     grid, held_out = figures("sram"), figures("sram_held_out")
     content = {
         "about": "fitted by validation/train_sram_network.py to sram.csv; held out: sram_held_out.csv",
@@ -93,11 +104,12 @@ def network_file(seed: int, iterations: int) -> dict[str, Any]:
 
 
 def _short(values: np.ndarray) -> Any:
+    """The values as nested lists, rounded to `DIGITS` significant digits."""
     return json.loads(json.dumps(values.tolist()), parse_float=lambda text: float(f"{float(text):.{DIGITS}g}"))
 
 
 def main() -> None:
-    """Train, write the file, print the errors."""
+    """Trains, writes the file, and prints the errors."""
     parser = argparse.ArgumentParser(description="Fits the SRAM network to recorded figures.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=400)
@@ -106,8 +118,8 @@ def main() -> None:
     torch.set_num_threads(1)  # the same sums in the same order everywhere
     content = network_file(options.seed, options.iterations)
     options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for kind in ("fit_error", "held_out_error"):
-        print(kind, json.dumps(content[kind]))
+    for name in ("fit_error", "held_out_error"):
+        print(name, json.dumps(content[name]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -25,6 +26,13 @@ PATIENCE = 0.2
 
 Nothing was measured: it delays only the end of programs that leave children behind.
 """
+
+
+MARK = "FADIFF_MAPPER_RUN"
+"""The environment variable that tells the processes of one run from all others, wherever they went."""
+
+LOOKS = 100
+"""Looks at most for processes that are left; a safety limit against a program that forks without end."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ class FinishedProgram:
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> FinishedProgram:
     """Runs a program in a folder, without a shell and without input.
 
-    The program leads a process group of its own, which is killed when the program ends, and after `timeout` seconds
-    in any case. The middle of a long output is thrown away while it runs.
+    Every process that the program started ends with it, and after `timeout` seconds in any case. The middle of a long
+    output is thrown away while it runs.
 
     Args:
         arguments: The program and its arguments.
@@ -65,15 +73,17 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
     Raises:
         FadiffError: The program cannot be started, or did not end in time.
     """
+    token = secrets.token_hex(16)
     try:
-        process = subprocess.Popen(list(arguments), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(list(arguments), cwd=folder, env={**environment, MARK: token},
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
     except OSError as error:
         raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
     try:
         output, ended = _listen(process, time.monotonic() + timeout)
     finally:
-        _end_group(process)
+        _end_all(process, f"{MARK}={token}".encode())
     if not ended:
         raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
     return FinishedProgram(process.returncode, output)
@@ -105,15 +115,41 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
     return text.decode(errors="replace"), ended
 
 
+def _others() -> list[int]:
+    """All processes of this machine; none where there is no /proc: the group alone is ended there."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _belongs(pid: int, session: int, mark: bytes) -> bool:
+    """Whether a living process is of the program's session, or has inherited the mark in its environment."""
+    try:
+        state, _, _, own_session = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[:4]
+        if state == b"Z":
+            return False
+        return int(own_session) == session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (OSError, ValueError):  # ended meanwhile, or somebody else's
+        return False
+
+
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Polls with WNOWAIT: the unreaped process keeps its id, which `_end_group` needs to end the process group."""
+    """Polls with WNOWAIT: the unreaped process keeps its id, which `_end_all` needs to end the process group."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program and all that it started, then reaps it."""
+def _end_all(process: subprocess.Popen[bytes], mark: bytes) -> None:
+    """Kills the program's group, then whatever left the group: the rest of its session, and processes with its mark."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    for _ in range(LOOKS):  # a process may have forked between two looks
+        left = [pid for pid in _others() if pid != process.pid and _belongs(pid, process.pid, mark)]
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            break
     process.wait()
     if process.stdout:
         process.stdout.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.interrupt import interruptible
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
 from fadiff_mapper.dropin.energies import with_energies
@@ -85,6 +86,8 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
     Raises:
         FadiffError: The input cannot be read, there is no legal mapping, or the results cannot be written.
     """
+    if program not in LEFT_BEHIND:
+        raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
     try:
         spec, tables = _read(program, arguments, settings, say)
         atomic_files.check_writable(arguments.output)

@@ -1,17 +1,18 @@
 """The input of Accelergy: the architecture as literal values, and the compound components of the user's input.
 
 Accelergy renders its input as a template and evaluates unquoted text in it as Python. So the architecture is not
-handed over as the user wrote it, but reduced to names, numbers, and text of characters that can call nothing.
+handed over as the user wrote it, but reduced to names, numbers, and words in quotes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
+from fadiff_mapper.energy.arithmetic_text import PLAIN
 from fadiff_mapper.energy.compound_components import definitions, refusal
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import RANGE
@@ -25,8 +26,6 @@ NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 """Names of components and attributes."""
 NUMBERED = re.compile(r"\[\s*\d+\s*\.\.\s*\d+\s*\]", re.ASCII)
 """A range of numbered instances, such as "[0..3]"."""
-TEXT = re.compile(r"[\w .,:/+-]*", re.ASCII)
-"""Text of an attribute: without quotes, braces and parentheses, so that it can call nothing."""
 ACCEPTED = "numbers and text of letters, digits and _ . , : / + -"
 
 
@@ -52,7 +51,8 @@ def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
     """
     root = next(iter(arch.native.values()))
     tree = {"version": _literal(root.get("version", "0.4"), "version")} | _node(root, "")
-    return yaml.dump({"architecture": tree} | definitions(literal), Dumper=_Unquoted, sort_keys=False, width=10 ** 6)
+    sections = definitions(literal, frozenset(_attribute_names(tree)))
+    return yaml.dump({"architecture": tree} | sections, Dumper=_Unquoted, sort_keys=False, width=10 ** 6)
 
 
 class _Unquoted(yaml.SafeDumper):
@@ -95,14 +95,21 @@ def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
             if value is None or isinstance(value, bool | int | float | str)}
 
 
+def _attribute_names(node: dict[str, Any]) -> Iterator[str]:
+    """Names of all attributes in a tree."""
+    yield from node.get("attributes") or {}
+    for inner in (*node.get("local", ()), *node.get("subtree", ())):
+        yield from _attribute_names(inner)
+
+
 def _literal(value: Any, place: str) -> Any:
     """The same value, refused where Accelergy might run it. Raises SpecError."""
     if isinstance(value, list):
         return [_literal(item, place) for item in value]
     if isinstance(value, str):
-        if not TEXT.fullmatch(value) or "__" in value:
+        if not PLAIN.fullmatch(value) or "__" in value:
             raise refusal(place, value, ACCEPTED)
-        return value
+        return value if value.isidentifier() else Literal(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     raise refusal(place, value, ACCEPTED)

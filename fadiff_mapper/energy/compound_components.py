@@ -1,38 +1,43 @@
-"""The compound components of an input, which Accelergy evaluates as Python: nothing but arithmetic is handed over."""
+"""The compound components and variables that are handed to Accelergy, which evaluates their text.
+
+Variables are evaluated here and handed over as values. Expressions of compound components cannot be: Accelergy binds
+their arguments later. Each is rebuilt from a syntax tree of arithmetic (`arithmetic_text`).
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.energy.arithmetic_text import handed_over
+from fadiff_mapper.yaml.expressions import ExpressionError, Literal, resolve
 
-SECTIONS = ("compound_components", "variables")
-"""Sections of the input that define something for Accelergy."""
-
-HARMLESS = re.compile(r"([\w .,:/+*<>=()-]|\[[\w .,/+*()-]+\])*", re.ASCII)
-"""Names, arithmetic, and ranges such as "PE[0..13]"; no quotes and no braces."""
-CALLED = re.compile(r"([\w)\]]+) *\(")
-"""What stands before a parenthesis that opens: the name of what is called, the end of an expression, or a word."""
-ALLOWED = frozenset(("abs", "ceil", "float", "floor", "int", "log", "log10", "log2", "max", "min", "pow", "round",
-                     "sqrt", "if", "else"))
-"""Functions and words that may stand there."""
+ACCEPTED = "names of attributes, numbers and arithmetic"
 
 
-def definitions(literal: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of an input that define something for Accelergy.
+def definitions(literal: Mapping[str, Any], declared: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The sections of an input that define something for Accelergy, with every text checked and rebuilt.
 
     Args:
-        literal: All sections by name.
+        literal: The sections of the input by name.
+        declared: Names of attributes of the architecture, which expressions may use besides the names that the
+            sections themselves declare.
+
+    Returns:
+        `variables` as values and `compound_components` with rebuilt text, where the input has them.
 
     Raises:
-        SpecError: A text in them could do anything else than calculate.
+        SpecError: Text that is neither arithmetic nor plain words; its place is named.
     """
-    sections = {key: literal[key] for key in SECTIONS if literal.get(key)}
-    for path, text in _texts(sections, ""):
-        if not HARMLESS.fullmatch(text) or "__" in text or not ALLOWED.issuperset(CALLED.findall(text)):
-            raise refusal(path, text, "names, numbers and arithmetic")
+    sections: dict[str, Any] = {}
+    variables = _variables(literal.get("variables") or {})
+    components = literal.get("compound_components")
+    if components:
+        names = declared | set(variables) | set(_keys(components))
+        sections["compound_components"] = _rebuilt(components, "compound_components", names)
+    if variables:
+        sections["variables"] = variables
     return sections
 
 
@@ -48,15 +53,57 @@ def refusal(place: str, value: Any, accepted: str) -> SpecError:
                      f"accepted: {accepted}")
 
 
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Every key and text of a tree with its place."""
-    if isinstance(value, dict):
+def _variables(variables: Any) -> dict[str, Any]:
+    """The values of all variables; each may use those before it."""
+    if not isinstance(variables, Mapping):
+        raise refusal("variables", variables, "a mapping of names to values")
+    values: dict[str, Any] = {}
+    for name, text in variables.items():
+        place = f"variables.{name}"
+        if _checked(str(name), place) != name or isinstance(text, dict | list):
+            raise refusal(place, text if isinstance(text, dict | list) else name, ACCEPTED)
+        try:
+            value = resolve(text, values)
+        except ExpressionError:
+            raise refusal(place, text, ACCEPTED) from None
+        values[name] = Literal(str(_checked(Literal(value), place))) if isinstance(value, str) else value
+    return values
+
+
+def _rebuilt(value: Any, place: str, names: frozenset[str]) -> Any:
+    """A tree with every key checked and every text rebuilt."""
+    if isinstance(value, Mapping):
+        tree = {}
         for key, item in value.items():
-            place = f"{path}.{key}".lstrip(".")
-            yield place, str(key)
-            yield from _texts(item, place)
+            path = f"{place}.{key}"
+            if isinstance(key, str) and str(_checked(key, path, names)) != key:
+                raise refusal(path, key, ACCEPTED)
+            tree[key] = _rebuilt(item, path, names)
+        return tree
+    if isinstance(value, list):
+        return [_rebuilt(item, f"{place}[{index}]", names) for index, item in enumerate(value)]
+    if isinstance(value, str):
+        return _checked(value, place, names)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise refusal(place, value, ACCEPTED)
+
+
+def _checked(text: str, place: str, names: frozenset[str] | None = None) -> str | int | float:
+    result = handed_over(text, lambda name: names is None or name in names)
+    if result is None:
+        raise refusal(place, text, ACCEPTED)
+    return result
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """All keys of a tree, and the names that a list of attributes declares."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _keys(item)
+            if key in ("attributes", "arguments") and isinstance(item, list):
+                yield from (name for name in item if isinstance(name, str))
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts(item, f"{path}[{index}]")
-    elif isinstance(value, str):
-        yield path, value
+        for item in value:
+            yield from _keys(item)

@@ -1,1 +1,1 @@
-"""Results as text: files for Timeloop and LoopTree, the report of a network, the terminal."""
+"""Results as text: files for Timeloop and LoopTree, the report of a network, notebooks, the terminal."""

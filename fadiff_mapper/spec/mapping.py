@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from fadiff_mapper.base.html_table import html_table
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,21 @@ class Mapping:
     """
 
     levels: tuple[LevelMapping, ...]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the loop nest; levels are counted from 0, the innermost, because a mapping has no names."""
+        return self.loop_nest_html([f"level {index}" for index in range(len(self.levels))])
+
+    def loop_nest_html(self, level_names: Sequence[str]) -> str:
+        """The loop nest as a table of HTML, outermost level and outermost loops first; loops of bound 1 are left out.
+
+        Args:
+            level_names: A name per storage level, innermost first, as in `Architecture.level_names`.
+        """
+        rows = []
+        for name, level in reversed(list(zip(level_names, self.levels, strict=True))):
+            loops = [level.axis_factors("Y"), level.axis_factors("X")]
+            loops.insert(0, {dim: level.temporal[dim] for dim in level.order if level.temporal[dim] > 1})
+            rows.append((name, ", ".join(sorted(level.keep)), *(
+                " ".join(f"{dim}={factor}" for dim, factor in reversed(factors.items())) for factors in loops)))
+        return html_table("loop nest, outermost first", ("level", "keeps", "temporal", "spatial Y", "spatial X"), rows)

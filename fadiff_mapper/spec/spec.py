@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fadiff_mapper.base.html_table import html_table
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.mapper import MapperOptions
@@ -38,3 +39,19 @@ class Spec:
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the levels, outermost first, with the arithmetic below them, and the problem's dimensions."""
+        arch = self.arch
+        rows: list[tuple[object, ...]] = [
+            (level.name, level.kind, "unlimited" if level.size is None else level.size, level.word_bits,
+             level.instances, f"{level.mesh_x} x {level.mesh_y}", level.read_bandwidth, level.write_bandwidth,
+             level.shared_bandwidth) for level in reversed(arch.levels)]
+        unit = arch.arithmetic
+        rows.append((unit.name, unit.kind, None, unit.word_bits, unit.instances, f"{unit.mesh_x} x {unit.mesh_y}",
+                     None, None, None))
+        columns = ("level", "class", "capacity (words)", "word bits", "instances", "mesh X x Y",
+                   "read bandwidth (words/cycle)", "write bandwidth", "shared bandwidth")
+        return (html_table(f"architecture {arch.name}, outermost level first", columns, rows)
+                + html_table(f"problem {self.problem.name}, {self.problem.computes:,} multiply-accumulates",
+                             ("dimension", "bound"), self.problem.bounds.items()))

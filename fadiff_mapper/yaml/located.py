@@ -8,7 +8,6 @@ silence.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,6 +17,13 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 T = TypeVar("T")
 Check = Callable[[Any, "Where"], T]
 """Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
+
+
+MOST_SHOWN = 1000
+"""Characters of one part of a message."""
+
+MOST_SHOWN_BITS = 1024
+"""Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Where:
             found: The mistake in words, such as "found a string".
             accepted: The accepted alternatives, after "; accepted: "; left out where empty.
         """
-        return SpecError(f"{self}: {found}" + (f"; accepted: {accepted}" if accepted else ""))
+        return SpecError(f"{self}: {shortened(found)}" + (f"; accepted: {shortened(accepted)}" if accepted else ""))
 
 
 class Map(dict[Any, Any]):
@@ -120,10 +126,17 @@ def plain(value: Any) -> Any:
     return value
 
 
+def shortened(words: str) -> str:
+    """The words of a message, long ones cut in the middle: input is quoted in messages, whatever its length."""
+    return words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+
+
 def kind_of(value: object) -> str:
     """The name of a value's type for a message, scalars with the value itself (at most 60 characters)."""
     names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
              float: "a number"}
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
     for base, name in names.items():
         if isinstance(value, base) and not (base is int and isinstance(value, bool)):
@@ -132,6 +145,12 @@ def kind_of(value: object) -> str:
 
 
 # Checks: (value, where) -> value of the right type, or SpecError.
+
+LARGEST = 1e30
+"""The largest number that is read: sums and products of a few such numbers stay within a float's range."""
+
+LARGEST_WHOLE = 2 ** 53
+"""The largest whole number that is read: up to here counts in float64 are exact."""
 
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
     """A check for a finite number; the type, int or float, is kept.
@@ -152,8 +171,10 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
                 value = float(value)
             except ValueError:
                 raise where.error(f"found {kind_of(value)}", wanted) from None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise where.error(f"found {kind_of(value)}", wanted)
+        if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
         if (minimum is not None and value < minimum) or (above is not None and value <= above):
             raise where.error(f"found {value}", wanted)
         return value
@@ -165,7 +186,9 @@ def integer(minimum: int | None = None) -> Check[int]:
     wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
 
     def check(value: Any, where: Where) -> int:
-        real = number()(value, where) if not isinstance(value, int) or isinstance(value, bool) else value
+        real = number()(value, where)
+        if abs(real) > LARGEST_WHOLE:
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most 2^53")
         if real != int(real) or (minimum is not None and real < minimum):
             raise where.error(f"found {value!r}", wanted)
         return int(real)
@@ -176,7 +199,7 @@ def text(value: Any, where: Where) -> str:
     """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
     if isinstance(value, str):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return str(value)
     raise where.error(f"found {kind_of(value)}", "a string")
 

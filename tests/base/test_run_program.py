@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -85,3 +86,46 @@ def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) ->
 def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="did not end within 1 s"):
         run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
+
+
+ESCAPES = {
+    "in the background": "subprocess.Popen([sys.executable, '-c', CHILD]); ",
+    "in a group of its own": "subprocess.Popen([sys.executable, '-c', CHILD], process_group=0); "
+    if sys.version_info >= (3, 11) else "subprocess.Popen([sys.executable, '-c', CHILD], preexec_fn=os.setpgrp); ",
+    "in a session of its own": "subprocess.Popen([sys.executable, '-c', CHILD], start_new_session=True); ",
+    "as a daemon": "subprocess.Popen([sys.executable, '-c', 'import os, subprocess, sys; os.setsid(); '"
+                   "'os.fork() and os._exit(0); ' + CHILD]); ",
+}
+"""How a child of a program can leave it: all with silent outputs, so that no pipe tells of them."""
+
+QUIET_CHILD = "import os, pathlib, time; " \
+              "[os.dup2(os.open(os.devnull, os.O_RDWR), to) for to in (0, 1, 2)]; " \
+              "pathlib.Path('child').write_text(str(os.getpid())); time.sleep(60)"
+
+WAITS = "\nwhile not pathlib.Path('child').exists() or not pathlib.Path('child').read_text(): time.sleep(0.01)\n"
+
+ENDS = {"success": "sys.exit(0)", "failure": "sys.exit(3)", "a signal": "os.kill(os.getpid(), signal.SIGKILL)",
+        "the time limit": "time.sleep(60)"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_no_child_outlives_the_run_wherever_it_went(escape: str, end: str, tmp_path: Path) -> None:
+    script = f"CHILD = {QUIET_CHILD!r}; {ESCAPES[escape]}{WAITS}{ENDS[end]}"
+    try:
+        ran(script, tmp_path, timeout=2 if end == "the time limit" else 30)
+    except FadiffError as error:
+        assert "did not end within" in str(error)
+    child = int((tmp_path / "child").read_text())
+    assert ended_soon(child)
+
+
+def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        ran("pass", tmp_path)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()

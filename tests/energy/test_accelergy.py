@@ -15,8 +15,9 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
 from fadiff_mapper.energy import answer_cache, recorded_tables
-from fadiff_mapper.energy.accelergy_request import TEXT, request
+from fadiff_mapper.energy.accelergy_request import request
 from fadiff_mapper.energy.accelergy_tables import accelergy_tables, answer
+from fadiff_mapper.energy.arithmetic_text import PLAIN
 from fadiff_mapper.energy.run_accelergy import LOG, MOST_BYTES
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import RANGE, component_name
@@ -54,7 +55,7 @@ def test_the_request_holds_every_component_and_no_text_that_could_call_something
     text = request(spec.arch, spec.literal)
     for event in yaml.parse(text):
         if isinstance(event, yaml.ScalarEvent):
-            assert event.style == '"' or TEXT.fullmatch(RANGE.sub("", event.value))
+            assert event.style == '"' or PLAIN.fullmatch(RANGE.sub("", event.value))
     for level in spec.arch.level_names():
         assert f"name: {level}" in text
 
@@ -69,23 +70,65 @@ def test_a_text_that_could_be_run_is_refused(text: str, tmp_path: Path) -> None:
 
 def with_class(text: str) -> Spec:
     """The small design with a compound component that has a text in it."""
-    compound = {"version": "0.4", "classes": [{"name": "part", "attributes": {"size": text}}]}
+    attributes = {"size": text, "a": 1, "b": 2, "c": 3}
+    compound = {"version": "0.4", "classes": [{"name": "part", "attributes": attributes}]}
     return load(with_attribute("note", "x") | {"compound_components": compound}, energy="built-in")
 
 
-@pytest.mark.parametrize("text", ["storage[1..width*depth]", "counter[0]", "max(1, ceil(log2(depth)))",
-                                  "a if (b > 1) else (c)"])
-def test_definitions_of_compound_components_are_handed_over_as_arithmetic(text: str) -> None:
+@pytest.mark.parametrize(("text", "rebuilt"), [
+    ("storage[1..width*depth]", "storage[1..width * depth]"), ("counter[0]", '"counter[0]"'),
+    ("max(1, ceil(log2(depth)))", "max(1, ceil(log2(depth)))"), ("a if (b > 1) else (c)", "a if b > 1 else c"),
+    ("2**10 * 3", "3072"), ("must_specify", "must_specify"), ("45nm", '"45nm"'), ("low-power", '"low-power"'),
+    ("lambda: a", '"lambda: a"'), ("a.b", '"a.b"'), ("a[b]", '"a[b]"')])
+def test_definitions_of_compound_components_are_rebuilt_as_arithmetic_or_quoted_words(text: str, rebuilt: str) -> None:
     spec = with_class(text)
-    assert f"size: {text}\n" in request(spec.arch, spec.literal)
+    assert f"size: {rebuilt}\n" in request(spec.arch, spec.literal)
 
 
 @pytest.mark.parametrize("text", ["__import__('os')", "{{ 7*7 }}", "open(name)", "(open)(name)", "a; b", "[f][0](x)",
-                                  "[x for x in (1, 2)]"])
+                                  "[x for x in (1, 2)]", "(lambda: a)()", "max(*a)", "max(a, key=b)", "(a := 1)",
+                                  "a[b] + 1", "max(f'{a}')", "ceil(().__class__)",
+                                  "undeclared * 2 + 1", "9 ** 9 ** 9", "abs(a)(b)",
+                                  "[a, b]", "a @ b", "~a", "a << b", "PE[0..(lambda: 1)()]", "PE[0..a][0]"])
 def test_definitions_that_could_do_more_are_refused(text: str) -> None:
     spec = with_class(text)
     with pytest.raises(SpecError, match=r"compound_components\.classes\[0\]\.attributes\.size: .*not handed to Accel"):
         request(spec.arch, spec.literal)
+
+
+def test_variables_are_handed_over_as_values() -> None:
+    document = with_attribute("note", "x") | {"variables": {"base": 4, "twice": "2 * base", "node": "'45nm'"}}
+    spec = load(document, energy="built-in")
+    assert yaml.safe_load(request(spec.arch, spec.literal))["variables"] == {"base": 4, "twice": 8, "node": "45nm"}
+
+
+FRAMES = "max(0, (lambda f=[], g=(q.gi_frame.f_back.f_globals for q in [a]): [g := 1])()[0])"
+"""The class of an attack: characters of arithmetic, a lambda with default arguments, `:=`, a generator's frame."""
+
+EVALUATES = """
+def walk(value):
+    for item in (value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()):
+        walk(item)
+    if isinstance(value, str):
+        try:
+            eval(value, {"a": 1, "run": lambda: pathlib.Path(__file__).with_name("ran").touch()})
+        except Exception:
+            pass
+walk(asked)
+"""
+"""A stand-in that evaluates all text that it is given, as Accelergy evaluates unquoted text."""
+
+
+@pytest.mark.parametrize("text", ["run()", "max(0, run())", "(lambda f=run: f())()", "max(run() for a in (1, 2))",
+                                  FRAMES])
+def test_nothing_runs_in_a_program_that_evaluates_what_it_is_given(text: str, tmp_path: Path) -> None:
+    program = stand_in(tmp_path, EVALUATES + WRITES)
+    spec = with_class(text)
+    with pytest.raises(SpecError, match="not handed to Accelergy"):
+        accelergy_tables(spec.arch, spec.literal, program)
+    fine = with_class("max(a, 2) * size")
+    accelergy_tables(fine.arch, fine.literal, program)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_text_in_quotes_stays_in_quotes(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_too_many_operations_are_refused_before_they_are_enumerated() -> None:
 
 def test_a_tile_larger_than_its_rank_is_the_whole_rank() -> None:
     whole = evaluate_fused(changed("mapping.nodes.2.tile_shape", 4)).to_dict()
-    assert evaluate_fused(changed("mapping.nodes.2.tile_shape", 10 ** 30)).to_dict() == whole
+    assert evaluate_fused(changed("mapping.nodes.2.tile_shape", 10 ** 15)).to_dict() == whole
 
 
 def test_affine_tuples_are_read_as_isl_writes_them() -> None:

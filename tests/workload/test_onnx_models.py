@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from collections import Counter
@@ -18,10 +19,12 @@ import onnx_networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from onnx_networks import Graph
+from onnx_networks import Graph, resnet18
 
 from fadiff_mapper import FadiffError, SpecError, Workload, load_network
 from fadiff_mapper.cli import main
+from fadiff_mapper.workload.readers import onnx_shapes
+from fadiff_mapper.workload.readers.onnx_shapes import could_grow, with_shapes
 
 NETWORKS = ("resnet18", "vgg16", "mobilenet_v1", "gpt3_6b7_block")
 
@@ -274,3 +277,33 @@ def test_import_takes_no_code(tmp_path: Path, name: str, capsys: pytest.CaptureF
     (tmp_path / name).write_text("raise SystemExit('this ran')\n")
     assert main(["import", str(tmp_path / name), "-o", str(tmp_path / "net.yaml")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def doubled(times: int, start: int = 1024) -> onnx.ModelProto:
+    """A shape that is computed by joining a vector with itself again and again: start * 2^times values."""
+    graph = Graph("doubled", (1, 4, 8, 8))
+    shape = graph.numbers(*[1] * start)
+    for _ in range(times):
+        shape = graph.op("Concat", shape, shape, axis=0)
+    return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
+
+
+def test_values_that_grow_without_bound_end_in_a_sentence_and_take_no_memory_here(tmp_path: Path) -> None:
+    path = tmp_path / "doubled.onnx"
+    path.write_bytes(doubled(26).SerializeToString())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SpecError, match="shapes cannot be inferred: inferring its shapes takes more than 1024 MiB"):
+        load_network(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
+
+
+def test_bounds_of_growth_are_those_of_the_values() -> None:
+    assert not could_grow(doubled(3, start=8))  # 64 axes
+    assert could_grow(doubled(4, start=8)) and could_grow(doubled(0))
+    assert not could_grow(resnet18())
+
+
+def test_a_model_inferred_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = with_shapes(resnet18())
+    monkeypatch.setattr(onnx_shapes, "could_grow", lambda model: True)
+    assert with_shapes(resnet18()) == here

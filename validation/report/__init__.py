@@ -1,4 +1,4 @@
-"""What a run found, as texts: one self-contained page, Markdown, JSON and CSV."""
+"""The results of a run as texts: one self-contained page, Markdown, JSON and CSV."""
 
 from .files import report_files
 

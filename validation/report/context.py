@@ -1,4 +1,4 @@
-"""What a report is about, besides the measures."""
+"""The subject of a report: measures, the tool behind them, and how to repeat the run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ from ..tools import Tool
 
 @dataclass(frozen=True)
 class Context:
-    """`command` repeats the run; `cleared` are variables that would have changed results; `failures` the questions
-    that got no answer; `fused` the fused-layer models beside other tools, or None where that was not asked for."""
+    """Everything that a report shows.
+
+    Attributes:
+        tool: Who answered.
+        command: The command line that repeats the run.
+        versions: Library -> version.
+        cleared: Environment variables that would have changed Timeloop's results and were cleared for it.
+        summary: The measures.
+        batches: Measured and predicted numbers of all accepted mappings.
+        prices: Energies of the designs from all sources.
+        failures: A line for each question that got no answer.
+        fused: The fused-layer models beside other tools; None where they were left out.
+    """
 
     tool: Tool
     command: str

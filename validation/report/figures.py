@@ -1,4 +1,4 @@
-"""The pictures of a report, as texts that stand inside a page."""
+"""The figures of a report, as markup that stands inside a page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from matplotlib.figure import Figure
 from ..accuracy import AccessAccuracy, pooled
 from ..models import ACTIONS, MODELS, AnsweredTask
 
-INK, COLOURS = "#333333", ("#1b6ca8", "#d1602b", "#3a7d44", "#8a4f9e", "#b8952a", "#6b6b6b", "#c23b55", "#2a9d9d")
+INK = "#333333"
+COLOURS = ("#1b6ca8", "#d1602b", "#3a7d44", "#8a4f9e", "#b8952a", "#6b6b6b", "#c23b55", "#2a9d9d")
 
 UNITS = {"cycles": "cycles", "energy": "energy, pJ"}
 
 
 def scatter(batches: Sequence[AnsweredTask]) -> str:
-    """Predicted against measured cycles and energy of every mapping under every model, coloured by operator."""
+    """Predicted against measured cycles and energy of every mapping under every model, coloured by operator.
+
+    Args:
+        batches: Measured and predicted numbers.
+
+    Returns:
+        An `img` element, because thousands of marks are too many for SVG.
+    """
     figure = Figure(figsize=(3.1 * len(MODELS), 6.4), layout="constrained")
     axes = figure.subplots(len(UNITS), len(MODELS), sharex="row", sharey="row")
     operators = list(dict.fromkeys(batch.task.operator for batch in batches))
@@ -42,13 +50,21 @@ def scatter(batches: Sequence[AnsweredTask]) -> str:
 
 
 def _limits(values: Sequence[np.ndarray]) -> tuple[float, float]:
-    """A little beyond the smallest and the greatest value."""
+    """Limits of a logarithmic axis, a little beyond the smallest positive and the greatest value."""
     together = np.concatenate(values)
     return float(together[together > 0].min()) / 1.5, float(together.max()) * 1.5
 
 
 def heat(cells: Sequence[AccessAccuracy], model: str) -> str:
-    """Mean access-count accuracy of one model by level (rows) and data space and action (columns), per design."""
+    """Mean access-count accuracy of one model by level (rows) and data space and action (columns), per design.
+
+    Args:
+        cells: The accuracies.
+        model: A key of `MODELS`.
+
+    Returns:
+        An `svg` element.
+    """
     designs = list(dict.fromkeys(cell.design for cell in cells))
     columns = [(tensor, action) for tensor in dict.fromkeys(cell.tensor for cell in cells) for action in ACTIONS]
     columns = [at for at in columns if any((cell.tensor, cell.action) == at for cell in cells)]
@@ -76,17 +92,19 @@ def heat(cells: Sequence[AccessAccuracy], model: str) -> str:
 
 
 def _share(value: float) -> str:
-    """Percent, rounded towards what it is not."""
+    """Percent; 100 only where the share is 1 exactly."""
     return "100" if value == 1 else f"{min(100 * value, 99.9):.1f}"
 
 
 def _mean(cells: Sequence[AccessAccuracy]) -> float:
+    """Mean accuracy of some cells weighted by their mappings; not a number where there are none."""
     if not cells:
         return float("nan")
     return float(np.average([cell.accuracy for cell in cells], weights=[cell.mappings for cell in cells]))
 
 
 def plain_axis(axis: Any) -> None:
+    """Takes away the sides of the frame that carry no scale, and sets small letters."""
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=8)
     axis.title.set_fontsize(10)
@@ -95,14 +113,14 @@ def plain_axis(axis: Any) -> None:
 
 
 def _png(figure: Figure) -> str:
-    """An `img` element: for pictures with very many marks."""
+    """The figure as an `img` element, for very many marks; the same bytes for the same figure."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
 def drawn(figure: Figure) -> str:
-    """An `svg` element."""
+    """The figure as an `svg` element, without the head of a file of its own."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     text = file.getvalue()

@@ -25,38 +25,45 @@ SHOWN = 200
 
 
 def report_files(context: Context) -> dict[str, str]:
-    """File name -> text."""
-    found = {"report.html": page(context), "report.md": markdown(context),
+    """All files of a report.
+
+    Args:
+        context: Everything that the report shows.
+
+    Returns:
+        File name -> text; `fused.csv` only where fused layers were measured.
+    """
+    texts = {"report.html": page(context), "report.md": markdown(context),
              "report.json": json.dumps(data(context), indent=1) + "\n", "cells.csv": cells_csv(context)}
-    return found if context.fused is None else found | {"fused.csv": points_csv(context.fused)}
+    return texts if context.fused is None else texts | {"fused.csv": points_csv(context.fused)}
 
 
 def verdict(context: Context) -> str:
-    """The outcome in one sentence."""
+    """The outcome in a sentence for each model that was compared number by number."""
     check = context.summary.check
     wrong = len(check.disagreements)
     numbers = f"{check.numbers:,} numbers of {context.summary.overall[0].mappings:,} mappings"
-    said = (f"The exact model gives all {numbers} as Timeloop does." if not wrong
-            else f"The exact model disagrees with Timeloop on {wrong:,} of {numbers}.")
+    sentences = (f"The exact model gives all {numbers} as Timeloop does." if not wrong
+                 else f"The exact model disagrees with Timeloop on {wrong:,} of {numbers}.")
     if context.fused is not None:
         total, wrong = (sum(share.numbers for share in context.fused.looptree.shares),
                         len(context.fused.looptree.differences))
-        said += (f" The fused model gives all {total:,} numbers as LoopTree does." if not wrong
-                 else f" The fused model disagrees with LoopTree on {wrong:,} of {total:,} numbers.")
-    return said + (f" {len(context.failures):,} questions got no answer." if context.failures else "")
+        sentences += (f" The fused model gives all {total:,} numbers as LoopTree does." if not wrong
+                      else f" The fused model disagrees with LoopTree on {wrong:,} of {total:,} numbers.")
+    return sentences + (f" {len(context.failures):,} questions got no answer." if context.failures else "")
 
 
 def about(context: Context) -> list[tuple[str, str]]:
-    """What the figures rest on."""
+    """(name, value) of the tool, the command and the versions on which the figures rest."""
     tool = context.tool
-    found = [("answers from", f"timeloop-model, {tool.backend}, version: {tool.version}"), ("digest", tool.digest),
-             ("repeat with", context.command), *context.versions.items()]
+    entries = [("answers from", f"timeloop-model, {tool.backend}, version: {tool.version}"), ("digest", tool.digest),
+               ("repeat with", context.command), *context.versions.items()]
     cleared = ", ".join(f"{name}={value}" for name, value in context.cleared.items())
-    return [*found, ("variables cleared", cleared)] if cleared else found
+    return [*entries, ("variables cleared", cleared)] if cleared else entries
 
 
 def page(context: Context) -> str:
-    """One page that needs nothing beside it."""
+    """One page of HTML that needs no other file; names are escaped by the template."""
     summary = context.summary
     environment = SandboxedEnvironment(autoescape=True, trim_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
@@ -71,25 +78,25 @@ def page(context: Context) -> str:
 
 
 def first_tables(context: Context) -> list[Table]:
-    """The tables that everybody should see."""
+    """The tables that every reader needs: overall, by kind of mapping, by operator."""
     summary = context.summary
     return [tables.overall(summary), tables.grouped("By kind of mapping", summary.by_kind),
             tables.grouped("By operator", summary.by_operator)]
 
 
 def fused_tables(context: Context) -> list[Table]:
-    """Fused layers; empty where they were not asked for."""
+    """The tables on fused layers; empty where they were left out."""
     return [looptree_table(context.fused), curve_table(context.fused)] if context.fused else []
 
 
 def long_tables(context: Context) -> list[Table]:
-    """Those to look things up in."""
+    """The tables for looking single numbers up: by design, by layer, energies."""
     return [tables.grouped("By design", context.summary.by_design), tables.by_layer(context.summary),
             tables.prices(context.prices)]
 
 
 def markdown(context: Context) -> str:
-    """The same without pictures."""
+    """The report as Markdown, without figures."""
     lines = ["# How accurate is fadiff_mapper?", "", verdict(context), ""]
     lines += [f"- {name}: {value}" for name, value in about(context)]
     for table in (*first_tables(context), *fused_tables(context), tables.worst(context.summary),
@@ -105,7 +112,7 @@ def _markdown(table: Table) -> list[str]:
 
 
 def data(context: Context) -> dict[str, Any]:
-    """Everything but the single cells."""
+    """The report as JSON values, all but the single cells."""
     return {"tool": context.tool.as_dict(), "command": context.command, "versions": context.versions,
             "variables_cleared": context.cleared, "agrees": context.agrees, "failures": list(context.failures),
             **plain(context.summary), "prices": [price.as_dict() for price in context.prices],
@@ -113,7 +120,7 @@ def data(context: Context) -> dict[str, Any]:
 
 
 def cells_csv(context: Context) -> str:
-    """A row per model, design, operator, level, data space and action."""
+    """The accuracies as CSV: a row per model, design, operator, level, data space and action."""
     file = io.StringIO()
     rows = [asdict(cell) for cell in context.summary.cells]
     writer = csv.DictWriter(file, list(rows[0]) if rows else ["model"], lineterminator="\n")

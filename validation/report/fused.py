@@ -14,17 +14,17 @@ from .tables import Table, percent
 
 
 def looptree_table(fused: Fused) -> Table:
-    """Share of LoopTree's numbers that are equal, per field."""
-    found = fused.looptree
-    return Table("Fused mappings beside LoopTree", f"Every number of the recorded mappings ({found.version}): accesses "
-                 "per tensor, layer and action, operations with recomputation, occupancy, energy.",
+    """The share of LoopTree's numbers that are equal, field by field."""
+    comparison = fused.looptree
+    return Table("Fused mappings beside LoopTree", f"Every number of the recorded mappings ({comparison.version}): "
+                 "accesses per tensor, layer and action, operations with recomputation, occupancy, energy.",
                  ("field", "mappings", "numbers", "equal"),
                  tuple((share.field, str(share.cases), f"{share.numbers:,}", percent(share.equal / share.numbers))
-                       for share in found.shares))
+                       for share in comparison.shares))
 
 
 def curve_table(fused: Fused) -> Table:
-    """How near every curve is to DeFiNES's."""
+    """Rank correlations and mean differences of every curve from DeFiNES's."""
     return Table(
         "Fused stacks beside DeFiNES", f"DeFiNES ({fused.defines_version}) over tile sizes, each tile with its best "
         "mapping. Rho is Spearman's over the tile sizes of a curve; the second one leaves out tiles that do not fit "
@@ -43,15 +43,18 @@ def _curve(curve: Curve) -> tuple[str, ...]:
 
 
 def curve_picture(fused: Fused) -> str:
-    """An `svg` element: z-scores over tile sizes, one column per stack, DeFiNES as circles, ours as lines."""
+    """Z-scores over tile sizes, one column per stack, DeFiNES as circles, ours as lines: an `svg` element.
+
+    FADiff's Figure 3 compares the two in the same way.
+    """
     stacks = list(dict.fromkeys((curve.layers, curve.size) for curve in fused.curves))
     figure = Figure(figsize=(3.3 * len(stacks), 6.2), layout="constrained")
     axes = figure.subplots(len(QUANTITIES), len(stacks), squeeze=False)
     for column, (layers, size) in enumerate(stacks):
-        found = [curve for curve in fused.curves if (curve.layers, curve.size) == (layers, size)]
+        curves = [curve for curve in fused.curves if (curve.layers, curve.size) == (layers, size)]
         for row, quantity in enumerate(QUANTITIES):
             axis = axes[row, column]
-            _draw(axis, found, quantity)
+            _draw(axis, curves, quantity)
             axis.set(title=f"{layers} layers, {size} x {size}" if row == 0 else "",
                      ylabel=f"{quantity}, z-score" if column == 0 else "",
                      xlabel="tile of the last output" if row else "")
@@ -61,10 +64,11 @@ def curve_picture(fused: Fused) -> str:
     return drawn(figure)
 
 
-def _draw(axis: Axes, found: list[Curve], quantity: str) -> None:
-    tiles = sorted({(p.tile_x * p.tile_y, p.tile_x, p.tile_y) for curve in found for p in curve.points})
+def _draw(axis: Axes, curves: list[Curve], quantity: str) -> None:
+    """One quantity of the curves of one stack, a colour per treatment of halos; smallest tile on the left."""
+    tiles = sorted({(p.tile_x * p.tile_y, p.tile_x, p.tile_y) for curve in curves for p in curve.points})
     for mode, colour in zip(HALOS, COLOURS, strict=False):
-        for curve in (curve for curve in found if curve.mode == mode):
+        for curve in (curve for curve in curves if curve.mode == mode):
             at = np.array([tiles.index((p.tile_x * p.tile_y, p.tile_x, p.tile_y)) for p in curve.points])
             axis.plot(at, normalized(curve.ours[quantity]), "-", color=colour, linewidth=1.3, label=f"{mode}, ours")
             axis.plot(at, normalized(curve.theirs[quantity]), "o", color=colour, markersize=6,

@@ -15,7 +15,15 @@ from .causes import cause, loops
 
 @dataclass(frozen=True)
 class Table:
-    """`title`, a sentence on how to read it, and text cells; the first `words` columns are no numbers."""
+    """A table of a report.
+
+    Attributes:
+        title: Heading.
+        note: Sentences on how to read it.
+        head: Headings of the columns.
+        rows: Cells as text.
+        words: How many of the first columns hold words, not numbers.
+    """
 
     title: str
     note: str
@@ -26,10 +34,11 @@ class Table:
 
 MEASURES = ("mappings", "access counts", "modelled ones", "equal counts", "cycles error: mean", "worst", "tau", "rho",
             "energy error: mean", "worst", "tau", "rho")
+"""Headings of the columns of `_measures`."""
 
 
 def overall(summary: Summary) -> Table:
-    """Each model over all mappings, and what the paper states for its own."""
+    """Each model over all mappings, and the figures that the paper states for its own."""
     stated = ("FADiff, as published", "", percent(PAPER.accuracy), "", "", "", "", *map(_four, PAPER.cycles), "", "",
               *map(_four, PAPER.energy))
     return Table("Summary", "Access counts: mean of 1 - |error| / count, not below 0, over every level, data space and "
@@ -39,17 +48,17 @@ def overall(summary: Summary) -> Table:
 
 
 def grouped(title: str, rows: Sequence[Row]) -> Table:
-    """Each model over the groups of `rows`."""
+    """A row per group and model, as `rows` has them."""
     return Table(title, "", ("", "model", *MEASURES), tuple((row.group, row.model, *_measures(row)) for row in rows), 2)
 
 
 def by_layer(summary: Summary) -> Table:
-    """Rankings of each layer with their confidence intervals."""
+    """Rank correlations of each layer with their confidence intervals."""
     head = ("layer", "model", "mappings", "cycles: tau [95 %]", "rho [95 %]", "tied pairs", "energy: tau [95 %]",
             "rho [95 %]", "tied pairs")
     return Table("Rankings per layer", "Intervals are percentiles over resampled mappings.", head, tuple(
-        (row.group, row.model, str(row.mappings), *(text for found in row.rankings.values() for text in _ranks(found)))
-        for row in summary.by_layer), 2)
+        (row.group, row.model, str(row.mappings),
+         *(text for ranking in row.rankings.values() for text in _ranks(ranking))) for row in summary.by_layer), 2)
 
 
 def worst(summary: Summary) -> Table:
@@ -61,22 +70,22 @@ def worst(summary: Summary) -> Table:
 
 
 def unmodelled(summary: Summary) -> Table:
-    """Kinds of access that occur in Timeloop and that a model never predicts."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Kinds of access that occur in Timeloop and that a model never predicts on some design."""
+    missing: dict[tuple[str, str, str], list[str]] = {}
     for cell in summary.cells:
         if not cell.modelled:
-            found.setdefault((cell.model, cell.tensor, cell.action), []).append(f"{cell.design}.{cell.level}")
+            missing.setdefault((cell.model, cell.tensor, cell.action), []).append(f"{cell.design}.{cell.level}")
     return Table("Not modelled", "Kinds of access that Timeloop counts and a model never predicts on some design.",
                  ("model", "data space", "action", "levels"),
-                 tuple((*key, ", ".join(dict.fromkeys(where))) for key, where in sorted(found.items())))
+                 tuple((*key, ", ".join(dict.fromkeys(levels))) for key, levels in sorted(missing.items())))
 
 
-def prices(found: Sequence[Price]) -> Table:
-    """Accelergy's energies beside the others."""
+def prices(entries: Sequence[Price]) -> Table:
+    """Accelergy's energies beside those of the other sources."""
     return Table("Energy tables", "pJ per action; in brackets the ratio to what Accelergy says. Built-in values are "
                  "what Timeloop takes without a table.",
                  ("design", "component", "action", "Accelergy", "bundled", "our estimate", "built-in"),
-                 tuple(_price(price) for price in found), 3)
+                 tuple(_price(price) for price in entries), 3)
 
 
 def _price(price: Price) -> tuple[str, ...]:
@@ -88,6 +97,7 @@ def _price(price: Price) -> tuple[str, ...]:
 
 
 def _measures(row: Row) -> tuple[str, ...]:
+    """The cells under `MEASURES`."""
     return (f"{row.mappings:,}", percent(row.accuracy), percent(row.modelled), percent(row.exact),
             *(text for name in row.errors for text in (*_error(row.errors[name]), _four(row.rankings[name].tau),
                                                        _four(row.rankings[name].rho))))
@@ -102,7 +112,7 @@ def _error(error: Error) -> tuple[str, str]:
 
 
 def percent(share: float) -> str:
-    """Two decimals, never rounded to a full 0 or 100 that it is not; errors below a millionth are none."""
+    """A share in percent with two decimals, rounded to 0 or 100 only if it is; shares below a millionth count as 0."""
     if share < 1e-6:
         return "0 %"
     if share > 10:
@@ -110,11 +120,13 @@ def percent(share: float) -> str:
     return "< 0.01 %" if share < 5e-5 else "> 99.99 %" if 0.99995 <= share < 1 else f"{share:.2%}".replace("%", " %")
 
 
-def _ranks(found: Ranking) -> tuple[str, str, str]:
+def _ranks(ranking: Ranking) -> tuple[str, str, str]:
+    """tau and rho with their intervals, and the tied pairs."""
     def coefficient(value: float, interval: tuple[float, float]) -> str:
         return f"{value:.4f} [{interval[0]:.3f}, {interval[1]:.3f}]"
 
-    return coefficient(found.tau, found.tau_interval), coefficient(found.rho, found.rho_interval), f"{found.ties:,}"
+    return (coefficient(ranking.tau, ranking.tau_interval), coefficient(ranking.rho, ranking.rho_interval),
+            f"{ranking.ties:,}")
 
 
 def _worst(item: Worst) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fadiff_mapper.base.html_table import html_table
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
@@ -79,6 +80,15 @@ class Stats:
         energies = {self.arithmetic["name"]: self.arithmetic["energy_pj"]}
         energies |= {level["name"]: level["energy_pj_total"] for level in self.levels}
         return energies | {network["name"]: network_energy(network) for network in self.networks}
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary, and the energy of everything that takes any, outermost level first."""
+        summary = (("cycles", self.cycles), ("energy (pJ)", self.energy_pj), ("EDP (pJ * cycles)", self.edp),
+                   ("utilization", self.utilization), ("multiply-accumulates", self.computes))
+        energies = [(name, energy, f"{energy / self.energy_pj:.1%}")
+                    for name, energy in reversed(self.component_energies().items()) if energy]
+        return (html_table("statistics", ("quantity", "value"), summary)
+                + html_table("energy", ("component", "energy (pJ)", "share"), energies))
 
 
 def network_energy(network: dict[str, Any]) -> float:

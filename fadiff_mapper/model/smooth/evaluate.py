@@ -2,8 +2,8 @@
 
 At integer factors the model differs from the exact evaluation in the rounding of counts and vector accesses, in the
 energy of interconnects, and where windows are handed on or shared in ways that `spatial_overlap_closed_form.py` does
-not follow. `benchmarks/smooth_distance.py` measures how much that is. Between integers nothing is promised: the search
-draws integers and follows the gradient there.
+not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is promised:
+the search draws integers and follows the gradient there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a fused group has that LoopTree's trees cannot say, one phrase each; empty where all of it can be said.
+"""Reasons why a fused group cannot be written as a tree of LoopTree, one phrase each.
 
-LoopTree keeps, of a tensor, what two steps of the loop right above its node share, and forgets everything else; it has
-one loop nest per layer, an intermediate in one place, and counts words that are touched, where Timeloop's tiles also
-hold what a stride or dilation leaves out.
+Of a tensor LoopTree keeps the words that two steps of the loop right above its storage node share, and forgets all
+others. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts words that are
+touched, where Timeloop's tiles also hold the words that a stride or dilation leaves out. Each generator below finds the
+departures of a group from one of these rules.
 """
 
 from __future__ import annotations
@@ -26,21 +27,31 @@ from fadiff_mapper.output.looptree_files.mapping_tree import (
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 
 MOST_SIDE_BY_SIDE = 2
+"""Spatial loops per branch: as many as `evaluate_fused` accepts over the units of one level, which lie in a plane."""
 
 
 def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[str]:
-    """What stands against writing a legal group as a tree; with `alike` the tiles of a layer must share one nest."""
-    found: list[str] = []
+    """All reasons against writing a legal group as a tree.
+
+    Args:
+        group: A group without violations.
+        hardware: The architecture on which it runs.
+        alike: Whether tiles of different shapes of a layer must have the same loops.
+
+    Returns:
+        A phrase per reason that names the layer; empty where LoopTree can express the group.
+    """
+    reasons: list[str] = []
     for index, steps in enumerate(layer_steps(group)):
         name = f"layer {index + 1} ({group.layers[index].problem.name})"
         for phrases in (_names(group, index), _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
-            found += [f"{name}: {phrase}" for phrase in phrases]
-    return found + list(_spilled(group))
+            reasons += [f"{name}: {phrase}" for phrase in phrases]
+    return reasons + list(_spilled(group))
 
 
 def _spilled(group: FusedGroup) -> Iterator[str]:
-    """Sums that go out in every step: LoopTree keeps those of two steps between which no loop moves them."""
+    """Spilled sums that LoopTree would keep: the innermost running loop adds to the same outputs in each step."""
     extents = group.layers[-1].problem.bounds
     running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
     if group.spilled and running and adds(group, running[-1]):
@@ -48,6 +59,7 @@ def _spilled(group: FusedGroup) -> Iterator[str]:
 
 
 def _names(group: FusedGroup, index: int) -> Iterator[str]:
+    """Names that isl, which reads LoopTree's bounds and projections, does not take."""
     problem = group.layers[index].problem
     for name in (*problem.dimensions, *problem.dataspace_names()):
         if not (name.isascii() and name.isidentifier()):
@@ -55,7 +67,7 @@ def _names(group: FusedGroup, index: int) -> Iterator[str]:
 
 
 def _link(group: FusedGroup, index: int) -> Iterator[str]:
-    """The link to the next layer: one place, and one axis of the intermediate for each rank that reads it."""
+    """The link to the next layer: unpooled, kept in one level, an axis of the intermediate per rank that reads it."""
     if index == len(group.links):
         return
     link, problem, after = group.links[index], group.layers[index].problem, group.layers[index + 1].problem
@@ -72,16 +84,16 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
 
 
 def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
-    """Every tensor is kept along the loops along which LoopTree keeps it."""
+    """Tensors that a tree would keep along other loops, or in other amounts, than the group does."""
     problem, stays = group.layers[index].problem, trunk_stays(group, index)
     nests = list(branches_by_shape(group, hardware, index).values())
     for space in problem.dataspaces:
         if index and space.name == group.links[index - 1].tensor:
-            continue                        # looked at where it is written
+            continue                        # checked for the layer that writes it
         if space.read_write and index == len(group.links):
-            continue                        # no words of it are fetched
+            continue                        # the group's output: no words of it are fetched
         if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
-            continue                        # nothing of it is left when the next step begins
+            continue                        # the tile's own loops have replaced its words when the next step begins
         stay = stays.get(space.name, Stay(""))
         if stay.lines:
             yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
@@ -91,9 +103,12 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
 
 
 def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, steps: LayerSteps) -> Iterator[str]:
-    """LoopTree keeps words along the loop right above the node, or the next one outside that has several steps, and
-    along all loops inside."""
-    windows = [_windows(space, problem, steps, place) for place in range(len(group.loops))]
+    """Loops along which a tree keeps shared words and the group does not.
+
+    LoopTree keeps words along the loop right above the node, or the next loop outside that has several steps, and along
+    all loops inside.
+    """
+    windows = [_windows(space, problem, steps, loop) for loop in range(len(group.loops))]
     first = max(depth(group.loops, stay) - 1, 0)
     while first and len(windows[first]) < 2:
         first -= 1
@@ -110,14 +125,16 @@ def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, st
 def _turned_over(space: DataSpace, branch: Branch) -> bool:
     """Whether a loop of the branch, outside the tensor's node, goes from one part of it to another without overlap."""
     steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
-    place = next((k for k, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
-    return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:place])
+    storage = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
+    return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:storage])
 
 
-def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, at: int) -> list[range]:
-    """What each working step of one loop touches of a tensor along the rank that the loop moves; one point where it
-    moves none."""
-    cut, spans = steps.cut[at], steps.spans[at]
+def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -> list[range]:
+    """Points of a tensor that each working step of a shared loop touches, along the rank that the loop moves.
+
+    Outputs: the points that the next layer needs. A loop that moves no rank touches the same single point every time.
+    """
+    cut, spans = steps.cut[loop], steps.spans[loop]
     if space.read_write:
         return [span.needed for span in spans if len(span.needed)]
     if cut is None or cut not in space.dimensions:
@@ -127,25 +144,26 @@ def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, at: int) -> 
 
 
 def _shares(windows: Sequence[range]) -> bool:
-    """Whether two steps in a row touch the same points."""
-    return any(_meet(one, two) for one, two in pairwise(windows))
+    """Whether any two successive steps touch the same points."""
+    return any(_meet(step, following) for step, following in pairwise(windows))
 
 
-def _meet(one: range, two: range) -> bool:
-    return max(one.start, two.start) < min(one.stop, two.stop)
+def _meet(first: range, second: range) -> bool:
+    """Whether two ranges have a point in common."""
+    return max(first.start, second.start) < min(first.stop, second.stop)
 
 
 def _one_parent(group: FusedGroup, hardware: Hardware, index: int, name: str, stay: Stay) -> Iterator[str]:
-    """Nothing between the outermost level and the home of what stays."""
+    """Levels between the outermost one and the home level of a resident operand that keep the operand, too."""
     names = hardware.arch.level_names()
-    between = [k for k in stored_levels(hardware)[1:] if k > names.index(stay.level)]
-    for k in between:
-        if any(name in mapping.levels[k].keep for mapping in group.layers[index].mappings.values()):
-            yield f"{name} stays in {stay.level} and passes through {names[k]}, which is filled in every step"
+    between = [level for level in stored_levels(hardware)[1:] if level > names.index(stay.level)]
+    for level in between:
+        if any(name in mapping.levels[level].keep for mapping in group.layers[index].mappings.values()):
+            yield f"{name} stays in {stay.level} and passes through {names[level]}, which is filled in every step"
 
 
 def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> Iterator[str]:
-    """One nest for all tiles, without holes, with at most two dimensions side by side."""
+    """Loop nests that no branch can be: too many spatial loops, tiles with holes, or (`alike`) a nest per shape."""
     problem = group.layers[index].problem
     nests = branches_by_shape(group, hardware, index)
     largest, branch = next(iter(nests.items()))
@@ -162,6 +180,7 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
 
 
 def _has_holes(rank: Sequence[Term], extents: dict[str, int]) -> bool:
+    """Whether a tile leaves points of a rank untouched: a stride or dilation wider than the terms inside it reach."""
     reach = 1
     for term in sorted(rank, key=lambda term: term.coefficient):
         if extents[term.dimension] > 1 and term.coefficient > reach:
@@ -171,7 +190,7 @@ def _has_holes(rank: Sequence[Term], extents: dict[str, int]) -> bool:
 
 
 def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
-    """The nest of a larger tile as it runs on a smaller one: loops over what is left, those of one step left out."""
+    """The nest of a larger tile as it runs on a smaller one: loops with a single step left out."""
     left = dict(zip(dims, shape, strict=True))
     nodes = []
     for node in branch:
@@ -184,4 +203,5 @@ def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
 
 
 def _written(problem: Problem, shape: Shape) -> str:
+    """A tile's extents above 1 as text."""
     return " ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, shape, strict=True) if points > 1)

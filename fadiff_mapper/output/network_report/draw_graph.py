@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
 
 WIDTH, ROW, LANE, MARGIN, TOP = 1080.0, 22.0, 22.0, 16.0, 26.0
+"""Pixels: of the drawing at least, of a row, of a lane, left of the first lane, and above the first row."""
+
 NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0
+"""Widths of the columns of text in pixels."""
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where the texts of a row stand: `name`, `operator` and `shape` begin there, the others end there."""
+    """Where the texts of a row stand, in pixels: `name`, `operator` and `shape` begin there, the others end there."""
 
     name: float
     operator: float
@@ -35,14 +38,23 @@ class _Columns:
 
 
 def draw_graph(result: MappedNetwork, views: Sequence[LayerView]) -> Drawing:
-    """Layers as filled dots, other operators as rings, the layers of a group in its colour."""
+    """The graph with a row of numbers per node.
+
+    Args:
+        result: The plan; its nodes stand in topological order.
+        views: The plan's layers, from `layer_views`.
+
+    Returns:
+        Layers as filled dots, other operators as rings, the layers of a group in its colour, every tensor as a line
+        from its writer to its readers.
+    """
     nodes, shown = result.workload.nodes, {view.name: view for view in views}
     rows = {node.name: row for row, node in enumerate(nodes)}
     lanes = node_lanes(nodes)
     columns = _columns(MARGIN + (max(lanes.values(), default=0) + 1) * LANE + 14)
     units = unit_for((view.macs for view in views), COUNT), unit_for((v.planned.energy_pj for v in views), ENERGY)
     width = columns.group + 16
-    shapes: list[Shape] = list(_heads(columns, units))
+    shapes: list[Shape] = list(_headings(columns, units))
     for view in views:
         if view.group is not None:
             shapes.append(Rect(2, _y(rows[view.name]) - ROW / 2, width - 4, ROW, f"band {tint('group', view.group)}"))
@@ -54,13 +66,14 @@ def draw_graph(result: MappedNetwork, views: Sequence[LayerView]) -> Drawing:
 
 
 def _columns(name: float) -> _Columns:
+    """The columns of text, the first one beginning at `name`; the last one ends at the drawing's right edge."""
     operator, shape = name + NAME, name + NAME + OPERATOR
     numbers = shape + SHAPE
     return _Columns(name, operator, shape, numbers + NUMBER, numbers + 2 * NUMBER,
                     max(numbers + 2 * NUMBER + GROUP, WIDTH - 16))
 
 
-def _heads(columns: _Columns, units: tuple[DisplayUnit, DisplayUnit]) -> Iterator[Label]:
+def _headings(columns: _Columns, units: tuple[DisplayUnit, DisplayUnit]) -> Iterator[Label]:
     for x, text in ((columns.name, "node"), (columns.operator, "operator"), (columns.shape, "output")):
         yield Label(x, 14, text, "quiet")
     for x, text in ((columns.macs, f"{units[0].name} MACs".strip()), (columns.energy, units[1].name)):
@@ -68,7 +81,17 @@ def _heads(columns: _Columns, units: tuple[DisplayUnit, DisplayUnit]) -> Iterato
 
 
 def node_lanes(nodes: Sequence[Node]) -> dict[str, int]:
-    """The lane of every node: that of an operand which nobody reads later, else the first free one."""
+    """A lane for every node's tensor, so that no two tensors share a lane at the same time.
+
+    A node takes over the lane of an operand that no later node reads; else it gets the first free lane. Chains thus run
+    straight down.
+
+    Args:
+        nodes: In topological order, each one a row.
+
+    Returns:
+        Node name -> lane, counted from 0 on the left.
+    """
     last_reader = {tensor: row for row, node in enumerate(nodes) for tensor in node.inputs}
     lanes: dict[str, int] = {}
     taken: dict[int, int] = {}       # lane -> the row up to which its tensor is read
@@ -81,6 +104,7 @@ def node_lanes(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def _free(taken: Mapping[int, int], row: int) -> int:
+    """The first lane whose tensor has its last reader above a row."""
     lane = 0
     while taken.get(lane, -1) >= row:
         lane += 1
@@ -106,9 +130,10 @@ def _edge(tensor: str, reader: str, rows: Mapping[str, int], lanes: Mapping[str,
 
 def _node(node: Node, view: LayerView | None, at: tuple[float, float], columns: _Columns,
           units: tuple[DisplayUnit, DisplayUnit]) -> Iterator[Shape]:
+    """The dot of a node at `at`, its texts, and for a layer its numbers; `view` is None for other operators."""
     (x, y), group = at, view.group if view else None
-    kind = tint("group", group) if group is not None else "layer" if view else "ring"
-    yield Dot(x, y, 5 if view else 4, kind, node.name)
+    css_class = tint("group", group) if group is not None else "layer" if view else "ring"
+    yield Dot(x, y, 5 if view else 4, css_class, node.name)
     y += 4
     yield Label(columns.name, y, fitting(node.name, NAME - 12), "name" if view else "quiet", title=node.name)
     repeat = f" × {view.repeat}" if view and view.repeat > 1 else ""

@@ -1,6 +1,7 @@
-"""Drawings as values: shapes with coordinates and the kind of thing they show.
+"""Drawings as values: shapes with coordinates in pixels and a CSS class each.
 
-A template turns them into SVG, escapes their texts, and decides by kind how they look, in light and in dark.
+The template of the page turns them into SVG, escapes their texts, and decides by class how they look, in light and in
+dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 COLOURS = 6
-"""Of each family of kinds, such as group0 to group5; they come again where there are more groups."""
+"""Colours of each family of CSS classes, such as group0 to group5; with more groups the colours come again."""
 
 LETTER = 6.3
 """Width of a letter of the drawings' text in pixels, at most on average."""
@@ -17,14 +18,24 @@ LETTER = 6.3
 
 @dataclass(frozen=True)
 class Rect:
-    """`title` is what a pointer that rests on it is shown."""
+    """A rectangle.
+
+    Attributes:
+        x: Left edge.
+        y: Upper edge.
+        width: Extent to the right.
+        height: Extent downwards.
+        css_class: Decides the colour.
+        title: Text for a pointer that rests on the rectangle.
+        radius: Of the corners.
+    """
 
     tag: ClassVar[str] = "rect"
     x: float
     y: float
     width: float
     height: float
-    kind: str
+    css_class: str
     title: str = ""
     radius: float = 0
 
@@ -35,28 +46,30 @@ class Stroke:
 
     tag: ClassVar[str] = "path"
     path: str
-    kind: str
+    css_class: str
 
 
 @dataclass(frozen=True)
 class Dot:
+    """A circle around (x, y); `title` is the text for a pointer that rests on it."""
+
     tag: ClassVar[str] = "circle"
     x: float
     y: float
     radius: float
-    kind: str
+    css_class: str
     title: str = ""
 
 
 @dataclass(frozen=True)
 class Label:
-    """`anchor`: start, middle or end of the text lies at x."""
+    """A line of text on the base line y; `anchor` says whether its start, middle or end lies at x."""
 
     tag: ClassVar[str] = "text"
     x: float
     y: float
     text: str
-    kind: str = ""
+    css_class: str = ""
     anchor: str = "start"
     title: str = ""
 
@@ -66,7 +79,7 @@ Shape: TypeAlias = Rect | Stroke | Dot | Label
 
 @dataclass(frozen=True)
 class Drawing:
-    """Width and height in pixels; `title` says in words what is seen."""
+    """Shapes from back to front; width and height in pixels, `title` describes the drawing for those who cannot see."""
 
     width: float
     height: float
@@ -75,12 +88,15 @@ class Drawing:
 
 
 def tint(family: str, number: int) -> str:
-    """The kind that gives one member of a family its colour."""
+    """The CSS class that gives one member of a family its colour."""
     return f"{family}{number % COLOURS}"
 
 
 def fitting(text: str, width: float) -> str:
-    """The text, cut in the middle where it is wider than `width` pixels."""
+    """The text, with an ellipsis in its middle where it would be wider than `width` pixels.
+
+    Names of a network differ at both ends, such as `layer1.0.conv1` and `layer1.1.conv2`; so both ends are kept.
+    """
     most = max(3, int(width / LETTER))
     if len(text) <= most:
         return text
@@ -88,11 +104,11 @@ def fitting(text: str, width: float) -> str:
     return f"{text[:head]}\u2026{text[len(text) - (most - 1 - head):]}"
 
 
-def level_line(x: float, y: float, end: float, kind: str) -> Stroke:
-    """A horizontal line."""
-    return Stroke(f"M{x:.1f} {y:.1f}H{end:.1f}", kind)
+def level_line(x: float, y: float, end: float, css_class: str) -> Stroke:
+    """A horizontal line from (x, y) to x = `end`."""
+    return Stroke(f"M{x:.1f} {y:.1f}H{end:.1f}", css_class)
 
 
-def upright_line(x: float, y: float, end: float, kind: str) -> Stroke:
-    """A vertical line."""
-    return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", kind)
+def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
+    """A vertical line from (x, y) to y = `end`."""
+    return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)

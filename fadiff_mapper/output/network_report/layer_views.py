@@ -1,6 +1,7 @@
-"""A mapped network as a reader wants to see it: every layer as planned beside the same layer by itself.
+"""A mapped network layer by layer: every layer as planned beside the same layer by itself.
 
-Nothing is computed anew here; numbers of a group are those of all its repeats.
+The drawings and tables of the page, and the figures for notebooks, take their numbers from these views. Nothing is
+computed anew here; the shares of a plan's layers add up to the plan. Numbers of a group are those of all its repeats.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ MOVES = ("reads", "fills", "updates")
 
 @dataclass(frozen=True)
 class LayerShare:
-    """What one layer takes: pJ, cycles, pJ of every component, words of every data space at the outermost level."""
+    """Costs of one layer, all its runs together.
+
+    Attributes:
+        energy_pj: Energy in pJ.
+        cycles: Cycles.
+        components: Arithmetic, level or `NETWORKS` (all wires) -> pJ; these add up to `energy_pj`.
+        outermost: Data space -> words read, filled and updated at the outermost level.
+    """
 
     energy_pj: float
     cycles: float
@@ -29,14 +37,24 @@ class LayerShare:
 
     @property
     def outermost_words(self) -> float:
+        """Words of all data spaces at the outermost level."""
         return sum(self.outermost.values())
 
 
 @dataclass(frozen=True)
 class LayerView:
-    """One layer with all its runs. `group` counts the groups from 1, None for a layer that runs by itself.
+    """One layer of the network with all its runs.
 
-    `recomputed` are multiply-accumulates beyond those of the layer.
+    Attributes:
+        name: Its node in the network.
+        op: Its operator.
+        bounds: Dimensions with bounds above 1 as text, such as "M64 C32".
+        repeat: How often it runs.
+        macs: Multiply-accumulates of all runs.
+        group: Number of its fused group, counted from 1; None where it runs by itself.
+        recomputed: Multiply-accumulates of the plan beyond `macs`, for halos that are computed again.
+        planned: Its costs in the plan.
+        alone: Its costs without fusion; equal to `planned` where it is in no group.
     """
 
     name: str
@@ -51,12 +69,12 @@ class LayerView:
 
 
 def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
-    """Every layer of the network, in its order."""
+    """A view of every layer of the network, in topological order."""
     return tuple(_layer_view(result, node) for node in result.workload.layers)
 
 
 def component_names(result: MappedNetwork) -> tuple[str, ...]:
-    """Arithmetic, storage levels from the innermost, and wires where they cost anything."""
+    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything."""
     wired = any(NOC in share.components for view in layer_views(result) for share in (view.planned, view.alone))
     return (*_built(result), NOC) if wired else _built(result)
 
@@ -68,12 +86,12 @@ def _built(result: MappedNetwork) -> tuple[str, ...]:
 
 
 def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
-    """All names of data spaces that any layer has."""
+    """Names of the data spaces that any layer moves at the outermost level, in the order in which they occur."""
     return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
 
 
 def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
-    """Words at the outermost level over the whole network: as planned, and every layer by itself."""
+    """Words at the outermost level over the whole network: (as planned, every layer by itself)."""
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
 
 
@@ -88,15 +106,16 @@ def _layer_view(result: MappedNetwork, node: Node) -> LayerView:
 
 
 def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
+    """The costs of `repeat` runs of a layer by itself, with the components `built` and all wires together."""
     energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
     components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
-    outermost = {name: float(repeat * space["utilized_instances"] * sum(space[kind] for kind in MOVES))
+    outermost = {name: float(repeat * space["utilized_instances"] * sum(space[move] for move in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()}
     return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 
 
 def _in_group(result: MappedNetwork, number: int, name: str) -> tuple[LayerShare, int]:
-    """A layer's share in its group, and what it computes again."""
+    """A layer's share in its group, and its recomputed multiply-accumulates."""
     outcome = result.groups[number - 1]
     cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat
     outer = result.hardware.arch.levels[-1].name

@@ -19,10 +19,19 @@ if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
 
 MODEL = "timeloop-model"
+"""The program whose file names a tile's files carry: a tile was evaluated in its group, not searched."""
 
 
 def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
-    """Folder -> file name -> text. The plan comes last, so that it names only folders that are there."""
+    """All files of a run folder.
+
+    Args:
+        result: The plan.
+
+    Returns:
+        Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
+        only folders that are there.
+    """
     folders = {layer_folder(outcome.nodes[0]): run_files(outcome.result) for outcome in result.layers}
     for number, group in enumerate(result.groups, 1):
         for tile in group.tiles:
@@ -33,7 +42,15 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
 
 
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
-    """The group for LoopTree with the loops of the largest tiles, or the reasons why there is none."""
+    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against it.
+
+    Args:
+        outcome: A group of the plan.
+        hardware: Architecture and energies of the plan.
+
+    Returns:
+        File name -> text, a single file.
+    """
     reasons = beyond_looptree(outcome.group, hardware, alike=False)
     if reasons:
         return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
@@ -41,14 +58,17 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
 
 
 def tile_files(tile: TileMapping) -> dict[str, str]:
-    """The files of one inner mapping, the input with which `timeloop-model` gives the same numbers among them."""
+    """The files of one tile's mapping: those of `timeloop-model`, and `fadiff.input.yaml`, which reproduces them."""
     return program_files(MODEL, tile.spec, tile.mapping, tile.stats) | {
         "timeloop-mapper.map.yaml": map_yaml(tile.spec, tile.mapping),
         "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
 
 
 def network_json(result: MappedNetwork) -> str:
-    """How the run went: status, options, history without times, versions; all seconds under `timing`."""
+    """The run as JSON: status, options, totals, history, versions.
+
+    All seconds stand under `timing`, so that the rest is equal for equal runs.
+    """
     content = {
         "network": result.workload.name, "status": result.status, "options": result.options,
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,

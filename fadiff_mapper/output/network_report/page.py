@@ -1,4 +1,8 @@
-"""A mapped network as one page: self-contained, without scripts, in light and in dark."""
+"""A mapped network as one page of HTML: self-contained, without scripts, in light and in dark.
+
+Python gathers numbers and drawings; the template beside this file holds all markup and styles. The template runs in
+jinja's sandbox with escaping on, because names come from input files.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,16 @@ TEMPLATE = "network.html.jinja"
 
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """A number with and without fusion, as it is and as it is written."""
+    """A total with and without fusion.
+
+    Attributes:
+        name: The quantity.
+        planned: Its exact value in the plan.
+        before: Its exact value without fusion.
+        planned_text: The value with its unit, rounded.
+        before_text: The same without fusion, in the same unit.
+        change: The difference in percent of `before`.
+    """
 
     name: str
     planned: float
@@ -45,7 +58,7 @@ class HeadlineFigure:
 
 @dataclass(frozen=True)
 class LevelOccupancy:
-    """How full a level is while a group runs; `room` is None where it is unlimited."""
+    """How full a level is while a group runs: most words that live at once, and `room` for them (None: unlimited)."""
 
     level: str
     words: float
@@ -54,7 +67,18 @@ class LevelOccupancy:
 
 @dataclass(frozen=True)
 class GroupSection:
-    """What the page says of one group."""
+    """The section of the page on one group.
+
+    Attributes:
+        number: Number of the group, counted from 1.
+        nodes: Its layers.
+        figures: EDP, energy and cycles with and without fusion.
+        loops: The shared loops as text, outermost first.
+        steps: Steps of all shared loops together.
+        repeat: How often the group runs.
+        held: Occupancy of the levels inside the outermost one.
+        schedule: The tile schedule.
+    """
 
     number: int
     nodes: tuple[str, ...]
@@ -67,7 +91,14 @@ class GroupSection:
 
 
 def network_html(result: MappedNetwork) -> str:
-    """The page as text. Every number on it carries its exact value in a `data` element's `value`."""
+    """The page as text.
+
+    Args:
+        result: The plan.
+
+    Returns:
+        HTML in which every number stands in a `data` element whose `value` is exact, however rounded its text.
+    """
     views = layer_views(result)
     components, outermost = component_names(result), result.hardware.arch.levels[-1].name
     spaces = dataspace_names(views)
@@ -83,6 +114,7 @@ def network_html(result: MappedNetwork) -> str:
 
 
 def _template() -> Template:
+    """The page's template; a name that is misspelt in it raises instead of printing nothing."""
     environment = ImmutableSandboxedEnvironment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
                                                 lstrip_blocks=True)
     text = resources.files("fadiff_mapper.output.network_report").joinpath(TEMPLATE).read_text(encoding="utf-8")
@@ -97,23 +129,24 @@ def _figures(planned: Any, before: Any) -> list[HeadlineFigure]:
 
 
 def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, float], ...],
-            what: str = "") -> HeadlineFigure:
-    unit = unit_for((planned, before), units, what)
+            counted: str = "") -> HeadlineFigure:
+    unit = unit_for((planned, before), units, counted)
     return HeadlineFigure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
 def _group(result: MappedNetwork, outcome: GroupInNetwork, number: int) -> GroupSection:
+    """The section of group `number`; occupancy is `live_words`, with which legality was judged."""
     group, last = outcome.group, outcome.group.layers[-1].problem
     loops = tuple(f"{loop.dim}: {last.bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops)
     levels = result.hardware.arch.levels
-    held = tuple(LevelOccupancy(level.name, live_words(result.hardware, group, place), level.usable)
-                 for place, level in enumerate(levels[:-1]) if not level.is_dummy)
+    held = tuple(LevelOccupancy(level.name, live_words(result.hardware, group, index), level.usable)
+                 for index, level in enumerate(levels[:-1]) if not level.is_dummy)
     return GroupSection(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, group.steps,
                         group.repeat, held, draw_schedule(group, outcome.nodes, number))
 
 
 def _table(views: Sequence[LayerView]) -> dict[str, Any]:
-    """Units of the columns, one for each."""
+    """The unit of every numeric column of the table of layers."""
     shares = [share for view in views for share in (view.planned, view.alone)]
     return {"macs": unit_for((view.macs for view in views), COUNT),
             "energy": unit_for((share.energy_pj for share in shares), ENERGY),

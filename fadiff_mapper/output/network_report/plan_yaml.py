@@ -1,4 +1,7 @@
-"""The plan of a network as YAML: which layers are fused, how, and what each part costs."""
+"""The plan of a network as YAML: fused groups with loops and residencies, layers by themselves, and their costs.
+
+The names of the run folder's subfolders are decided here, too, because the plan refers to them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,15 @@ if TYPE_CHECKING:
 
 
 def plan_yaml(result: MappedNetwork) -> str:
-    """network, status, cost with and without fusion, and the steps in order: a group, or a layer by itself."""
+    """The plan as text.
+
+    Args:
+        result: The plan.
+
+    Returns:
+        YAML under the key `plan`: network, status, options, cost with and without fusion (pJ, cycles, pJ * cycles), the
+        saved part of the EDP, every group, and every distinct layer by itself.
+    """
     layers = []
     for outcome in result.layers:
         stats = outcome.stats
@@ -27,7 +38,7 @@ def plan_yaml(result: MappedNetwork) -> str:
 
 
 def layer_folder(node: str) -> str:
-    """The folder of a layer that is mapped by itself."""
+    """The folder of a layer that is mapped by itself, by the first node that is this layer."""
     return "layers/" + safe_name(node)
 
 
@@ -37,12 +48,12 @@ def group_folder(number: int) -> str:
 
 
 def tile_folder(number: int, node: str, shape: tuple[int, ...]) -> str:
-    """The folder of one inner mapping of a group."""
+    """The folder of one tile's mapping in a group; `shape` are the tile's extents."""
     return f"{group_folder(number)}/{safe_name(node)}." + "_".join(map(str, shape))
 
 
 def safe_name(node: str) -> str:
-    """A node's name as that of a folder."""
+    """A node's name as the name of a folder: letters, digits, dot, dash and underscore, never `.` or `..`."""
     name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in node)
     return name if name.strip(".") else f"_{name}"
 

@@ -15,11 +15,18 @@ COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 """Prefixes of plain counts."""
 
 DIGITS = 4
+"""Significant digits of the largest number that stands side by side with others."""
 
 
 @dataclass(frozen=True)
 class DisplayUnit:
-    """`value / size`, to be written with `name` behind it and with as many decimals as all that stands beside it."""
+    """A unit for all numbers that stand side by side.
+
+    Attributes:
+        name: Written behind the number.
+        size: The unit in terms of pJ, pJ * cycles or 1.
+        decimals: Decimals of every number.
+    """
 
     name: str
     size: float
@@ -33,19 +40,26 @@ class DisplayUnit:
         return f"{scaled:,.{self.decimals}f}" if scaled else "0"
 
     def written(self, value: float) -> str:
+        """The value in this unit with its name."""
         return f"{self.number(value)} {self.name}".rstrip()
 
 
-def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], what: str = "") -> DisplayUnit:
-    """The largest unit in which the largest value is at least 1; `what` is counted."""
+def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], counted: str = "") -> DisplayUnit:
+    """The largest unit in which the largest value is at least 1.
+
+    Args:
+        values: All numbers that stand side by side.
+        units: `(name, size)`, smallest first.
+        counted: Noun behind the unit, such as "words".
+    """
     largest = max((abs(value) for value in values), default=0.0)
     name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
     whole = len(str(int(largest / size)))
-    return DisplayUnit(f"{name} {what}".strip(), size, max(0, DIGITS - whole))
+    return DisplayUnit(f"{name} {counted}".strip(), size, max(0, DIGITS - whole))
 
 
 def change(planned: float, before: float) -> str:
-    """How much less (-) or more (+) the plan takes, in percent."""
+    """The difference between plan and unfused network in percent of the latter, with a typographic minus sign."""
     if not before:
         return "0 %"
     percent = 100 * (planned - before) / before

@@ -10,7 +10,15 @@ from fadiff_mapper.results.mapped_network import MappedNetwork
 
 
 def write_network(result: MappedNetwork, folder: str | Path) -> None:
-    """Write the plan and the files of every layer into a folder; see `network_files`. Raises FadiffError."""
+    """Writes the files of `network_files` into a folder and its subfolders.
+
+    Args:
+        result: The plan.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
     with lock(Path(folder)):
         for name, files in network_files(result).items():
             write_files(Path(folder) / name, files)

@@ -1,4 +1,4 @@
-"""Where energies come from."""
+"""The sources of the energies in force: tables of the input, recorded tables, estimates, built-in values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from fadiff_mapper.output.terminal.console import console
 
 
 def print_energy_sources(sources: Mapping[str, str]) -> None:
-    """One line where all components have one source, else one line per source with its components."""
+    """Prints one line if all components share a source, else one line per source with its components.
+
+    Args:
+        sources: Component -> source, as in `Stats.energy_source`.
+    """
     out = console()
     names: dict[str, list[str]] = {}
     for component, source in sources.items():
         names.setdefault(source, []).append(component)
     for source, components in names.items():
-        whose = "energies" if len(names) == 1 else f"energies of {listed(components)}"
-        out.print(f"{whose}: {source}", markup=False)
+        subject = "energies" if len(names) == 1 else f"energies of {listed(components)}"
+        out.print(f"{subject}: {source}", markup=False)

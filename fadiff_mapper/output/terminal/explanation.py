@@ -13,11 +13,16 @@ from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 
 SHOWN = 1e-6
-"""Elasticities below this are left out of the table."""
+"""Elasticities below this are left out of the table: they round to 0 in its four decimals. Nothing was measured."""
 
 
 def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
-    """The loop nest, its numbers, the bound, the sensitivities and every count."""
+    """Prints a finished run: the loop nest, its numbers, the lower bound, the sensitivities and every access count.
+
+    Args:
+        run: The run as read from its folder.
+        explained: Its explanation; the bound is the stored one, because it rests on constraints that no run stores.
+    """
     out = console()
     out.print(map_txt(run.spec, run.mapping, run.stats), markup=False)
     print_stats(run.stats)
@@ -35,12 +40,13 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
 
 
 def _sensitivities(explained: RunExplanation) -> Table:
+    """A row per constant of the machine that the metric follows."""
     rows = table(f"sensitivity of {explained.metric}, largest first: what 1 % more of a constant changes, in %",
                  "level", "constant", "at", "value", "change", "per unit", text=3)
-    for one in explained.sensitivities:
-        if abs(one.elasticity) >= SHOWN:
-            rows.add_row(one.level, one.constant, one.basis + ("" if one.certain else " (not confirmed)"),
-                         f"{one.value:.6g} {one.unit}", f"{one.elasticity:+.4f}", f"{one.derivative:+.4g}")
+    for entry in explained.sensitivities:
+        if abs(entry.elasticity) >= SHOWN:
+            rows.add_row(entry.level, entry.constant, entry.basis + ("" if entry.certain else " (not confirmed)"),
+                         f"{entry.value:.6g} {entry.unit}", f"{entry.elasticity:+.4f}", f"{entry.derivative:+.4g}")
     rows.caption = ("fixed mapping: of the exact model; continuous optimum: of the best real-valued factors for the "
                     "loops of this mapping")
     rows.caption_justify = "left"
@@ -48,11 +54,11 @@ def _sensitivities(explained: RunExplanation) -> Table:
 
 
 def print_counts(explained: RunExplanation) -> None:
-    """Access counts per instance, in words, a line each."""
+    """Prints every access count, in words per instance, as a sentence on a line of its own."""
     for count in explained.counts:
         console().print(count.sentence(), markup=False)
 
 
 def print_json(explained: RunExplanation) -> None:
-    """All of it for other programs."""
+    """Prints the whole explanation as JSON, for other programs."""
     print(json.dumps(explained.to_dict(), indent=1, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A search as it runs, and what it found."""
+"""A search of layers as it runs, and its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: str) -> None:
-    """One result with its loop nest and all numbers; several as a table."""
+    """Prints one result with its loop nest and all numbers, several as a table.
+
+    Args:
+        names: A name per problem.
+        results: The results in the same order.
+        folder: Where their files are.
+    """
     if len(results) == 1:
         _print_one(results[0], folder)
         return
@@ -41,6 +47,7 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
 
 
 def _print_one(result: MappedLayer, folder: str) -> None:
+    """Loop nest, statistics, notes, lower bound and status of the only result."""
     from fadiff_mapper.output.timeloop_files.map_txt import map_txt
     out = console()
     out.print(map_txt(result.spec, result.mapping, result.stats), markup=False)
@@ -53,7 +60,15 @@ def _print_one(result: MappedLayer, folder: str) -> None:
 
 @contextmanager
 def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progress], None]]:
-    """A line on the terminal that follows the best mappings so far; silent where there is no terminal."""
+    """A line on the terminal that follows the best mappings so far; silent where there is no terminal.
+
+    Args:
+        names: A name per problem.
+        quiet: Whether to stay silent in any case.
+
+    Yields:
+        A function to call with a problem's index and its progress.
+    """
     terminal = Console(stderr=True)
     if quiet or not terminal.is_terminal:
         yield lambda *_: None
@@ -66,8 +81,8 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
         def show(index: int, step: Progress) -> None:
             latest[index] = step
             value = "no legal mapping yet" if step.metric_value is None else f"best {step.metric_value:.6g}"
-            which = f"{names[index]}: " if len(names) > 1 else ""
-            legal = f", {sum(one.legal for one in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
-            spent = sum(one.evaluations for one in latest.values())
-            bar.update(task, description=f"{which}{step.stage}: {value} ({spent} evaluations{legal})")
+            name = f"{names[index]}: " if len(names) > 1 else ""
+            legal = f", {sum(seen.legal for seen in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
+            spent = sum(seen.evaluations for seen in latest.values())
+            bar.update(task, description=f"{name}{step.stage}: {value} ({spent} evaluations{legal})")
         yield show

@@ -1,4 +1,4 @@
-"""The numbers of one mapping."""
+"""The numbers of one mapping: summary, sources of energies, and accesses level by level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from fadiff_mapper.output.terminal.energy_sources import print_energy_sources
 
 
 def print_stats(stats: Stats) -> None:
-    """Summary and access counts, level by level."""
+    """Prints a summary line and a table of accesses, outermost level first.
+
+    Reads, fills and updates are words per instance, as `timeloop-model` counts them; energies are pJ of all instances.
+    """
     out = console()
     out.print(f"cycles {stats.cycles}   energy {stats.energy_pj / 1e6:.6g} uJ   EDP {stats.edp:.6g} pJ*cycles   "
                   f"utilization {stats.utilization:.2%}   computes {stats.computes}")

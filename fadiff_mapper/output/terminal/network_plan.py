@@ -1,4 +1,4 @@
-"""The plan of a network on the terminal."""
+"""The plan of a network on the terminal, while it is searched and when it is found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A line on the terminal with the stage and the best value so far; silent where there is no terminal."""
+    """A line on the terminal with the stage and the best value so far; silent where there is no terminal.
+
+    Args:
+        quiet: Whether to stay silent in any case.
+
+    Yields:
+        A function to call with the name of a stage and the network's metric.
+    """
     terminal = Console(stderr=True)
     if quiet or not terminal.is_terminal:
         yield lambda *_: None
@@ -26,7 +33,12 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 def print_plan(result: MappedNetwork, written_to: str) -> None:
-    """The groups with what they save, and the network with and without fusion."""
+    """Prints the fused groups with the part of the EDP that they save, and the totals with and without fusion.
+
+    Args:
+        result: The plan.
+        written_to: The run folder.
+    """
     out = console()
     rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
     for outcome in result.groups:

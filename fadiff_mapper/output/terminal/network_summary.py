@@ -1,4 +1,4 @@
-"""What was understood of a network."""
+"""A network as it was understood: distinct layers, links that can be fused, operators that are not understood."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from fadiff_mapper.workload import Workload
 
 
 def print_network(network: Workload, written_to: str) -> None:
-    """The distinct layers, the operators between them, what stands against fusing, and what was not understood."""
+    """Prints the distinct layers, the operators between them, the obstacles to fusion and the unknown operators.
+
+    Args:
+        network: The network as a graph.
+        written_to: The file that holds it now.
+    """
     out = console()
     entries = network.distinct()
     rows = table("distinct layers", "layer", "operator", "bounds", "times", "MACs", "share", text=3)

@@ -1,4 +1,4 @@
-"""What was understood of an input."""
+"""An input as it was understood: problem, levels, energies, constraints, and the size of the map space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_en
 
 
 def print_spec(spec: Spec) -> int:
-    """All that was understood of an input; returns 1 where no mapping can meet the constraints, else 0."""
+    """Prints problem, levels with energies, constraints, map space and notes of an input.
+
+    Args:
+        spec: The input.
+
+    Returns:
+        The exit code: 1 where no mapping can meet the constraints, 0 otherwise.
+    """
     out = console()
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     bounds = " ".join(f"{name}={bound}" for name, bound in spec.problem.bounds.items())
@@ -26,9 +33,9 @@ def print_spec(spec: Spec) -> int:
     out.print(_levels(spec))
     print_energy_sources(energy_sources(spec.arch, spec.tables))
     out.print(_constraints(spec, space))
-    found = size(space)
-    out.print(f"map space: {found.total:.4g} = {found.factorizations} factorizations * {found.permutations} orders "
-                  f"* {found.bypass} keep/bypass * {found.splits} splits")
+    counts = size(space)
+    out.print(f"map space: {counts.total:.4g} = {counts.factorizations} factorizations * {counts.permutations} orders "
+                  f"* {counts.bypass} keep/bypass * {counts.splits} splits")
     if spec.mapping is not None:
         out.print("mapping: given")
     print_notes(spec)
@@ -39,19 +46,20 @@ def print_spec(spec: Spec) -> int:
 
 
 def _levels(spec: Spec) -> Table:
+    """A row per level, outermost first, and one for the arithmetic, with energies in pJ per vector access."""
     rows = table("levels, outermost first", "level", "class", "instances", "fan-out", "words", "word bits", "block",
                    "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2)
     for index in reversed(range(len(spec.arch.levels))):
         level, energy = spec.arch.levels[index], storage_energy(spec.arch.levels[index], spec.tables)
         x, y = spec.arch.fanout(index)
-        bandwidth = "/".join(f"{value:g} {what}" for what, value in (
+        bandwidth = "/".join(f"{value:g} {port}" for port, value in (
             ("shared", level.shared_bandwidth), ("read", level.read_bandwidth),
             ("write", level.write_bandwidth)) if value)
         rows.add_row(level.name, level.kind, str(level.instances), f"{x} x {y}" if x * y > 1 else "-",
                       "unlimited" if level.usable is None else str(level.usable), str(level.word_bits),
                       str(level.block_size), bandwidth or "unlimited",
-                      *(f"{getattr(energy, what):.6g}{'*' if what in energy.built_in else ''}"
-                        for what in ("read", "fill", "update", "leak")))
+                      *(f"{getattr(energy, action):.6g}{'*' if action in energy.built_in else ''}"
+                        for action in ("read", "fill", "update", "leak")))
     mac, (price, built_in) = spec.arch.arithmetic, compute_energy(spec.arch.arithmetic, spec.tables)
     rows.add_row(mac.name, mac.kind, str(mac.instances), "-", "-", str(mac.word_bits), "-", "-",
                   f"{price:.6g}{'*' if built_in else ''}")
@@ -61,24 +69,26 @@ def _levels(spec: Spec) -> Table:
 
 
 def _constraints(spec: Spec, space: MapSpace) -> Table:
+    """A row per level, outermost first: fixed, least and largest factors, orders, and what must be kept or bypassed."""
     rows = table("constraints in force", "level", "temporal", "spatial", "keep", "bypass", "open", text=6)
     for index in reversed(range(len(spec.arch.levels))):
-        here, said = space.levels[index], spec.constraints.levels[index]
-        fanned = here.fanout != (1, 1)
-        rows.add_row(here.name, _loops(said.temporal), _loops(said.spatial) if fanned else "-",
-                      ", ".join(sorted(here.keep)), ", ".join(sorted(here.bypass)), ", ".join(sorted(here.open)))
+        level, constraint = space.levels[index], spec.constraints.levels[index]
+        has_fanout = level.fanout != (1, 1)
+        rows.add_row(level.name, _loops(constraint.temporal), _loops(constraint.spatial) if has_fanout else "-",
+                      ", ".join(sorted(level.keep)), ", ".join(sorted(level.bypass)), ", ".join(sorted(level.open)))
     return rows
 
 
-def _loops(said: LoopConstraint) -> str:
-    parts = [f"{name}{sign}{value}" for sign, limits in (("=", said.fixed), (">=", said.minimum), ("<=", said.maximum))
-             for name, value in limits.items()]
-    if said.inner or said.outer:
-        parts.append("order " + " ".join((*said.inner, "..", *said.outer)))
-    return " ".join(parts + ([f"split {said.split}"] if said.split is not None else []))
+def _loops(constraint: LoopConstraint) -> str:
+    """The constraint on the temporal or spatial loops of one level; orders run from the innermost loop outwards."""
+    limits = (("=", constraint.fixed), (">=", constraint.minimum), ("<=", constraint.maximum))
+    parts = [f"{name}{sign}{value}" for sign, factors in limits for name, value in factors.items()]
+    if constraint.inner or constraint.outer:
+        parts.append("order " + " ".join((*constraint.inner, "..", *constraint.outer)))
+    return " ".join(parts + ([f"split {constraint.split}"] if constraint.split is not None else []))
 
 
 def print_notes(spec: Spec) -> None:
-    """What was understood but has no effect."""
+    """Prints a line for each statement of the input that was understood but has no effect."""
     for note in spec.notes:
         console().print(f"note: {note}", markup=False)

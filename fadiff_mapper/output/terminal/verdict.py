@@ -1,4 +1,4 @@
-"""What the real `timeloop-model` says to our numbers."""
+"""The verdict of the real `timeloop-model` on our numbers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from fadiff_mapper.timeloop.verify import Verdict
 
 
 def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
-    """One line where all numbers are equal, else a line for each that is not; the exit code: 0 or 1.
+    """Prints one line if all numbers are equal, else a line for each that differs.
 
-    `problem` is the name of the one that the verdict belongs to, where there are several.
+    Args:
+        verdict: The comparison of all numbers.
+        problem: Name of the problem, given where there are several.
+        file: Where to print; standard output by default.
+
+    Returns:
+        The exit code: 0 if all numbers are equal, 1 otherwise.
     """
     out = file or sys.stdout
-    whose = f"{problem}: " if problem else ""
+    prefix = f"{problem}: " if problem else ""
     by = f"verified by {verdict.program.name} ({verdict.identity}, {verdict.program})"
     if verdict.equal:
-        print(f"{whose}{by}: {verdict.numbers} numbers equal", file=out)
+        print(f"{prefix}{by}: {verdict.numbers} numbers equal", file=out)
         return 0
-    print(f"{whose}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file=out)
+    print(f"{prefix}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file=out)
     for line in verdict.differences:
         print(f"  {line}", file=out)
     return 1

@@ -1,1 +1,1 @@
-"""The files of one mapped layer, in the layouts of Timeloop's programs, and a JSON with everything."""
+"""The files of one mapped layer, in the layouts of Timeloop's programs, and a JSON with all results."""

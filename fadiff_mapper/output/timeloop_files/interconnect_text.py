@@ -1,4 +1,7 @@
-"""The paragraph of the statistics on the wires between two neighbouring levels."""
+"""The paragraph of the statistics on the interconnect between two neighbouring levels.
+
+Timeloop calls such an interconnect a network, and so do its files: their texts keep the word.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,29 @@ READ_FILL_UPDATE_DRAIN = 3
 """Timeloop's code for a connection that carries words inwards and partial sums outwards."""
 
 
-def network_lines(spec: Spec, stats: Stats, found: dict[str, Any]) -> list[str]:
-    """What one network is and, for every data space, what it carries; `found` is an entry of `Stats.networks`."""
-    outer = spec.arch.level_names().index(found["name"].split(" <==> ")[0])
+def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str]:
+    """The paragraph of one interconnect: attributes of its wires, and the traffic of every data space.
+
+    Args:
+        spec: The input; attributes that it does not state are printed as "-".
+        stats: Statistics of the mapping.
+        network: The entry of `Stats.networks` to print.
+    """
+    outer = spec.arch.level_names().index(network["name"].split(" <==> ")[0])
     level = spec.arch.levels[outer]
     instances = stats.levels[outer]["max_instances"]
-    lines = [found["name"], "", "    SPECS", "    -----"]
+    lines = [network["name"], "", "    SPECS", "    -----"]
     written = written_attributes(spec.arch)[level.name]
     lines += [f"        {label:<16}: {value}" for label, value in _specs(level, written)]
     lines += ["", "    STATS", "    -----"]
     for name in spec.problem.dataspace_names():
         lines.append(f"    {name}:")
-        lines += _dataspace(found["dataspaces"].get(name, {}), instances, level.interconnect.energy_per_hop)
+        lines += _dataspace(network["dataspaces"].get(name, {}), instances, level.interconnect.energy_per_hop)
     return [*lines, ""]
 
 
 def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
+    """Label and value of every attribute; `written` are those that the input states for the outer level."""
     def energy(key: str) -> str:
         return specified(written_number(written, key))
 
@@ -42,22 +52,22 @@ def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
         ("Drain latency", int(level.interconnect.drain_latency))]
 
 
-def _dataspace(found: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:
-    """The lines of one data space; `found` is empty where it has no traffic. Energies are those of one instance."""
-    ingresses = found.get("ingresses", [])
-    wires = found.get("energy_pj_per_instance", 0.0)
-    links = found.get("link_transfer_energy_pj_per_instance", 0.0)
-    counts = [("Fanout", found.get("fanout", 0)), ("Multicast factor", found.get("multicast_factor", 0)),
+def _dataspace(traffic: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:
+    """The lines of one data space; `traffic` is empty where nothing moves. Energies of `traffic` are per instance."""
+    ingresses = traffic.get("ingresses", [])
+    wires = traffic.get("energy_pj_per_instance", 0.0)
+    links = traffic.get("link_transfer_energy_pj_per_instance", 0.0)
+    counts = [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
               ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
     kinds = [f"            @multicast {multicast} @scatter {scatter}: {fixed(words)}"
              for multicast, scatter, words in sorted(ingresses)]
-    moves = [("Link transfers", int(found.get("link_transfers", 0))),
-             ("Spatial reductions", int(found.get("spatial_reductions", 0))),
-             ("Average number of hops", fixed(found.get("hops", 0.0))),
+    moves = [("Link transfers", int(traffic.get("link_transfers", 0))),
+             ("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
+             ("Average number of hops", fixed(traffic.get("hops", 0.0))),
              ("Energy (per-hop)", f"{fixed(energy_per_hop * 1000)} fJ")]
-    energies = [(f"{kind} ({whose})", f"{fixed(value * times)} pJ")
-                for kind, value in (("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0))
-                for whose, times in (("per-instance", 1), ("total", instances))]
+    energies = [(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in (
+                    ("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0))
+                for scope, times in (("per-instance", 1), ("total", instances))]
     return [*_labelled(counts), *kinds, *_labelled(moves), *_labelled(energies)]
 
 

@@ -16,14 +16,19 @@ NO_ADDER = fixed(0.0)
 """Timeloop's public tables give additions no energy, so reductions cost nothing."""
 
 
-def storage_accesses(found: dict[str, Any]) -> int:
-    """Words read, filled and updated at one level, all instances together."""
+def storage_accesses(level: dict[str, Any]) -> int:
+    """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
     return sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
-               for space in found["dataspaces"].values())
+               for space in level["dataspaces"].values())
 
 
-def arithmetic_lines(spec: Spec, found: dict[str, Any]) -> list[str]:
-    """What the multiply-accumulate units are and do; `found` is `Stats.arithmetic`."""
+def arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
+    """The paragraph on the multiply-accumulate units.
+
+    Args:
+        spec: The input.
+        stats: `Stats.arithmetic` of the mapping.
+    """
     unit = spec.arch.arithmetic
     area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
     return [f"=== {unit.name} ===", "", "    SPECS", "    -----",
@@ -31,29 +36,36 @@ def arithmetic_lines(spec: Spec, found: dict[str, Any]) -> list[str]:
             f"    Instances             : {unit.instances} ({unit.mesh_x}*{unit.mesh_y})",
             f"    Compute energy        : {fixed(compute_energy(unit, spec.tables)[0])} pJ",
             "", "    STATS", "    -----",
-            f"    Utilized instances      : {found['utilized_instances']}",
-            f"    Computes (total)        : {found['computes']}",
-            f"    Cycles                  : {found['cycles']}",
-            f"    Energy (total)          : {fixed(found['energy_pj'])} pJ",
+            f"    Utilized instances      : {stats['utilized_instances']}",
+            f"    Computes (total)        : {stats['computes']}",
+            f"    Cycles                  : {stats['cycles']}",
+            f"    Energy (total)          : {fixed(stats['energy_pj'])} pJ",
             f"    Area (total)            : {fixed(area)} um^2", ""]
 
 
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
-    """What one storage level is and, for every data space that it keeps, what it does."""
-    level, found = spec.arch.levels[index], stats.levels[index]
+    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps.
+
+    Args:
+        spec: The input.
+        index: The level, counted from 0, the innermost.
+        stats: Statistics of the mapping.
+    """
+    level, level_stats = spec.arch.levels[index], stats.levels[index]
     area = single(areas(spec.arch, spec.tables)[level.name])
     specs = [*_specs(level, spec.tables), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
     lines = [f"=== {level.name} ===", "", "    SPECS", "    -----",
              *(f"        {label:<32}: {value}" for label, value in specs), "", "    STATS", "    -----",
-              f"    Cycles               : {found['cycles']}",
-              f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
-    for name, space in found["dataspaces"].items():
+              f"    Cycles               : {level_stats['cycles']}",
+              f"    Bandwidth throttling : {fixed(level_stats['slowdown'])}"]
+    for name, space in level_stats["dataspaces"].items():
         lines.append(f"    {name}:")
         lines += [f"        {label:<41}: {value}" for label, value in _dataspace(level, name, space)]
     return [*lines, ""]
 
 
 def _specs(level: StorageLevel, tables: Tables) -> list[tuple[str, Any]]:
+    """Label and value of every attribute of a level."""
     def size(words: int | None) -> str:
         return "-" if words is None else str(words)
 
@@ -69,7 +81,7 @@ def _specs(level: StorageLevel, tables: Tables) -> list[tuple[str, Any]]:
 
 
 def _vector_access_energy(level: StorageLevel, tables: Tables) -> tuple[float, str]:
-    """The most expensive action per member of a cluster, and where it comes from."""
+    """Timeloop's "vector access energy" and its source: the level's most expensive action, per member of a cluster."""
     if level.vector_access_energy is not None:
         return level.vector_access_energy, "user"
     actions = [energy for table in tables.ert if component_name(table.component) == level.name
@@ -78,7 +90,7 @@ def _vector_access_energy(level: StorageLevel, tables: Tables) -> tuple[float, s
 
 
 def _leakage(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
-    """Leakage, and how many instances share a power gate with one in use."""
+    """Leakage, and the number of instances that share a power gate with an instance in use."""
     level, used = spec.arch.levels[index], stats.levels[index]["max_instances"]
     sharing, utilization = 1.0, 1.0
     if level.power_gated_at is not None:
@@ -91,24 +103,25 @@ def _leakage(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
             ("Leakage energy (total)", f"{fixed(stats.levels[index]['leakage_energy_pj'])} pJ")]
 
 
-def _dataspace(level: StorageLevel, name: str, found: dict[str, Any]) -> list[tuple[str, Any]]:
-    accesses = found["reads"] + found["fills"] + found["updates"]
-    energy, instances = found["energy_pj_per_instance"], found["utilized_instances"]
-    address = found.get("addr_gen_energy_pj_per_cluster", 0.0)
-    bandwidths = [(kind, found[f"{kind.lower()}_bandwidth"]) for kind in ("Shared", "Read", "Write")]
+def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Label and value of every number of a data space at a level; `space` is its entry in `Stats.levels`."""
+    accesses = space["reads"] + space["fills"] + space["updates"]
+    energy, instances = space["energy_pj_per_instance"], space["utilized_instances"]
+    address = space.get("addr_gen_energy_pj_per_cluster", 0.0)
+    bandwidths = [(port, space[f"{port.lower()}_bandwidth"]) for port in ("Shared", "Read", "Write")]
     return [
-        ("Partition size", found["partition_size"]), ("Utilized capacity", found["utilized_capacity"]),
-        ("Utilized instances (max)", instances), ("Utilized clusters (max)", found["utilized_clusters"]),
-        ("Scalar reads (per-instance)", found["reads"]), ("Scalar fills (per-instance)", found["fills"]),
-        ("Scalar updates (per-instance)", found["updates"]),
-        ("Temporal reductions (per-instance)", found["temporal_reductions"]),
-        ("Address generations (per-cluster)", found["address_generations"]),
+        ("Partition size", space["partition_size"]), ("Utilized capacity", space["utilized_capacity"]),
+        ("Utilized instances (max)", instances), ("Utilized clusters (max)", space["utilized_clusters"]),
+        ("Scalar reads (per-instance)", space["reads"]), ("Scalar fills (per-instance)", space["fills"]),
+        ("Scalar updates (per-instance)", space["updates"]),
+        ("Temporal reductions (per-instance)", space["temporal_reductions"]),
+        ("Address generations (per-cluster)", space["address_generations"]),
         ("Energy (per-scalar-access)", f"{fixed(energy / accesses if accesses else math.nan)} pJ"),
         ("Energy (per-instance)", f"{fixed(energy)} pJ"), ("Energy (total)", f"{fixed(energy * instances)} pJ"),
         ("Temporal Reduction Energy (per-instance)", f"{NO_ADDER} pJ"),
         ("Temporal Reduction Energy (total)", f"{NO_ADDER} pJ"),
         ("Address Generation Energy (per-cluster)", f"{fixed(address)} pJ"),
-        ("Address Generation Energy (total)", f"{fixed(address * found['utilized_clusters'])} pJ"),
+        ("Address Generation Energy (total)", f"{fixed(address * space['utilized_clusters'])} pJ"),
         ("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))),
-        *((f"{kind} Bandwidth ({whose})", f"{fixed(value * times)} words/cycle")
-          for kind, value in bandwidths for whose, times in (("per-instance", 1), ("total", instances)))]
+        *((f"{port} Bandwidth ({scope})", f"{fixed(value * times)} words/cycle")
+          for port, value in bandwidths for scope, times in (("per-instance", 1), ("total", instances)))]

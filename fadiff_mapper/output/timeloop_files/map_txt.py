@@ -11,19 +11,24 @@ from fadiff_mapper.spec.spec import Spec
 
 
 def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
-    """The nest from the outermost level inwards, each level with what it keeps and the words of those tiles.
+    """The nest from the outermost level inwards, each level with the data spaces that it keeps and their tiles' words.
 
-    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand
-    directly above the next one that has some.
+    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand directly
+    above the next one that has some.
+
+    Args:
+        spec: The input.
+        mapping: The mapping to print.
+        stats: Its statistics, for the words of tiles.
     """
     lines: list[str] = []
     header = ""
     depth = 0
     names = spec.problem.dataspace_names()
-    for level, found in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
+    for level, level_stats in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
         if depth and not header:
             lines.append("")
-        header = _header(names, found)
+        header = _header(names, level_stats)
         lines.append(header + " ")
         for loop in _loops(level):
             lines += _underline(header)
@@ -35,9 +40,10 @@ def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _header(names: tuple[str, ...], found: dict[str, Any]) -> str:
-    tiles = {name: found["dataspaces"][name]["utilized_capacity"] for name in names if name in found["dataspaces"]}
-    return f"{found['name']} [ " + "".join(f"{name}:{words} ({words}) " for name, words in tiles.items()) + "]"
+def _header(names: tuple[str, ...], level: dict[str, Any]) -> str:
+    """A level's name and the words of its tiles, twice over as Timeloop prints them."""
+    tiles = {name: level["dataspaces"][name]["utilized_capacity"] for name in names if name in level["dataspaces"]}
+    return f"{level['name']} [ " + "".join(f"{name}:{words} ({words}) " for name, words in tiles.items()) + "]"
 
 
 def _underline(header: str) -> list[str]:

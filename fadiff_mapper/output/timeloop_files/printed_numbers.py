@@ -1,4 +1,4 @@
-"""How Timeloop's statistics print numbers: two decimals, and single precision where its program uses it."""
+"""Numbers as Timeloop's statistics print them: two decimals, and single precision where its program uses it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 
 def fixed(value: float) -> str:
-    """Two decimals. What has no value (0 / 0) is printed as the C++ library prints it."""
+    """The value with two decimals; 0 / 0 as the C++ library prints it, "-nan"."""
     return "-nan" if math.isnan(value) else f"{value:.2f}"
 
 
 def specified(value: float | None) -> str:
-    """Two decimals, or "-" for what the specification leaves open."""
+    """The value with two decimals, or "-" where the specification leaves it open (None)."""
     return "-" if value is None else fixed(value)
 
 
 def single(value: float) -> float:
-    """The value in single precision."""
+    """The value rounded to single precision."""
     return float(np.float32(value))
 
 
@@ -28,5 +28,5 @@ def single_ratio(above: int, below: int) -> float:
 
 
 def unsigned(value: int) -> int:
-    """What a 64-bit counter without sign holds: a negative count wraps around."""
+    """The value of an unsigned 64-bit counter after `value` steps: a negative count wraps around, as in Timeloop."""
     return value % 2**64

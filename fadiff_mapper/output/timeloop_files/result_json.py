@@ -1,4 +1,4 @@
-"""The outcome of a run as JSON: for other programs, and for asking later where a number came from."""
+"""The outcome of a run as JSON: for other programs, and as a record of where each number came from."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 def result_json(result: MappedLayer) -> str:
     """The result of one layer as JSON text.
 
-    status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities (where asked for),
-    energy_source (component to source), evaluations, history (improvements: evaluations, value, stage), options, seed,
-    files, notes, versions, timing. All seconds, those of the history too, stand under `timing`: the rest is the same
-    whenever the same versions run with the same options, unless a time limit cut the run short. What is not finite is
-    null.
+    Args:
+        result: The mapped layer.
+
+    Returns:
+        An object with status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities
+        (where asked for), energy_source (component to source), evaluations, history (improvements: evaluations, value,
+        stage), options, seed, files, notes, versions and timing. All seconds, those of the history too, stand under
+        `timing`: the rest is the same whenever the same versions run with the same options, unless a time limit cut
+        the run short. Numbers that are not finite are null.
     """
     spec = result.spec
     content = {
@@ -29,7 +33,7 @@ def result_json(result: MappedLayer) -> str:
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
         "bound": bound_record(result.bound, result.metric, result.value),
-        "sensitivities": [one.to_dict() for one in result.sensitivities],
+        "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,
         "evaluations": result.evaluations,
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
@@ -44,7 +48,7 @@ def result_json(result: MappedLayer) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: numbers without a finite value become null."""
+    """The value with null for numbers that are not finite, because JSON has no infinity; tuples become lists."""
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

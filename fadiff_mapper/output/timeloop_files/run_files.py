@@ -1,4 +1,4 @@
-"""All files of a finished run: what Timeloop's programs leave behind, under their names, and two of our own."""
+"""All files of a finished run: those that Timeloop's programs leave behind, under their names, and two of our own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 
 def run_files(result: MappedLayer) -> dict[str, str]:
-    """File name -> text of a search. `fadiff.input.yaml` repeats the evaluation, here and in `timeloop-model`."""
+    """The files of a searched layer.
+
+    Args:
+        result: The mapped layer.
+
+    Returns:
+        File name -> text: the files of `timeloop-mapper`, `fadiff.result.json`, and `fadiff.input.yaml`, which repeats
+        the evaluation of the mapping here and in `timeloop-model`.
+    """
     spec, mapping = result.spec, result.mapping
     return program_files("timeloop-mapper", spec, mapping, result.stats) | {
         "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
@@ -29,7 +37,17 @@ def run_files(result: MappedLayer) -> dict[str, str]:
 
 
 def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
-    """File name -> text of one evaluated mapping, as `timeloop-mapper` and `timeloop-model` both leave it behind."""
+    """The files of one evaluated mapping that `timeloop-mapper` and `timeloop-model` both leave behind.
+
+    Args:
+        program: Name of the program, the first part of every file name.
+        spec: The input.
+        mapping: The mapping.
+        stats: Its statistics.
+
+    Returns:
+        File name -> text: loop nest, statistics, energies (ERT) and areas (ART).
+    """
     return {
         f"{program}.map.txt": map_txt(spec, mapping, stats),
         f"{program}.stats.txt": stats_txt(spec, stats),

@@ -12,14 +12,18 @@ from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, s
 from fadiff_mapper.spec.spec import Spec
 
 LABEL = 40
-"""Width of the labels of the operational intensity."""
+"""Characters of a label of the operational intensity, as in Timeloop's text."""
 
 
 def stats_txt(spec: Spec, stats: Stats) -> str:
     """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
 
-    As there, levels without accesses and energy and networks without energy are left out, and the summary's
-    area is 0. Energies in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
+    As there, levels without accesses and energy and networks without energy are left out, and the summary's area is 0.
+    Energies are in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
+
+    Args:
+        spec: The input.
+        stats: Statistics of the mapping.
     """
     lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics"]
     lines += ["Buffer and Arithmetic Levels", "----------------------------", *_levels(spec, stats)]
@@ -30,19 +34,21 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
 
 
 def _levels(spec: Spec, stats: Stats) -> list[str]:
+    """The arithmetic as level 0, and the storage levels that do anything."""
     lines = []
     if stats.arithmetic["energy_pj"]:
         lines += ["Level 0", "-------", *arithmetic_lines(spec, stats.arithmetic)]
-    for index, found in enumerate(stats.levels):
-        if storage_accesses(found) or found["energy_pj_total"]:
+    for index, level in enumerate(stats.levels):
+        if storage_accesses(level) or level["energy_pj_total"]:
             lines += [f"Level {index + 1}", "-------", *level_lines(spec, index, stats)]
     return lines
 
 
 def _networks(spec: Spec, stats: Stats) -> list[str]:
+    """The interconnects that take energy."""
     lines = []
-    for number, found in enumerate(network for network in stats.networks if network_energy(network)):
-        lines += [f"Network {number}", "---------", *network_lines(spec, stats, found)]
+    for number, network in enumerate(network for network in stats.networks if network_energy(network)):
+        lines += [f"Network {number}", "---------", *network_lines(spec, stats, network)]
     return lines
 
 
@@ -65,13 +71,13 @@ def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
     lines += [_labelled("Total elementwise ops", stats.computes),
               _labelled("Total reduction ops", _reductions(spec, stats)),
               _labelled("Total ops", operations), _labelled("Total memory accesses required", required),
-              _labelled("Optimal Op per Byte", _per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
-    for level, found in zip(spec.arch.levels, stats.levels, strict=True):
+              _labelled("Optimal Op per Byte", _ops_per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
+    for level, level_stats in zip(spec.arch.levels, stats.levels, strict=True):
         lines.append(f"=== {level.name} ===")
-        accesses = storage_accesses(found)
+        accesses = storage_accesses(level_stats)
         if accesses:
             lines += [_labelled("Total scalar accesses", accesses),
-                      _labelled("Op per Byte", _per_byte(operations, level.word_bits, accesses))]
+                      _labelled("Op per Byte", _ops_per_byte(operations, level.word_bits, accesses))]
     return lines
 
 
@@ -82,7 +88,7 @@ def _outermost_tile(stats: Stats, name: str) -> int:
     return tiles[0]
 
 
-def _per_byte(operations: int, word_bits: int, words: int) -> str:
+def _ops_per_byte(operations: int, word_bits: int, words: int) -> str:
     return fixed(single_ratio(operations, word_bits * words // 8))
 
 
@@ -91,6 +97,7 @@ def _labelled(label: str, value: Any) -> str:
 
 
 def _summary(spec: Spec, stats: Stats) -> list[str]:
+    """The summary; Timeloop multiplies the EDP from cycles in single precision."""
     edp_j_cycle = single(stats.cycles) * stats.energy_pj / 1e12
     return ["Summary Stats", "-------------",
             f"GFLOPs (@1GHz): {fixed(single_ratio(_operations(spec, stats), stats.cycles))}",
@@ -102,7 +109,7 @@ def _summary(spec: Spec, stats: Stats) -> list[str]:
 
 
 def _per_compute(stats: Stats) -> list[str]:
-    """Energy per multiply-accumulate of everything that has any, and in total."""
+    """Energy per multiply-accumulate of every component that takes any, and in total."""
     units = stats.component_energies()
     width = max(map(len, units)) + 1
     shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", stats.energy_pj)]

@@ -11,15 +11,21 @@ if TYPE_CHECKING:
 
 
 def summary_json(names: Sequence[str], results: Sequence[MappedLayer]) -> str:
-    """One entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles, status.
+    """The results as JSON text.
 
-    `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and `edp` is their product: that
-    of a network that consists of these layers.
+    Args:
+        names: A name per problem.
+        results: The results in the same order.
+
+    Returns:
+        An object with one entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles,
+        status. `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and `edp` is their
+        product: the EDP of a network of these layers.
     """
     layers = {name: {"problem": result.spec.problem.name, "bounds": dict(result.spec.problem.bounds),
                      "cycles": result.stats.cycles, "energy_pj": result.stats.energy_pj, "edp": result.stats.edp,
                      "utilization": result.stats.utilization, "evaluations": result.evaluations,
                      "status": result.status} for name, result in zip(names, results, strict=True)}
-    cycles, energy = (sum(getattr(result.stats, what) for result in results) for what in ("cycles", "energy_pj"))
+    cycles, energy = (sum(getattr(result.stats, name) for result in results) for name in ("cycles", "energy_pj"))
     return json.dumps({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy},
                       indent=1, ensure_ascii=False) + "\n"

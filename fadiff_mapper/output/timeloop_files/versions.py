@@ -1,4 +1,4 @@
-"""Which program, and what it ran on."""
+"""Versions of the program and of the libraries on which a result rests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fadiff_mapper.base.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """Versions of what takes part in a result; torch only if this process has loaded it."""
-    found = {"fadiff_mapper": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    """Library -> version of this package, Python and NumPy, and of torch if this process has loaded it."""
+    loaded = {"fadiff_mapper": __version__, "python": platform.python_version(), "numpy": np.__version__}
     torch = sys.modules.get("torch")
-    return found | ({"torch": str(torch.__version__)} if torch else {})
+    return loaded | ({"torch": str(torch.__version__)} if torch else {})

@@ -10,6 +10,14 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 
 
 def write_layer(result: MappedLayer, folder: str | Path) -> None:
-    """Write all files of a run into a folder, all or none; see `run_files`. Raises FadiffError."""
+    """Writes the files of `run_files` into a folder, all or none.
+
+    Args:
+        result: The mapped layer.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
     with lock(Path(folder)):
         write_files(Path(folder), run_files(result))

@@ -67,6 +67,10 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
     return tuple(factors)
 
 
+MOST_DIGITS = 15
+"""Digits of a factor; all such whole numbers are exact in float64."""
+
+
 def factor_text(factor: LoopFactor) -> str:
     """A factor as both dialects read it, such as "C<=4"."""
     return f"{factor.dimension}{factor.operator}{factor.value}"
@@ -100,6 +104,8 @@ def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool)
         if imperfect:
             raise where.error(f'the imperfect factor "{rest[:imperfect.end()]}" is not supported',
                               "factors that divide the dimension, such as P=5")
+        if len(match["value"]) > MOST_DIGITS:
+            raise where.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
         yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions,
                       bounded)
         rest = rest[match.end():].lstrip(" \t\n,")

@@ -25,10 +25,12 @@ from fadiff_mapper.yaml.located import Where
 try:
     import onnx
     from google.protobuf.message import DecodeError
-    from onnx import helper, numpy_helper, shape_inference
+    from onnx import helper, numpy_helper
 except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
+
+from fadiff_mapper.workload.readers.onnx_shapes import with_shapes  # imports onnx
 
 MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""
@@ -88,7 +90,7 @@ def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None 
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer}
     try:
-        inferred = shape_inference.infer_shapes(light, data_prop=True)
+        inferred = with_shapes(light)
     except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
         raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
     return _network(inferred, constants, name, where)

@@ -1,0 +1,120 @@
+"""Shape inference of ONNX models, within bounds of memory and time.
+
+ONNX's own inference (C++) propagates the values of small integer tensors, so that computed shapes are known. A file of
+a few kilobytes can make such values grow without bound: 24 nodes that each concatenate a vector with itself ask for
+16 million times its length, and functions that call one another multiply alike. Models whose values could grow are
+inferred in a process of their own with limits; all others, which are nearly all, in this one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+from onnx import shape_inference
+
+from fadiff_mapper.base.errors import FadiffError
+
+MOST_VALUES = 4096
+"""Length of a computed vector of whole numbers that is inferred in this process. Shapes have a few entries."""
+
+MOST_AXES = 64
+"""Axes of a tensor that is inferred in this process; as many as NumPy allows."""
+
+MEMORY = 1 << 30
+"""Bytes of address space of the process that infers a model whose values could grow."""
+
+SECONDS = 60.0
+"""Time limit of that process."""
+
+MOST_ANSWER = 1 << 26
+"""Bytes of a model with its inferred shapes that are read back."""
+
+CHILD = """
+import sys
+import onnx
+from onnx import shape_inference
+model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
+sys.stdout.buffer.write(shape_inference.infer_shapes(model, data_prop=True).SerializeToString())
+"""
+
+RESHAPING = ("Reshape", "Expand", "Tile", "ConstantOfShape", "Unsqueeze", "Pad")
+"""Operators whose output has as many axes as an operand has values, or more than their first operand."""
+
+
+def with_shapes(model: Any) -> Any:
+    """The model with the shape of every value that ONNX can infer.
+
+    Args:
+        model: An `onnx.ModelProto`.
+
+    Returns:
+        Another `onnx.ModelProto`.
+
+    Raises:
+        FadiffError: Inference takes more than `MEMORY` or `SECONDS`.
+        Exception: Whatever ONNX raises on a broken graph.
+    """
+    if not could_grow(model):
+        return shape_inference.infer_shapes(model, data_prop=True)
+    try:
+        done = subprocess.run([sys.executable, "-c", CHILD], input=model.SerializeToString(), capture_output=True,
+                              timeout=SECONDS, check=False, preexec_fn=_limits())
+    except subprocess.TimeoutExpired:
+        raise FadiffError(f"inferring its shapes takes more than {SECONDS:g} s") from None
+    if done.returncode == 0 and len(done.stdout) <= MOST_ANSWER:
+        return onnx.ModelProto.FromString(done.stdout)
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    reason = said[-1] if said and "bad_alloc" not in said[-1] and "MemoryError" not in said[-1] else ""
+    raise FadiffError(reason or f"inferring its shapes takes more than {MEMORY >> 20} MiB")
+
+
+def could_grow(model: Any) -> bool:
+    """Whether values or numbers of axes could grow beyond `MOST_VALUES` and `MOST_AXES`.
+
+    Functions and subgraphs count as such. Elsewhere the length of every vector of whole numbers is bounded along the
+    graph: constants by their size, concatenations by the sum of their operands, other nodes by the longest operand.
+    """
+    graph = model.graph
+    if model.functions or any(attribute.HasField("g") or attribute.graphs for node in graph.node
+                              for attribute in node.attribute):
+        return True
+    length = {tensor.name: _elements(tensor) for tensor in graph.initializer}
+    axes = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    axes |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+    for node in graph.node:
+        lengths = [length.get(name, 0) for name in node.input]
+        ranks = [axes.get(name, 0) for name in node.input]
+        own = [_elements(attribute.t) for attribute in node.attribute if attribute.HasField("t")]
+        most = sum(lengths) if node.op_type in ("Concat", "SequenceConstruct", "ConcatFromSequence") else max(
+            [*lengths, *own, *([max(ranks)] if node.op_type == "Shape" and ranks else [])], default=0)
+        rank = max(ranks, default=0)
+        if node.op_type in RESHAPING:
+            rank = max(rank, *lengths, 0) + (max(lengths, default=0) if node.op_type == "Unsqueeze" else 0)
+        if most > MOST_VALUES or rank > MOST_AXES:
+            return True
+        length |= dict.fromkeys(node.output, most)
+        axes |= dict.fromkeys(node.output, rank)
+    return False
+
+
+def _elements(tensor: Any) -> int:
+    """Entries of a tensor of whole numbers, whose values may be propagated; 0 for any other."""
+    if tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+        return 0
+    elements = 1
+    for size in tensor.dims:
+        elements *= max(size, 0)
+    return elements
+
+
+def _limits() -> Callable[[], None] | None:
+    """Sets the limit of memory in a new process; None where the system has no such limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

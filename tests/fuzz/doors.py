@@ -1,0 +1,303 @@
+"""The doors through which input comes: for each a corpus, a mutation, and the commands that read it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fuzz.attack import Case, Door
+from fuzz.mutations import NUMBERS, WORDS, mutated_bytes, mutated_text, mutated_tree, nasty
+
+from fadiff_mapper import SearchOptions, load, map_layer
+from fadiff_mapper.base.bundled_files import designs, find, root
+
+TABLES = ("--energy", "bundled")
+"""The same whether Accelergy is installed or not."""
+
+EFFORT = tuple(word for option in ("restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0")
+               for word in ("--option", option))
+
+
+
+TWO_LAYERS = """
+workload:
+  version: 1
+  name: two
+  inputs: {input: [1, 4, 8, 8]}
+  shapes:
+  - {id: one, op: conv, dims: {N: 1, M: 8, C: 4, P: 8, Q: 8, R: 3, S: 3}, stride: [1, 1]}
+  - {id: two, op: conv, dims: {N: 1, M: 8, C: 8, P: 8, Q: 8, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: first, shape: one, from: [input]}
+  - {name: second, shape: two, from: [first]}
+"""
+
+
+@functools.cache
+def native() -> dict[str, Any]:
+    """A small input in the native dialect, with tables and a mapping: a finished run's own input."""
+    spec = load({
+        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": [
+            {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 16, "shared_bandwidth": 2}},
+            {"name": "Buffer[0..3]", "class": "SRAM", "attributes": {"entries": 24, "word_bits": 16, "width": 32,
+                                                                   "meshX": 4, "read_bandwidth": 4}},
+            {"name": "MAC[0..7]", "class": "mac", "attributes": {"word_bits": 16, "meshX": 4, "meshY": 2}}]}]},
+        "mapspace_constraints": {"targets": [{"target": "DRAM", "type": "temporal", "factors": "N1"}]},
+        "mapper": {"optimization_metrics": ["edp"], "timeout": 10},
+        "problem": {"shape": {"name": "conv", "dimensions": ["C", "M", "P", "R", "N"], "coefficients": [
+            {"name": "S", "default": 1}], "data_spaces": [
+            {"name": "Weights", "projection": [[["C"]], [["M"]], [["R"]]]},
+            {"name": "Inputs", "projection": [[["N"]], [["C"]], [["R"], ["P", "S"]]]},
+            {"name": "Outputs", "projection": [[["N"]], [["M"]], [["P"]]], "read_write": True}]},
+            "instance": {"C": 4, "M": 8, "P": 6, "R": 3, "N": 1, "S": 1}}})
+    result = map_layer(spec, SearchOptions(restarts=1, steps=1, chains=4, rounds=4, rounds_further=0))
+    from fadiff_mapper.output.timeloop_files.run_files import run_files
+    return {"input": yaml.safe_load(run_files(result)["fadiff.input.yaml"]), "files": run_files(result)}
+
+
+@functools.cache
+def specifications() -> tuple[str, ...]:
+    """Bundled architectures of the v0.4 dialect."""
+    return tuple(path.read_text(encoding="utf-8") for path in designs().values())
+
+
+def yaml_files(folder: Path, rng: random.Random) -> Case:
+    """A v0.4 architecture with a problem, or a native input with a mapping; the tree or the text is mutated."""
+    if rng.random() < 0.5:
+        text = rng.choice(specifications())
+        (folder / "problem.yaml").write_text(find("problems/conv").read_text())
+        files, command = ("arch.yaml", "problem.yaml"), rng.choice(("check", "check", "evaluate"))
+    else:
+        text, files, command = yaml.safe_dump(native()["input"], sort_keys=False), ("arch.yaml",), "evaluate"
+    if command == "evaluate" and len(files) == 1 and rng.random() < 0.7:
+        text = yaml.dump(mutated_tree(native()["input"], rng), sort_keys=False, allow_unicode=True)
+    else:
+        text = mutated_text(text, rng)
+    (folder / "arch.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    if rng.random() < 0.1:
+        (folder / "arch.yaml").write_bytes(mutated_bytes(text.encode(), rng))
+    return Case((command, *files, *(("--energy", "estimate") if rng.random() < 0.3 else TABLES)))
+
+
+PIECES = ("1", "2.5", "depth", "width", "'x'", "1e308", "2", "0", "-3", "10**9", "True", "pi", "[1, 2]", "spec", "len")
+OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "==", "<", "and", "or", "if 1 else", ",", ".",
+             "in")
+CALLED = ("max", "min", "ceil", "log2", "range", "sum", "str", "int", "factorial", "comb", "perm", "round", "prod",
+          "list",
+          "lambda x:", "not", "open", "")
+
+
+def expressions(folder: Path, rng: random.Random) -> Case:
+    """Random expressions as the value of an attribute or a variable."""
+    def text(depth: int) -> str:
+        if depth <= 0 or rng.random() < 0.2:
+            return rng.choice([*PIECES, *PIECES, str(rng.choice(NUMBERS)), str(rng.choice(WORDS))])
+        if rng.random() < 0.4:
+            return f"{rng.choice(CALLED)}({text(depth - 1)})"
+        return f"{text(depth - 1)} {rng.choice(OPERATORS)} {text(depth - 1)}"
+    design = yaml.safe_load("""
+architecture:
+  version: 0.4
+  nodes:
+  - !Component {name: DRAM, class: DRAM, attributes: {datawidth: 8, width: 64}}
+  - !Component {name: Buffer, class: SRAM, attributes: {depth: 64, width: 16, datawidth: 8}}
+  - !Component {name: MAC, class: intmac, attributes: {datawidth: 8}}
+variables: {version: 0.4}
+""".replace("!Component", ""))
+    place = rng.choice(("depth", "width", "datawidth", "n_banks", "read_bandwidth"))
+    design["architecture"]["nodes"][1]["attributes"][place] = text(4)
+    written = yaml.safe_dump(design, sort_keys=False).replace("- name", "- !Component\n    name")
+    (folder / "arch.yaml").write_text(written)
+    (folder / "problem.yaml").write_text(find("problems/conv").read_text())
+    return Case(("check", "arch.yaml", "problem.yaml", *TABLES))
+
+
+TEMPLATE = ("{{ x }}", "{% set x = 3 %}", "{% for i in range(n) %}", "{% endfor %}", "{{ x ** x ** x }}", "{% if x %}",
+            "{% endif %}", "{{ x | join }}", "{{ '' * n }}", "{{ add_to_path('/') }}", "{{ include('y') }}",
+            "{% macro m() %}",
+            "{% endmacro %}", "{{ m() }}", "{{ ().__class__ }}", "{{ x.__init__ }}", "{%", "}}", "{# ",
+            "{{ range(10**9) }}",
+            "{{ 'a' * 10**9 }}", "{% include 'arch.yaml' %}", "{{ cycler }}", "{{ lipsum(n=9999) }}",
+            "{{ [x] * 10**8 }}")
+
+
+def templates(folder: Path, rng: random.Random) -> Case:
+    """Pieces of templates between the lines of an architecture."""
+    lines = rng.choice(specifications()).split("\n")
+    for _ in range(rng.randint(1, 6)):
+        lines.insert(rng.randrange(len(lines)), rng.choice(("", "  ", "# ")) + rng.choice(TEMPLATE))
+    (folder / "arch.yaml").write_text("\n".join(lines))
+    (folder / "problem.yaml").write_text(find("problems/conv").read_text())
+    return Case(("check", "arch.yaml", "problem.yaml", "-D", f"n={rng.choice((0, 3, 10 ** 9))}", "-D", "x=2", *TABLES))
+
+
+@functools.cache
+def models() -> tuple[bytes, ...]:
+    import onnx_networks
+    graph = onnx_networks.Graph("small", (1, 4, 8, 8))
+    out = graph.fc(graph.op("Flatten", graph.op("MaxPool", graph.conv("x", 4, 8, 3), kernel_shape=[2, 2],
+                                                strides=[2, 2])), 128, 10)
+    folds = onnx_networks.Graph("folds", (1, 4, 8, 8))
+    shape = folds.op("Shape", "x")
+    grown = folds.op("ConstantOfShape", folds.op("Concat", shape, folds.numbers(4), axis=0))
+    tiled = folds.op("Expand", grown, folds.numbers(2, 1, 4, 8, 8, 4))
+    ranged = folds.op("Range", folds.numbers(0), folds.numbers(1000), folds.numbers(1))
+    last = folds.op("Tile", folds.op("Reshape", folds.op("Add", tiled, "x"), folds.numbers(-1)), folds.numbers(3))
+    return graph.model(out).SerializeToString(), folds.model(last, ranged).SerializeToString()
+
+
+def onnx_models(folder: Path, rng: random.Random) -> Case:
+    """Models with mutated bytes, shapes, attributes and constants."""
+    import onnx
+    data = rng.choice(models())
+    if rng.random() < 0.5:
+        data = mutated_bytes(data, rng)
+    else:
+        model = onnx.ModelProto.FromString(data)
+        for _ in range(rng.randint(1, 4)):
+            sizes = [2 ** 40, 2 ** 31, 10 ** 6, -1, 0, 1, 2 ** 62, 7]
+            match rng.randrange(5):
+                case 0:
+                    rng.choice(model.graph.input).type.tensor_type.shape.dim.add().dim_value = rng.choice(sizes)
+                case 1:
+                    tensor = rng.choice(model.graph.initializer)
+                    values = [rng.choice(sizes) for _ in range(rng.randint(1, 6))]
+                    tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, onnx.TensorProto.INT64, [len(values)], values))
+                case 2:
+                    dims = rng.choice(model.graph.initializer).dims
+                    dims.extend([rng.choice(sizes)] * rng.choice((1, 2, 1000)))
+                case 3:
+                    node = rng.choice(model.graph.node)
+                    node.op_type = rng.choice(("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Loop", "Conv",
+                                               "Pad",
+                                               "EyeLike", "Where", "Einsum", "Split", "Gather", "Scan", "If"))
+                case _:
+                    node = rng.choice(model.graph.node)
+                    node.attribute.append(onnx.helper.make_attribute(
+                        rng.choice(("pads", "kernel_shape", "perm", "axes", "group", "num_outputs", "value_ints")),
+                        rng.choice(([rng.choice(sizes)] * rng.choice((1, 4, 5000)), rng.choice(sizes)))))
+        data = model.SerializeToString()
+    (folder / "model.onnx").write_bytes(data)
+    return Case(("import", "model.onnx", "-o", "network.yaml"))
+
+
+@functools.cache
+def networks() -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8") for path in sorted((root() / "networks").glob("*.yaml")))
+
+
+def network_files(folder: Path, rng: random.Random) -> Case:
+    """Bundled networks as files, tree or text mutated."""
+    text = rng.choice(networks())
+    if rng.random() < 0.6:
+        text = yaml.safe_dump(mutated_tree(yaml.safe_load(text), rng), sort_keys=False, allow_unicode=True)
+    else:
+        text = mutated_text(text, rng)
+    (folder / "net.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    return Case(("import", "net.yaml", "-o", "out.yaml"))
+
+
+def folders(folder: Path, rng: random.Random) -> Case:
+    """A folder of problems with edges between them."""
+    inside = folder / "net"
+    inside.mkdir()
+    sources = sorted((root() / "layers" / "mobilenet_v1").glob("*.yaml"))[:4]
+    names = [path.stem for path in sources]
+    for path in sources:
+        text = path.read_text()
+        if rng.random() < 0.3:
+            text = mutated_text(text, rng)
+        (inside / path.name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    document: Any = {"network": {"name": "small", "layers": [
+        {"name": "first", "problem": f"{names[0]}.yaml"},
+        {"name": "second", "problem": f"{names[0]}.yaml", "repeat": 2},
+        {"name": "third", "problem": f"{names[1]}.yaml"}],
+        "edges": [{"from": "first", "to": "second", "as": "Inputs", "axes": {"C": "M"}}]}}
+    if rng.random() < 0.8:
+        document = mutated_tree(document, rng)
+    text = yaml.safe_dump(document, allow_unicode=True)
+    text = text if rng.random() < 0.8 else mutated_text(text, rng)
+    (inside / "edges.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    return Case(("import", "net", "-o", "out.yaml"))
+
+
+def finished_runs(folder: Path, rng: random.Random) -> Case:
+    """A folder that `map` wrote, a file of which was changed since."""
+    files = dict(native()["files"])
+    name = rng.choice(("fadiff.result.json", "fadiff.result.json", "fadiff.input.yaml", "timeloop-mapper.map.yaml"))
+    if rng.random() < 0.6:
+        read, write = (json.loads, json.dumps) if name.endswith("json") else (yaml.safe_load, yaml.safe_dump)
+        files[name] = write(mutated_tree(read(files[name]), rng))
+    else:
+        files[name] = mutated_text(files[name], rng)
+    for other, text in files.items():
+        (folder / other).write_bytes(text.encode("utf-8", "surrogatepass"))
+    if name == "timeloop-mapper.map.yaml":
+        return Case(("map", "fadiff.input.yaml", "--warm-start", name, "-o", "out", "--quiet", *EFFORT, *TABLES))
+    return Case(("explain", ".", "--count", "DRAM", "Inputs", "reads") if rng.random() < 0.7 else ("explain", "."))
+
+
+@functools.cache
+def checkpoint() -> tuple[str, str]:
+    """A network of two small layers, and the checkpoint of a run of it."""
+    from tempfile import TemporaryDirectory
+
+    from fadiff_mapper.cli import main
+    with TemporaryDirectory() as name:
+        Path(name, "net.yaml").write_text(TWO_LAYERS)
+        main(["network", f"{name}/net.yaml", "bundled:arch/gemmini_small", "-o", f"{name}/out", "--quiet", *TABLES])
+        return TWO_LAYERS, Path(name, "out", "fadiff.checkpoint.json").read_text()
+
+
+def checkpoints(folder: Path, rng: random.Random) -> Case:
+    """The checkpoint of a killed run, changed since."""
+    net, saved = checkpoint()
+    saved = json.dumps(mutated_tree(json.loads(saved), rng)) if rng.random() < 0.7 else mutated_text(saved, rng)
+    (folder / "net.yaml").write_text(net)
+    (folder / "out").mkdir()
+    (folder / "out" / "fadiff.checkpoint.json").write_bytes(saved.encode("utf-8", "surrogatepass"))
+    return Case(("network", "net.yaml", "bundled:arch/gemmini_small", "-o", "out", "--quiet", "--time-limit", "1",
+                 *TABLES))
+
+
+def launchers(folder: Path, rng: random.Random) -> Case:
+    """Words of the launchers' command line, and the files that they name."""
+    (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
+    (folder / "broken.yaml").write_text(mutated_text(yaml.safe_dump(native()["input"]), rng), errors="surrogatepass")
+    (folder / "out").mkdir()
+    words = ["input.yaml", "broken.yaml", "-o", "out", "--output", "missing", "-", "--", "", "-h", "no.yaml", ".",
+             "out",
+             "-o", str(nasty(rng)).replace("\0", ""), "input.yaml"]
+    program = rng.choice(("timeloop-model", "timeloop-model", "timeloop-mapper", "timeloop", ""))
+    chosen = [rng.choice(words) for _ in range(rng.randint(0, 5))]
+    if rng.random() < 0.5:
+        chosen = ["input.yaml", "-o", "out", *chosen[:1]]
+    limit = ("--time-limit", rng.choice(("1", "0.5"))) if program == "timeloop-mapper" else ()
+    return Case((*limit, program, *chosen), "launcher")
+
+
+def arguments(folder: Path, rng: random.Random) -> Case:
+    """Words of the command line itself."""
+    (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
+    words = ["check", "evaluate", "map", "network", "explain", "import", "bundled", "doctor", "shim", "input.yaml",
+             "-o", "out",
+             "--json", "--seed", "--time-limit", "--metric", "--option", "--jobs", "--energy", "--quiet", "--count",
+             "-D", "--dim",
+             "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000", "--exhaustive", str(nasty(rng)),
+             str(rng.choice(NUMBERS)), "rounds=1", "chains=-1", "gradient=no", "edp", "a=b", "--help", "."]
+    chosen = [rng.choice(words).replace("\0", "") for _ in range(rng.randint(1, 6))]
+    if chosen[0] in ("map", "network"):
+        chosen += ["--time-limit", "0.5", "--quiet"]
+    return Case(tuple(chosen))
+
+
+DOORS: dict[str, Door] = {
+    "yaml": yaml_files, "expressions": expressions, "templates": templates, "onnx": onnx_models,
+                          "networks": network_files,
+    "folders": folders, "runs": finished_runs, "checkpoints": checkpoints, "launchers": launchers,
+                          "arguments": arguments}
+

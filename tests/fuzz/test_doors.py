@@ -1,0 +1,15 @@
+"""A short attack on every door: success or lines, never a traceback, never long, never much memory."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.attack import attack
+from fuzz.doors import DOORS
+
+CASES = {"checkpoints": 6, "launchers": 12, "arguments": 25, "runs": 40}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_hostile_input_ends_in_success_or_in_lines(door: str) -> None:
+    pytest.importorskip("onnx")
+    assert attack({door: DOORS[door]}, seed=1, cases=CASES.get(door, 60)).findings == []

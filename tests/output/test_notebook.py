@@ -1,0 +1,190 @@
+"""What notebooks show: valid HTML with the result's numbers, figures with their bars, and names that stay text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+
+import matplotlib.pyplot
+import pytest
+from matplotlib.axes import Axes
+from small_network import HOSTILE
+from small_network import result as mapped_network
+from small_specs import QUICK, product
+
+from fadiff_mapper import NetworkResult, Result, Spec, map_layer
+from fadiff_mapper.base.html_table import html_table
+from fadiff_mapper.output.network_report.layer_views import layer_views
+from fadiff_mapper.output.notebook.layer_figure import energy_parts
+
+FORMULA = r"$\frac$"
+"""Not a formula that matplotlib could set."""
+
+
+class Shown(HTMLParser):
+    """Tags, texts, the values of `data` elements, and the pages inside frames; every tag must be closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.values: list[float] = []
+        self.frames: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.add(tag)
+        self.open.append(tag)
+        if tag == "data":
+            self.values.append(float(dict(attrs)["value"]))
+        if tag == "iframe":
+            self.frames.append(dict(attrs)["srcdoc"])
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@cache
+def layer() -> Result:
+    return map_layer(product(), QUICK)
+
+
+def network(second: str = "second", **changes: object) -> NetworkResult:
+    history = ({"time_s": 0.5, "value": 9e9, "stage": "layers"}, {"time_s": 1.0, "value": 8e9, "stage": "groups"})
+    return NetworkResult(**(vars(mapped_network(second)) | {"history": history} | changes))
+
+
+def renamed(spec: Spec, name: str) -> Spec:
+    """The spec with one name on everything that a table of it shows."""
+    arch = replace(spec.arch, name=name, levels=tuple(replace(one, name=name, kind=name) for one in spec.arch.levels),
+                   arithmetic=replace(spec.arch.arithmetic, name=name, kind=name))
+    problem = replace(spec.problem, name=name,
+                      bounds={f"{name} {dim}": bound for dim, bound in spec.problem.bounds.items()})
+    return replace(spec, arch=arch, problem=problem)
+
+
+def test_a_table_has_exact_values_and_escaped_texts() -> None:
+    shown = Shown(html_table(HOSTILE, [HOSTILE, "n"], [(HOSTILE, 1 / 3), ("", 1_234_567), (None, True)]))
+    assert shown.tags == {"table", "caption", "thead", "tbody", "tr", "th", "td", "data"}
+    assert shown.values == [1 / 3, 1_234_567]
+    assert shown.texts == [HOSTILE, HOSTILE, "n", HOSTILE, "0.333333", "1,234,567", "True"]
+
+
+def test_a_spec_shows_its_levels_and_dimensions() -> None:
+    shown = Shown(product()._repr_html_())
+    for text in ("DRAM", "Buffer", "SRAM", "MAC", "4 x 1", "unlimited", "dimension", "M", "K", "N"):
+        assert text in shown.texts
+    # DRAM: bits, instances, shared bandwidth; buffer: words, bits, instances, read bandwidth; MACs; bounds.
+    assert shown.values == [16, 1, 2, 12, 16, 1, 4, 16, 4, 4, 4, 4]
+    assert shown.texts.index("DRAM") < shown.texts.index("Buffer") < shown.texts.index("MAC")
+
+
+def test_a_mapping_shows_its_loops_from_the_outside_in() -> None:
+    mapping = layer().mapping
+    shown = Shown(mapping._repr_html_())
+    assert shown.texts.index("level 1") < shown.texts.index("level 0")
+    named = Shown(mapping.loop_nest_html(["Buffer", "DRAM"]))
+    for level in mapping.levels:
+        loops = " ".join(f"{dim}={level.temporal[dim]}" for dim in reversed(level.order) if level.temporal[dim] > 1)
+        assert (not loops or loops in shown.texts) and ", ".join(sorted(level.keep)) in named.texts
+    with pytest.raises(ValueError):
+        mapping.loop_nest_html(["Buffer"])
+
+
+def test_statistics_show_their_own_numbers() -> None:
+    stats = layer().stats
+    shown = Shown(stats._repr_html_())
+    summary = [stats.cycles, stats.energy_pj, stats.edp, stats.utilization, stats.computes]
+    assert shown.values == summary + [energy for energy in reversed(stats.component_energies().values()) if energy]
+
+
+def test_a_result_shows_status_bound_and_nest() -> None:
+    result = layer()
+    assert result.bound is not None
+    text = result._repr_html_()
+    shown = Shown(text)
+    assert shown.values[:2] == [result.value, result.bound.edp]
+    assert result.status in " ".join(shown.texts) and "at most" in " ".join(shown.texts)
+    assert result.stats._repr_html_() in text
+    assert result.mapping.loop_nest_html(["Buffer", "DRAM"]) in text
+    assert "no lower bound" in replace(result, bound=None)._repr_html_()
+
+
+def test_a_plan_shows_totals_groups_and_its_page() -> None:
+    result = network()
+    shown = Shown(result._repr_html_())
+    totals = [value for total in (result.stats, result.unfused_stats)
+              for value in (total.energy_pj, total.cycles, total.edp)]
+    group = result.groups[0]
+    assert shown.values == [*totals, 1, group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp]
+    assert "first + second" in shown.texts
+    assert len(shown.frames) == 1 and shown.frames[0].startswith("<!DOCTYPE html>") and "<svg" in shown.frames[0]
+    assert "fused groups" not in Shown(network(groups=(), stats=result.unfused_stats)._repr_html_()).texts
+
+
+def test_names_stay_text() -> None:
+    spec = renamed(product(), HOSTILE)
+    result = replace(layer(), spec=spec, status=HOSTILE)
+    for text in (spec._repr_html_(), result._repr_html_(), network(HOSTILE)._repr_html_()):
+        shown = Shown(text)
+        assert "script" not in shown.tags
+        assert HOSTILE in " ".join(shown.texts)
+
+
+def bars(axes: Axes) -> list[float]:
+    return [patch.get_height() for patch in axes.patches]
+
+
+def test_the_figure_of_a_layer_has_a_bar_for_every_part_of_its_energy() -> None:
+    result = layer()
+    energies, history = result.plot().axes
+    parts = energy_parts(result.stats)
+    assert sorted(bars(energies)) == pytest.approx(
+        sorted(energy for spent in parts.values() for energy in spent.values()), rel=1e-12)
+    assert sum(bars(energies)) == pytest.approx(result.stats.energy_pj, rel=1e-12)
+    assert [label.get_text() for label in energies.get_xticklabels()] == list(parts) == ["DRAM", "Buffer", "MAC"]
+    tops = [0.0] * len(parts)
+    for patch in energies.patches:      # parts of one bar stand on top of one another
+        place = round(patch.get_x() + patch.get_width() / 2)
+        assert patch.get_y() == pytest.approx(tops[place])
+        tops[place] += patch.get_height()
+    assert tops == pytest.approx([sum(spent.values()) for spent in parts.values()])
+    known = [(step["time_s"], step["value"]) for step in result.history if step["value"] is not None]
+    line, = history.get_lines()
+    assert list(zip(*line.get_data(), strict=True))[:-1] == known
+    assert line.get_data()[1][-1] == result.value
+
+
+def test_the_figure_of_a_plan_has_two_bars_for_every_layer() -> None:
+    result = network()
+    *quantities, points, history = result.plot().axes
+    views = layer_views(result)
+    for axes, of in zip(quantities, (lambda share: share.energy_pj, lambda share: share.cycles,
+                                     lambda share: share.energy_pj * share.cycles), strict=True):
+        assert bars(axes) == [of(view.planned) for view in views] + [of(view.alone) for view in views]
+    assert sum(bars(quantities[0])[:len(views)]) == pytest.approx(result.stats.energy_pj, rel=1e-12)
+    assert [label.get_text() for label in quantities[-1].get_xticklabels()] == [view.name for view in views]
+    alone, planned = points.get_lines()[-2:]
+    assert list(alone.get_data()[1]) == [view.alone.energy_pj for view in views]
+    assert list(planned.get_data()[0]) == [view.planned.cycles for view in views]
+    line, = history.get_lines()
+    assert list(line.get_data()[0]) == [0.5, 1.0, 1.5] and line.get_data()[1][-1] == result.stats.edp
+
+
+def test_figures_draw_whatever_names_are_and_leave_pyplot_alone() -> None:
+    stats = layer().stats
+    odd = replace(stats, arithmetic=stats.arithmetic | {"name": FORMULA}, levels=[
+        level | {"name": f"{FORMULA}{index}", "dataspaces": {
+            f"{FORMULA}{name}": space for name, space in level["dataspaces"].items()}}
+        for index, level in enumerate(stats.levels)])
+    before = matplotlib.pyplot.get_fignums()
+    for figure in (replace(layer(), stats=odd).plot(), network(FORMULA).plot(), network(history=()).plot()):
+        figure.canvas.draw()
+    assert matplotlib.pyplot.get_fignums() == before
