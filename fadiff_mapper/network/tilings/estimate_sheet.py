@@ -4,9 +4,9 @@ Problem. For one order of loops, tile sizes and resident operands trade the room
 the outermost one; thousands of combinations have to be ranked.
 
 Method. The closed forms of `loop_cuts` and `refetch` give words moved and room taken from how the layers run by
-themselves (`estimate`); `residency` lists the operands that may stay. Pricing has two stages: `lower_prices` brings
-every passing operand in once per step, for all residency choices and tile sizes in one array; `best_tile_sizes` adds
-the refetches of tiles that do not fit, for the most promising sizes of one choice.
+themselves (`layer_estimate`); `residency` lists the operands that may stay. Pricing has two stages: `lower_prices`
+brings every passing operand in once per step, for all residency choices and tile sizes in one array;
+`best_tile_sizes` adds the refetches of tiles that do not fit, for the most promising sizes of one choice.
 
 Arrays are [B], one entry per choice of tile sizes; N residency choices lie side by side as [N, B].
 """
