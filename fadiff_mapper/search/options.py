@@ -153,9 +153,20 @@ MODELS = ("refined", "paper")
 """Differentiable models that a descent can follow."""
 
 LARGEST_OPTION = {"seed": 2 ** 63 - 1, "restarts": 4096, "steps": 100_000, "chains": 65536, "rounds": 1_000_000,
-                  "threads": 1024, "exhaustive_limit": 10 ** 12}
+                  "threads": 1024, "exhaustive_limit": 10 ** 12, "reorder_every": 100_000, "rounds_further": 1_000_000,
+                  "chains_further": 65536, "neighbours_tried": 4096, "rounds_least": 1_000_000,
+                  "chains_agreeing": 65536}
 """The largest value of each whole-numbered option that is checked: limits for safety, against numbers that could only
 end in a full memory. Nothing was measured."""
+
+
+POSITIVE_OPTIONS = ("learning_rate", "draw_temperature_start", "draw_temperature_end", "penalty_weight_start",
+                    "penalty_weight_end", "temperature_start", "temperature_end", "temperature_start_further",
+                    "temperature_end_further")
+"""Options of geometric schedules and the step size, which only make sense above 0."""
+
+LARGEST_RATE = 1e6
+"""The largest value of such an option: a limit for safety; nothing was measured."""
 
 
 def check_options(options: SearchOptions) -> None:
@@ -168,10 +179,15 @@ def check_options(options: SearchOptions) -> None:
     if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
         raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
     for name, most in LARGEST_OPTION.items():
-        value, least = getattr(options, name), 0 if name == "seed" else 1
+        value, least = getattr(options, name), 0 if name in ("seed", "rounds_further", "rounds_least") else 1
         if (not isinstance(value, int) and not (name == "threads" and value is None)) or (
                 isinstance(value, int) and not least <= value <= most):
             raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
+    for name in POSITIVE_OPTIONS:
+        value = getattr(options, name)
+        if not isinstance(value, int | float) or not 0 < value <= LARGEST_RATE:
+            raise FadiffError(f"{name}: found {value!r}; accepted: a number greater than 0, of at most "
+                              f"{LARGEST_RATE:g}")
     if options.model not in MODELS:
         raise FadiffError(f"model: found {options.model!r}; accepted: {listed(MODELS)}")
     check_metrics(options.priorities)

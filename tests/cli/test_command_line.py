@@ -139,6 +139,7 @@ def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
     ("restarts", "--option restarts: unknown option"),
     ("restarts=many", "--option restarts=many: found 'many'; accepted: a whole number"),
     ("gradient=perhaps", "--option gradient=perhaps: found 'perhaps'; accepted: yes or no"),
+    ("temperature_start=0", "temperature_start: found 0.0; accepted: a number greater than 0, of at most 1e+06"),
     ("restarts=0", "restarts: found 0; accepted: a whole number from 1 to 4096")])
 def test_an_option_that_is_none_is_named(tmp_path: Path, text: str, sentence: str) -> None:
     done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", tmp_path / "out", "--option", text)

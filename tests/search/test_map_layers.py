@@ -126,7 +126,9 @@ def test_the_mapper_section_chooses_the_metric() -> None:
 
 @pytest.mark.parametrize("wrong", [
     {"metrics": ("speed",)}, {"metrics": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
-    {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0}])
+    {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0},
+    {"temperature_start": 0.0}, {"draw_temperature_end": float("nan")}, {"penalty_weight_start": -1.0},
+    {"learning_rate": float("inf")}, {"neighbours_tried": 0}, {"reorder_every": 0}, {"rounds_further": -1}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FadiffError, match="accepted"):
         map_layer(product(), SearchOptions(**wrong))  # type: ignore[arg-type]
