@@ -1,0 +1,71 @@
+// Constants of one layer on one architecture, as every evaluation needs them.
+//
+// Axes: L storage levels from the innermost outwards, D dimensions of the problem, T data spaces. Tables are flat, the
+// last axis first in memory: [L][D] at `level * dims + d`. Meanings and units are those of
+// model/energy_latency.py (Machine), model/loop_nest.py (Projection) and model/reuse.py (Reuse), which build a Layer.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fadiff {
+
+using Dims = std::uint64_t;  // a set of dimensions, one bit each
+
+// Bandwidth of a level without a limit, words per cycle; equal to UNLIMITED of model/energy_latency.py.
+constexpr double UNLIMITED = 1e30;
+
+// One rank of a data space: the sum of terms coefficient * dimension.
+struct Rank {
+    struct Term {
+        int dim;
+        double coefficient;
+    };
+    std::vector<Term> terms;
+    Dims dims = 0;        // dimensions of the terms
+    double surplus = 0;   // sum of coefficients - 1: extent = sum of coefficient * points - surplus
+};
+
+// Instances of a storage level or of the arithmetic.
+struct Unit {
+    double instances = 1, mesh_x = 1, mesh_y = 1;
+};
+
+struct DataSpace {
+    std::vector<Rank> ranks;
+    std::vector<double> move;  // [R][D]: move of each rank per point of each dimension, words
+    Dims relevant = 0;         // dimensions that stand in some rank
+    Dims shared = 0;           // dimensions that share a rank with another dimension
+    bool windowed = false;     // some rank is a sum of several dimensions
+    bool written = false;      // an output
+};
+
+struct Layer {
+    int levels = 0, dims = 0, tensors = 0;
+    std::vector<DataSpace> spaces;
+
+    // Limits: the arithmetic first, then the levels.
+    std::vector<Unit> units;                  // [L + 1]
+    std::vector<double> usable, least;        // [L]; words; usable < 0: no limit; least 0: none
+    std::vector<int> fanout_x, fanout_y;      // [L]; units below each level
+
+    // Energies in pJ per vector access, bandwidths in words per cycle and instance; [L].
+    std::vector<double> clusters, block, read, fill, update, leak, address;
+    std::vector<double> read_bandwidth, write_bandwidth, shared_bandwidth, gated;
+    std::vector<int> gate;
+    std::vector<double> bandwidth_scale;      // [L][T]
+    double compute_energy = 0, network_latency = 0;
+
+    // Reuse over the boundary below each level; [L][T].
+    std::vector<std::uint8_t> held, multicast;
+
+    // Interconnect below each level, pJ; [L].
+    std::vector<double> hop, router, ingress;
+    std::vector<std::uint8_t> reduces;
+    bool priced = false;                      // some interconnect costs energy: hops are counted
+
+    int places() const { return 2 * levels; }
+};
+
+}  // namespace fadiff

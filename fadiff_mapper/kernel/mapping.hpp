@@ -1,0 +1,87 @@
+// One mapping, and batches of mappings as the arrays of model/loop_nest.py (Nest).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "layer.hpp"
+
+namespace fadiff {
+
+// One mapping of a layer. Places run from the innermost loops outwards: 2 l are the spatial loops of level l (the
+// fan-out below it), 2 l + 1 its temporal loops.
+struct Mapping {
+    std::vector<double> factor;                 // [2 L][D]
+    std::vector<std::uint8_t> order;            // [L][D]; dimensions of the temporal loops, innermost first
+    std::vector<std::uint8_t> spatial_order;    // [L][D]; dimensions of the spatial loops, innermost first per axis
+    std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: the spatial loop lies on the Y axis
+    std::vector<std::uint8_t> keep;             // [L][T]
+
+    explicit Mapping(const Layer& layer)
+        : factor(std::size_t(layer.places()) * layer.dims, 1.0), order(std::size_t(layer.levels) * layer.dims),
+          spatial_order(order.size()), on_y(order.size()), keep(std::size_t(layer.levels) * layer.tensors, 1) {}
+
+    const double* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
+    const double* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
+};
+
+// Words of every level that a mapping may fill where tensors of other layers lie already (model/legality.py, Room).
+struct Room {
+    std::vector<double> words;           // [L]
+    std::vector<std::uint8_t> counted;   // [L][T]
+};
+
+// The arrays of a Nest, the batch axis last and contiguous.
+template <typename Factor, typename Index, typename Flag>
+struct BatchArrays {
+    Factor *temporal, *spatial;               // [L][D][B]
+    Index *order, *spatial_order;             // [L][D][B]
+    Flag *keep, *on_y;                        // [L][T][B], [L][D][B]
+    std::size_t batch;
+};
+using Batch = BatchArrays<const double, const std::int64_t, const bool>;
+using BatchOut = BatchArrays<double, std::int64_t, bool>;
+
+// Copies columns first, first + 1, ... of a batch into mappings. Columns are copied side by side: every cache line of
+// the batch holds eight of them, and one by one each would be fetched eight times.
+inline void read_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, Mapping* into) {
+    const int dims = layer.dims;
+    for (int level = 0; level < layer.levels; ++level) {
+        for (int d = 0; d < dims; ++d) {
+            const std::size_t row = (std::size_t(level) * dims + d) * batch.batch + first, at = std::size_t(level) * dims + d;
+            const std::size_t spatial = std::size_t(2 * level) * dims + d, temporal = spatial + dims;
+            for (int i = 0; i < count; ++i) into[i].factor[spatial] = batch.spatial[row + i];
+            for (int i = 0; i < count; ++i) into[i].factor[temporal] = batch.temporal[row + i];
+            for (int i = 0; i < count; ++i) into[i].order[at] = std::uint8_t(batch.order[row + i]);
+            for (int i = 0; i < count; ++i) into[i].spatial_order[at] = std::uint8_t(batch.spatial_order[row + i]);
+            for (int i = 0; i < count; ++i) into[i].on_y[at] = batch.on_y[row + i];
+        }
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t at = std::size_t(level) * layer.tensors + t;
+            for (int i = 0; i < count; ++i) into[i].keep[at] = batch.keep[at * batch.batch + first + i];
+        }
+    }
+}
+
+// Copies a mapping into one column of a batch.
+inline void write_column(const Layer& layer, const Mapping& mapping, const BatchOut& batch, std::size_t column) {
+    const int dims = layer.dims;
+    for (int level = 0; level < layer.levels; ++level) {
+        for (int d = 0; d < dims; ++d) {
+            const std::size_t at = std::size_t(level) * dims + d, row = at * batch.batch + column;
+            batch.spatial[row] = mapping.spatial(level, dims)[d];
+            batch.temporal[row] = mapping.temporal(level, dims)[d];
+            batch.order[row] = mapping.order[at];
+            batch.spatial_order[row] = mapping.spatial_order[at];
+            batch.on_y[row] = mapping.on_y[at] != 0;
+        }
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t at = std::size_t(level) * layer.tensors + t;
+            batch.keep[at * batch.batch + column] = mapping.keep[at] != 0;
+        }
+    }
+}
+
+}  // namespace fadiff

@@ -1,0 +1,227 @@
+#include "receivers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace fadiff {
+
+Kind& kind_of(Tally& tally, double multicast, double scatter) {
+    auto at = tally.begin();
+    while (at != tally.end() && (at->multicast < multicast || (at->multicast == multicast && at->scatter < scatter))) ++at;
+    if (at == tally.end() || at->multicast != multicast || at->scatter != scatter)
+        at = tally.insert(at, Kind{multicast, scatter, 0, 0});
+    return *at;
+}
+
+void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                 double* offset) {
+    const int dims = layer.dims, ranks = int(space.ranks.size());
+    const double *spatial = mapping.spatial(level, dims), *below = &loops.below[std::size_t(level) * dims];
+    for (int r = 0; r < ranks; ++r) {
+        offset[r] = 0;
+        for (const Rank::Term& term : space.ranks[r].terms)
+            offset[r] += term.coefficient * below[term.dim] * (spatial[term.dim] - 1);
+    }
+}
+
+// Sizes of the groups that the loops of some dimensions form by themselves.
+static void groups_of(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                      Dims dims, GroupSizes& sizes) {
+    const int ranks = int(space.ranks.size());
+    const double *spatial = mapping.spatial(level, layer.dims), *below = &loops.below[std::size_t(level) * layer.dims];
+    // One number per receiver: its position in a box whose sides no offset exceeds, so that equal numbers mean equal
+    // offsets in every rank. Exact while the box holds less than 2^53 positions.
+    auto& offset = sizes.offset;
+    offset.assign(1, 0.0);
+    double pitch = 1;
+    std::vector<double>& stride = sizes.unique;
+    stride.assign(layer.dims, 0.0);
+    for (int r = 0; r < ranks; ++r) {
+        if (!(space.ranks[r].dims & dims)) continue;
+        double side = 1;
+        for (int d = 0; d < layer.dims; ++d) {
+            if (!(dims >> d & 1)) continue;
+            const double step = space.move[std::size_t(r) * layer.dims + d] * below[d];
+            stride[d] += step * pitch;
+            side += std::abs(step) * (spatial[d] - 1);
+        }
+        pitch *= side;
+    }
+    for (int d = 0; d < layer.dims; ++d) {
+        if (!(dims >> d & 1)) continue;
+        const std::size_t count = offset.size(), bound = std::size_t(spatial[d]);
+        for (std::size_t e = count; e < count * bound; ++e) offset.push_back(offset[e - count] + stride[d]);
+    }
+    std::sort(offset.begin(), offset.end());
+    sizes.joined.clear();
+    for (std::size_t e = 0; e < offset.size();) {
+        std::size_t end = e + 1;
+        while (end < offset.size() && offset[end] == offset[e]) ++end;
+        const double size = double(end - e);
+        auto same = std::find_if(sizes.joined.begin(), sizes.joined.end(), [&](auto& entry) { return entry.size == size; });
+        if (same == sizes.joined.end()) sizes.joined.push_back({size, 1});
+        else ++same->groups;
+        e = end;
+    }
+}
+
+void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                  GroupSizes& sizes) {
+    const double* spatial = mapping.spatial(level, layer.dims);
+    auto& entries = sizes.entries;
+    entries.assign(1, {spatial_product(layer, mapping, level, loops.fanned[level] & ~space.relevant), 1});
+    for (Dims left = loops.fanned[level] & space.relevant; left;) {
+        // Dimensions connected with the first one that is left, by ranks that they share.
+        Dims connected = left & -left, before = 0;
+        while (connected != before) {
+            before = connected;
+            for (const Rank& rank : space.ranks)
+                if (rank.dims & connected) connected |= rank.dims & left;
+        }
+        left &= ~connected;
+        if (!(connected & (connected - 1))) {  // one loop by itself: each of its iterations wants words of its own
+            int d = 0;
+            while (!(connected >> d & 1)) ++d;
+            for (auto& entry : entries) entry.groups *= spatial[d];
+            continue;
+        }
+        groups_of(layer, space, mapping, loops, level, connected, sizes);
+        const std::size_t count = entries.size();
+        std::vector<GroupSizes::Entry> product;
+        for (std::size_t i = 0; i < count; ++i)
+            for (const auto& own : sizes.joined) {
+                const double size = entries[i].size * own.size, groups = entries[i].groups * own.groups;
+                auto same = std::find_if(product.begin(), product.end(), [&](auto& e) { return e.size == size; });
+                if (same == product.end()) product.push_back({size, groups});
+                else same->groups += groups;
+            }
+        entries.swap(product);
+    }
+    std::sort(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.size < b.size; });
+}
+
+void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                     Grid& grid) {
+    const int dims = layer.dims, ranks = int(space.ranks.size());
+    const double *spatial = mapping.spatial(level, dims), *below = &loops.below[std::size_t(level) * dims];
+    grid.ranks = ranks;
+    grid.offset.assign(std::size_t(loops.fan[level]) * ranks, 0.0);
+    int count = 1, extent[2] = {1, 1};
+    for (int axis = 0; axis < 2; ++axis)
+        for (int position = 0; position < dims; ++position) {
+            const int d = mapping.spatial_order[std::size_t(level) * dims + position];
+            if (spatial[d] <= 1 || (mapping.on_y[std::size_t(level) * dims + d] != 0) != (axis == 1)) continue;
+            const int bound = int(spatial[d]);
+            // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
+            for (int e = count; e < bound * count; ++e)
+                for (int r = 0; r < ranks; ++r)
+                    grid.offset[std::size_t(e) * ranks + r] = grid.offset[std::size_t(e - count) * ranks + r]
+                        + space.move[std::size_t(r) * dims + d] * below[d];
+            count *= bound;
+            extent[axis] *= bound;
+        }
+    grid.count = count;
+    grid.width = std::max(extent[0], layer.fanout_x[level]);
+    grid.height = std::max(extent[1], layer.fanout_y[level]);
+    grid.linked.assign(count, 0);
+}
+
+static bool same(const double* a, const double* b, int ranks) {
+    for (int r = 0; r < ranks; ++r)
+        if (a[r] != b[r]) return false;
+    return true;
+}
+
+// Groups are numbered in the order of their first members. A hash table of open addressing, at most half full, finds
+// earlier members; offsets are compared in full, so that the hash decides speed alone. 2654435761 is Knuth's
+// multiplier for multiplicative hashing (2^32 over the golden ratio); nothing was measured to choose it.
+void find_groups(Grid& grid, bool multicast) {
+    grid.group.resize(grid.count);
+    grid.groups = 0;
+    if (!multicast) {
+        for (int e = 0; e < grid.count; ++e) grid.group[e] = grid.groups++;
+        return;
+    }
+    std::size_t length = 2;
+    while (length < 2 * std::size_t(grid.count)) length *= 2;
+    grid.table.assign(length, -1);
+    for (int e = 0; e < grid.count; ++e) {
+        std::uint64_t code = 0;
+        for (int r = 0; r < grid.ranks; ++r) code = code * 31 + std::uint64_t(std::int64_t(grid.at(e)[r]));
+        std::size_t at = (code * 2654435761u >> 16) & (length - 1);
+        while (grid.table[at] >= 0 && !same(grid.at(grid.table[at]), grid.at(e), grid.ranks)) at = (at + 1) & (length - 1);
+        if (grid.table[at] < 0) {
+            grid.table[at] = e;
+            grid.group[e] = grid.groups++;
+        } else {
+            grid.group[e] = grid.group[grid.table[at]];
+        }
+    }
+}
+
+int find_linked(Grid& grid, const double* move) {
+    std::fill(grid.linked.begin(), grid.linked.end(), std::uint8_t(0));
+    const int count = grid.count, ranks = grid.ranks, width = grid.width;
+    for (int r = 0; r < ranks; ++r)  // beyond the last receiver's words, and so beyond all words
+        if (std::abs(move[r]) > grid.at(count - 1)[r]) return 0;
+    auto holds = [&](int neighbour, int e) {
+        for (int r = 0; r < ranks; ++r)
+            if (grid.at(neighbour)[r] != grid.at(e)[r] + move[r]) return false;
+        return true;
+    };
+    int linked = 0;
+    for (int e = 0; e < count; ++e) {
+        const int across = e % width, down = e / width;
+        grid.linked[e] = (across > 0 && holds(e - 1, e)) || (across < width - 1 && e + 1 < count && holds(e + 1, e))
+                         || (down > 0 && holds(e - width, e))
+                         || (down < grid.height - 1 && e + width < count && holds(e + width, e));
+        linked += grid.linked[e];
+    }
+    return linked;
+}
+
+int groups_left(Grid& grid) {
+    grid.size.assign(grid.groups, 0);
+    for (int e = 0; e < grid.count; ++e) grid.size[grid.group[e]] += !grid.linked[e];
+    return int(std::count_if(grid.size.begin(), grid.size.end(), [](int size) { return size > 0; }));
+}
+
+// Hops of a word to every group, as Timeloop counts them, into `hops` (halves possible): along X to the farthest
+// member, and in each column with a member from the middle of the grid, (height - 1) / 2, to the outermost members
+// above and below. Members that take their words from a neighbour are left out.
+static void group_hops(Grid& grid) {
+    grid.farthest.assign(grid.groups, 0.0);
+    grid.hops.assign(grid.groups, 0.0);
+    const double middle = (grid.height - 1) / 2.0;
+    for (int e = 0; e < grid.count; ++e) {
+        if (grid.linked[e]) continue;
+        const int across = e % grid.width, group = grid.group[e];
+        const double down = e / grid.width;
+        bool lowest = true, highest = true;  // only the outermost members of a column count
+        for (int other = across; other < grid.count; other += grid.width)
+            if (grid.group[other] == group && !grid.linked[other]) lowest &= other >= e, highest &= other <= e;
+        grid.hops[group] += lowest * std::max(0.0, middle - down) + highest * std::max(0.0, down - middle);
+        grid.hops[group] += std::max(0.0, across - grid.farthest[group]);
+        grid.farthest[group] = std::max(grid.farthest[group], double(across));
+    }
+}
+
+void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {
+    groups_left(grid);
+    grid.scatter.assign(grid.count + 1, 0);
+    grid.hop_sum.assign(grid.count + 1, 0.0);
+    if (with_hops) group_hops(grid);
+    for (int g = 0; g < grid.groups; ++g) {
+        ++grid.scatter[grid.size[g]];
+        if (with_hops) grid.hop_sum[grid.size[g]] += grid.hops[g];
+    }
+    for (int multicast = 1; multicast <= grid.count; ++multicast)
+        if (grid.scatter[multicast]) {
+            Kind& kind = kind_of(tally, multicast, grid.scatter[multicast]);
+            kind.words += grid.scatter[multicast] * words;
+            kind.hop_words += grid.hop_sum[multicast] * words;
+        }
+}
+
+}  // namespace fadiff

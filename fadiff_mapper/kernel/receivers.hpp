@@ -1,0 +1,76 @@
+// The receivers of one fan-out: groups that want the same words, and neighbours that hold them already.
+//
+// Receivers are numbered along X first, X loops from the innermost, then along Y, as the mapping says. They stand in
+// the rows of the hardware's grid (or of the mapped grid, where that is larger) one after the other: Timeloop packs
+// them along the row even where the mapping puts them in a column.
+
+#pragma once
+
+#include <vector>
+
+#include "loops.hpp"
+
+namespace fadiff {
+
+// Words by kind of transfer: `scatter` groups of `multicast` receivers, every group with its own words.
+struct Kind {
+    double multicast, scatter, words, hop_words;
+};
+
+// Kinds in ascending order of multicast, then scatter, in which Timeloop adds them up.
+using Tally = std::vector<Kind>;
+
+// The kind with this multicast and scatter; a new one without words is inserted where its order belongs.
+Kind& kind_of(Tally& tally, double multicast, double scatter);
+
+// Scratch for the E receivers of one fan-out and one data space with R ranks.
+struct Grid {
+    int count = 1, width = 1, height = 1, ranks = 0, groups = 0;
+    std::vector<double> offset;        // [E][R]; position of the words of each receiver relative to the first's
+    std::vector<int> group;            // [E]; receivers that want the same words have the same number
+    std::vector<std::uint8_t> linked;  // [E]; the receiver takes its words from a neighbour
+    std::vector<int> table, size;      // hash table of first members; members per group
+    std::vector<double> farthest, hops, hop_sum;
+    std::vector<int> scatter;
+
+    const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * ranks; }
+};
+
+// Sizes of multicast groups and how many groups have each size.
+struct GroupSizes {
+    struct Entry {
+        double size, groups;
+    };
+    std::vector<Entry> entries, joined;   // ascending sizes; scratch
+    std::vector<double> offset, unique;   // scratch: receivers that differ in connected ranks
+};
+
+// Offset of the last receiver from the first in each rank of a data space, [R].
+void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                 double* offset);
+
+// Groups of receivers without their places: enough where nothing travels between neighbours and no hops are counted.
+//
+// Loops that share no rank differ in independent ranks, so that sizes multiply: only loops of connected ranks are
+// enumerated together.
+void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                  GroupSizes& sizes);
+
+// Fills in offsets, width and height of the grid.
+void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
+                     Grid& grid);
+
+// Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
+void find_groups(Grid& grid, bool multicast);
+
+// Marks receivers that find their words, the tile moved by `move` [R], at a neighbour to the left or right in the row,
+// above or below, without wrap-around. Returns how many.
+int find_linked(Grid& grid, const double* move);
+
+// Groups with a member that takes nothing from a neighbour; fills in `size`.
+int groups_left(Grid& grid);
+
+// Adds a call that delivers `words` to every receiver that takes nothing from a neighbour.
+void add_call(Grid& grid, double words, bool with_hops, Tally& tally);
+
+}  // namespace fadiff

@@ -1,0 +1,94 @@
+#include "window_walk.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fadiff {
+
+void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, int level, WindowWalk& walk) {
+    const int ranks = int(space.ranks.size()), dims = layer.dims, first = loops.start[level];
+    walk.ranks = ranks;
+    walk.extent.resize(ranks);
+    walk.travelled.assign(ranks, 0.0);
+    walk.moves.resize(std::size_t(loops.count - first + 1) * ranks);
+    walk.repeated.resize(loops.count - first + 1);
+    const double* below = &loops.below[std::size_t(level) * dims];
+    walk.words = 1;
+    for (int r = 0; r < ranks; ++r) {
+        double extent = -space.ranks[r].surplus;
+        for (const Rank::Term& term : space.ranks[r].terms) extent += term.coefficient * below[term.dim];
+        walk.extent[r] = extent;
+        walk.words *= extent;
+    }
+    for (int s = first; s < loops.count; ++s) {
+        const double points = loops.across[std::size_t(loops.level[s]) * dims + loops.dim[s]];
+        for (int r = 0; r < ranks; ++r) {
+            const double step = space.move[std::size_t(r) * dims + loops.dim[s]] * points;
+            // one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
+            walk.moves[std::size_t(s - first) * ranks + r] = step - walk.travelled[r];
+            walk.travelled[r] += step;
+        }
+    }
+}
+
+// Words of a tile that were not there before a move: the tile less its overlap.
+static double new_words(const WindowWalk& walk, const double* move) {
+    double overlap = 1;
+    for (int r = 0; r < walk.ranks; ++r) overlap *= std::max(walk.extent[r] - std::abs(move[r]), 0.0);
+    return walk.words - overlap;
+}
+
+double walk_unheld(const Loops& loops, int level, WindowWalk& walk) {
+    const int first = loops.start[level];
+    double outside = 1;
+    for (int s = loops.count - 1; s >= first; --s) {
+        walk.repeated[s - first] = walk.words * (loops.bound[s] - 1) * outside;
+        outside *= loops.bound[s];
+    }
+    return walk.words;
+}
+
+// A delivery is a repeat if it has as many words as the previous one; only then may receivers take words from a
+// neighbour. Let f be the words of a step of the innermost loop that moves the tile:
+//
+//     step of                    previous delivery            repeats
+//     that innermost loop        any                          all but those after a delivery of another length: after
+//                                                             the first tile (unless f is a whole tile) and after
+//                                                             the steps further out that are no repeats
+//     a loop further out         f words: a step of the       all steps if they bring f words as well, that is if
+//                                innermost loop               the window slides on or tiles never overlap; else none
+//
+// Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
+double walk_held(const Loops& loops, int level, WindowWalk& walk) {
+    const int count = loops.count - loops.start[level], ranks = walk.ranks;
+    const double* bound = loops.bound.data() + loops.start[level];
+    auto moves = [&](int s) { return std::any_of(walk.move(s), walk.move(s) + ranks, [](double m) { return m != 0; }); };
+    int first = 0;  // innermost loop that moves the tile
+    while (first < count && !moves(first)) ++first;
+    const double fresh = first < count ? new_words(walk, walk.move(first)) : walk.words;
+    double plain = walk.words, outside = 1, broken = fresh == walk.words ? 0 : 1;
+    for (int s = count - 1; s >= 0; --s) {
+        const double times = (bound[s] - 1) * outside;
+        outside *= bound[s];
+        const bool like_innermost = s >= first && std::equal(walk.move(s), walk.move(s) + ranks, walk.move(first));
+        const double words = like_innermost ? fresh : s >= first && moves(s) ? walk.words : 0;
+        double repeats = words == fresh ? times : 0;
+        if (s == first) repeats -= broken;
+        broken += times - repeats;
+        walk.repeated[s] = first == 0 ? words * repeats : 0;
+        plain += words * times - walk.repeated[s];
+    }
+    return plain;
+}
+
+bool several_move_one_rank(const DataSpace& space, const Loops& loops, int level) {
+    for (const Rank& rank : space.ranks) {
+        if (rank.terms.size() < 2) continue;
+        int moving = 0;
+        for (int s = loops.start[level]; s < loops.count; ++s) moving += rank.dims >> loops.dim[s] & 1;
+        if (moving > 1) return true;
+    }
+    return false;
+}
+
+}  // namespace fadiff

@@ -1,0 +1,54 @@
+"""A prepared layer in the form that the compiled kernel takes (`kernel/layer.hpp`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+
+NO_LIMIT = -1.0
+"""Usable words of a level without a size, for the kernel."""
+
+
+def compiled_layer(layer: PreparedLayer) -> _kernel.Layer:
+    """The constants of a layer for the compiled kernel.
+
+    Args:
+        layer: A layer whose machine holds numbers, not torch tensors.
+
+    Returns:
+        The kernel's layer.
+    """
+    levels, machine, projection = layer.arch.levels, layer.machine, layer.projection
+    usable = [level.usable for level in levels]
+    table: dict[str, Any] = {
+        "levels": len(levels), "dims": projection.relevant.shape[1],
+        "ranks": [[list(rank) for rank in ranks] for ranks in projection.ranks],
+        "written": list(projection.read_write),
+        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in (layer.arch.arithmetic, *levels)],
+        "usable": [NO_LIMIT if words is None else words for words in usable],
+        "least": [(words or 0) * level.min_utilization for words, level in zip(usable, levels, strict=True)],
+        "fanout_x": [layer.arch.fanout(level)[0] for level in range(len(levels))],
+        "fanout_y": [layer.arch.fanout(level)[1] for level in range(len(levels))],
+        "clusters": _flat(machine.clusters), "block": _flat(machine.block), "read": _flat(machine.read),
+        "fill": _flat(machine.fill), "update": _flat(machine.update), "leak": _flat(machine.leak),
+        "address": _flat(machine.addr_gen), "read_bandwidth": _flat(machine.read_bandwidth),
+        "write_bandwidth": _flat(machine.write_bandwidth), "shared_bandwidth": _flat(machine.shared_bandwidth),
+        "gated": _flat(machine.gated), "gate": list(machine.gate),
+        "bandwidth_scale": _flat(machine.bandwidth_scale),
+        "held": _flat(layer.reuse.held), "multicast": _flat(layer.reuse.multicast),
+        "hop": [level.interconnect.energy_per_hop for level in levels],
+        "router": [level.interconnect.router_energy for level in levels],
+        "ingress": [level.interconnect.energy_per_ingress for level in levels],
+        "reduces": [level.interconnect.reduction_supported for level in levels],
+        "compute_energy": float(machine.compute_energy), "network_latency": machine.network_latency,
+    }
+    return _kernel.Layer(table)
+
+
+def _flat(values: Any) -> list[float]:
+    """All numbers of an array in order."""
+    return [float(value) for value in np.asarray(values).ravel()]
