@@ -22,10 +22,8 @@ import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
-from fadiff_mapper.model.loop_nest import active_parts
+from fadiff_mapper.model.exact.traffic import exact_traffic
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.temporal_reuse import demand
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -130,9 +128,8 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     Returns:
         One explanation for each level, data space that it keeps, and action, from the outermost level inwards.
     """
-    nest, active = evaluation.nest, active_parts(evaluation.nest)
-    wanted = demand(nest, layer.projection, evaluation.tile, active, layer.reuse)
-    wanted = exact_demand(nest, layer.projection, evaluation.tile, wanted, active, layer.reuse)
+    nest = evaluation.nest
+    wanted = exact_traffic(layer, nest, with_hops=False).wanted
     case = _Case(layer, evaluation, row, wanted[..., row])
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if nest.keep[level, tensor, row]

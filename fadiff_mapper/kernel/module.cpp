@@ -6,7 +6,8 @@
 
 #include <stdexcept>
 
-#include "evaluate.hpp"
+#include "chains.hpp"
+#include "straight_through.hpp"
 
 namespace py = pybind11;
 using namespace fadiff;
@@ -159,9 +160,171 @@ void score(const Layer& layer, const Array<double>& temporal, const Array<double
     }
 }
 
+// The traffic before bypassing of a batch: (demand of one receiver [L][T][B], and by kind of transfer, each [K][L][T][B],
+// words, multicast, scatter, words times hops; fan [L][1][B], links [L][T][B]).
+py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+                  const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
+                  const Array<std::int64_t>& spatial_order, bool with_hops) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    const std::size_t size = batch.batch, cells = std::size_t(layer.levels) * layer.tensors;
+    std::vector<Tally> tallies(cells * size);
+    Array<double> wanted({std::size_t(layer.levels), std::size_t(layer.tensors), size});
+    Array<double> links({std::size_t(layer.levels), std::size_t(layer.tensors), size});
+    Array<double> fan({std::size_t(layer.levels), std::size_t(1), size});
+    std::size_t kinds = 1;
+    {
+        double *wanted_at = wanted.mutable_data(), *links_at = links.mutable_data(), *fan_at = fan.mutable_data();
+        py::gil_scoped_release release;
+        Workspace work(layer);
+        Mapping mapping(layer);
+        for (std::size_t column = 0; column < size; ++column) {
+            read_columns(layer, batch, column, 1, &mapping);
+            lay_out(layer, mapping, work.loops);
+            count_demand(layer, mapping, work.loops, with_hops, work.traffic);
+            count_delivery(layer, mapping, work.loops, with_hops, work.traffic);
+            for (std::size_t cell = 0; cell < cells; ++cell) {
+                kinds = std::max(kinds, work.traffic.tally[cell].size());
+                tallies[cell * size + column] = work.traffic.tally[cell];
+                wanted_at[cell * size + column] = work.traffic.wanted[cell];
+                links_at[cell * size + column] = work.traffic.links[cell];
+            }
+            for (int level = 0; level < layer.levels; ++level) fan_at[level * size + column] = work.loops.fan[level];
+        }
+    }
+    const std::vector<std::size_t> shape{kinds, std::size_t(layer.levels), std::size_t(layer.tensors), size};
+    Array<double> words(shape), multicast(shape), scatter(shape), hop_words(shape);
+    double *parts[] = {words.mutable_data(), multicast.mutable_data(), scatter.mutable_data(), hop_words.mutable_data()};
+    for (std::size_t kind = 0; kind < kinds; ++kind)
+        for (std::size_t at = 0; at < cells * size; ++at) {
+            const Kind own = kind < tallies[at].size() ? tallies[at][kind] : Kind{1, 1, 0, 0};
+            const std::size_t to = kind * cells * size + at;
+            parts[0][to] = own.words, parts[1][to] = own.multicast, parts[2][to] = own.scatter, parts[3][to] = own.hop_words;
+        }
+    return py::make_tuple(wanted, words, multicast, scatter, hop_words, fan, links);
+}
+
+void draw(const Array<double>& theta, const py::object& noise, double alpha, double tau, const Array<std::int64_t>& member,
+          const Array<double>& divisor, const Array<bool>& completable, const Array<std::int64_t>& left,
+          const Array<std::int64_t>& start, Array<double>& hard, Array<double>& slope) {
+    const std::size_t places = theta.shape(0), dims = theta.shape(1), batch = theta.shape(2), width = divisor.shape(2);
+    Array<float> drawn;
+    if (!noise.is_none()) drawn = noise.cast<Array<float>>();
+    if (std::size_t(member.size()) != batch || hard.size() != theta.size() || slope.size() != theta.size()
+        || (!noise.is_none() && std::size_t(drawn.size()) != places * dims * batch * width))
+        throw std::invalid_argument("draw_columns: wrong shapes");
+    const DrawTables tables{places, dims, width, divisor.data(), completable.data(), left.data(), start.data()};
+    const float* noise_at = noise.is_none() ? nullptr : drawn.data();
+    double *hard_at = hard.mutable_data(), *slope_at = slope.mutable_data();
+    py::gil_scoped_release release;
+    draw_columns(tables, batch, theta.data(), noise_at, member.data(), alpha, tau, hard_at, slope_at);
+}
+
+template <typename T, typename U>
+void take_array(std::vector<T>& into, const py::dict& table, const char* name, std::size_t length) {
+    auto values = table[name].cast<Array<U>>();
+    if (std::size_t(values.size()) != length) throw std::invalid_argument(std::string(name) + ": wrong size");
+    into.assign(values.data(), values.data() + values.size());
+}
+
+using Candidates = std::vector<std::vector<std::uint8_t>>;
+
+// A map space from a dictionary of arrays, see search/compiled_space.py.
+MapSpace map_space_of(const py::dict& table, const Layer& layer) {
+    MapSpace space;
+    space.places = layer.places();
+    space.dims = layer.dims;
+    space.width = table["width"].cast<int>();
+    const std::size_t width = space.width, dims = space.dims, places = space.places;
+    take_array<double, double>(space.divisor, table, "divisor", dims * width);
+    take_array<Number, Number>(space.quotient, table, "quotient", dims * width * width);
+    take_array<Number, Number>(space.product, table, "product", dims * width * width);
+    take_array<std::uint8_t, bool>(space.allowed, table, "allowed", places * dims * width);
+    take_array<std::uint8_t, bool>(space.completable, table, "completable", places * dims * width * width);
+    take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
+    take_array<std::uint8_t, bool>(space.keep, table, "keep", std::size_t(layer.levels) * layer.tensors);
+    space.movable = table["movable"].cast<std::vector<std::pair<int, int>>>();
+    space.orders = table["orders"].cast<std::vector<Candidates>>();
+    for (const auto& level : table["layouts"].cast<std::vector<std::vector<std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>>>>>()) {
+        space.layouts.emplace_back();
+        for (const auto& [order, on_y] : level) space.layouts.back().push_back({order, on_y});
+    }
+    space.open = table["open"].cast<std::vector<std::pair<int, int>>>();
+    for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>())
+        space.decisions.push_back({Decision::Kind(kind), level, tensor});
+    space.available = table["available"].cast<double>();
+    space.min_parallelism = table["min_parallelism"].cast<double>();
+    return space;
+}
+
+Objective objective_of(const std::vector<std::pair<double, int>>& terms) {
+    Objective objective;
+    for (auto [weight, quantity] : terms) objective.terms.push_back({weight, Objective::Quantity(quantity)});
+    return objective;
+}
+
+std::optional<Room> room_of(const py::object& words, const py::object& counted) {
+    if (words.is_none()) return std::nullopt;
+    return Room{words.cast<std::vector<double>>(), counted.cast<std::vector<std::uint8_t>>()};
+}
+
+void start_at(Chains& chains, const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+              const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
+              const Array<std::int64_t>& spatial_order) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    Mapping mapping(layer);
+    for (std::size_t column = 0; column < batch.batch; ++column) {
+        read_columns(layer, batch, column, 1, &mapping);
+        chains.start_at(mapping);
+    }
+}
+
+// The best mapping into the arrays of a batch of one.
+void write_best(const Chains& chains, const Layer& layer, Array<double>& temporal, Array<double>& spatial,
+                Array<std::int64_t>& order, Array<bool>& keep, Array<bool>& on_y, Array<std::int64_t>& spatial_order) {
+    const BatchView shapes(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    if (shapes.batch != 1) throw std::invalid_argument("a batch of one");
+    write_column(layer, chains.best(), BatchOut{temporal.mutable_data(), spatial.mutable_data(), order.mutable_data(),
+                 spatial_order.mutable_data(), keep.mutable_data(), on_y.mutable_data(), 1}, 0);
+}
+
+py::list history_of(const Chains& chains, std::size_t first) {
+    py::list entries;
+    for (std::size_t i = first; i < chains.history().size(); ++i) {
+        const Improvement& entry = chains.history()[i];
+        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.value, entry.stage));
+    }
+    return entries;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_kernel, module) {
+    using Release = py::call_guard<py::gil_scoped_release>;
     py::class_<Layer>(module, "Layer").def(py::init(&layer_of));
-    module.def("score", &score);
+    // Results are written into arrays that are given: no conversion may take their place by a copy.
+    const auto in = [](const char* name) { return py::arg(name); };
+    const auto out = [](const char* name) { return py::arg(name).noconvert(); };
+    module.def("score", &score, in("layer"), in("temporal"), in("spatial"), in("order"), in("keep"), in("on_y"),
+               in("spatial_order"), in("room_words"), in("room_counted"), out("out"), in("first"), in("last"), in("all"));
+    module.def("traffic", &traffic);
+    module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
+               in("completable"), in("left"), in("start"), out("hard"), out("slope"));
+    py::class_<Chains>(module, "Chains")
+        .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
+                         const py::object& words, const py::object& counted, std::uint64_t seed) {
+            return Chains(layer, map_space_of(space, layer), objective_of(terms), room_of(words, counted), seed);
+        }))
+        .def("start_random", &Chains::start_random, Release())
+        .def("start_at", &start_at)
+        .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,
+                         bool greedy) { chains.begin({rounds, start, end, least, agreeing, tries, greedy}); })
+        .def("anneal", &Chains::anneal, Release())
+        .def("keep_strongest", &Chains::keep_strongest)
+        .def("polish", &Chains::polish, Release())
+        .def("write_best", &write_best, in("layer"), out("temporal"), out("spatial"), out("order"), out("keep"), out("on_y"),
+             out("spatial_order"))
+        .def("history", &history_of)
+        .def_property_readonly("agreed", &Chains::agreed)
+        .def_property_readonly("best_value", &Chains::best_value)
+        .def_property_readonly("evaluations", &Chains::evaluations);
 }

@@ -187,10 +187,7 @@ int groups_left(Grid& grid) {
     return int(std::count_if(grid.size.begin(), grid.size.end(), [](int size) { return size > 0; }));
 }
 
-// Hops of a word to every group, as Timeloop counts them, into `hops` (halves possible): along X to the farthest
-// member, and in each column with a member from the middle of the grid, (height - 1) / 2, to the outermost members
-// above and below. Members that take their words from a neighbour are left out.
-static void group_hops(Grid& grid) {
+void count_hops(Grid& grid) {
     grid.farthest.assign(grid.groups, 0.0);
     grid.hops.assign(grid.groups, 0.0);
     const double middle = (grid.height - 1) / 2.0;
@@ -211,7 +208,7 @@ void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {
     groups_left(grid);
     grid.scatter.assign(grid.count + 1, 0);
     grid.hop_sum.assign(grid.count + 1, 0.0);
-    if (with_hops) group_hops(grid);
+    if (with_hops) count_hops(grid);
     for (int g = 0; g < grid.groups; ++g) {
         ++grid.scatter[grid.size[g]];
         if (with_hops) grid.hop_sum[grid.size[g]] += grid.hops[g];

@@ -70,6 +70,11 @@ int find_linked(Grid& grid, const double* move);
 // Groups with a member that takes nothing from a neighbour; fills in `size`.
 int groups_left(Grid& grid);
 
+// Hops of a word to every group, as Timeloop counts them, into `hops` (halves possible): along X to the farthest
+// member, and in each column with a member from the middle of the grid, (height - 1) / 2, to the outermost members
+// above and below. Members that take their words from a neighbour are left out.
+void count_hops(Grid& grid);
+
 // Adds a call that delivers `words` to every receiver that takes nothing from a neighbour.
 void add_call(Grid& grid, double words, bool with_hops, Tally& tally);
 

@@ -46,8 +46,9 @@ void count_demand(const Layer& layer, const Mapping& mapping, const Loops& loops
                 continue;
             }
             start_walk(layer, space, loops, level, traffic.walk);
-            wanted = walk_held(loops, level, traffic.walk);
-            for (int s = 0; s < loops.count - loops.start[level]; ++s) wanted += traffic.walk.repeated[s];
+            const int start = loops.start[level], count = loops.count - start;
+            wanted = walk_held(&loops.bound[start], count, traffic.walk);
+            for (int s = 0; s < count; ++s) wanted += traffic.walk.repeated[s];
         }
     }
 }
@@ -61,8 +62,9 @@ static void count_receivers(const Layer& layer, const Mapping& mapping, const Lo
     WindowWalk& walk = traffic.walk;
     Tally& tally = traffic.tally[cell];
     start_walk(layer, space, loops, level, walk);
-    double unlinked = layer.held[cell] ? walk_held(loops, level, walk) : walk_unheld(loops, level, walk);
     const int count = loops.count - loops.start[level];
+    const double* bound = loops.bound.data() + loops.start[level];
+    double unlinked = layer.held[cell] ? walk_held(bound, count, walk) : walk_unheld(bound, count, walk);
     traffic.last.resize(space.ranks.size());
     last_offset(layer, space, mapping, loops, level, traffic.last.data());
     // A move beyond the last receiver's words is beyond all words.

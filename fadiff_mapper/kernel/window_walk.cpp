@@ -38,12 +38,11 @@ static double new_words(const WindowWalk& walk, const double* move) {
     return walk.words - overlap;
 }
 
-double walk_unheld(const Loops& loops, int level, WindowWalk& walk) {
-    const int first = loops.start[level];
+double walk_unheld(const double* bound, int count, WindowWalk& walk) {
     double outside = 1;
-    for (int s = loops.count - 1; s >= first; --s) {
-        walk.repeated[s - first] = walk.words * (loops.bound[s] - 1) * outside;
-        outside *= loops.bound[s];
+    for (int s = count - 1; s >= 0; --s) {
+        walk.repeated[s] = walk.words * (bound[s] - 1) * outside;
+        outside *= bound[s];
     }
     return walk.words;
 }
@@ -59,9 +58,8 @@ double walk_unheld(const Loops& loops, int level, WindowWalk& walk) {
 //                                innermost loop               the window slides on or tiles never overlap; else none
 //
 // Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
-double walk_held(const Loops& loops, int level, WindowWalk& walk) {
-    const int count = loops.count - loops.start[level], ranks = walk.ranks;
-    const double* bound = loops.bound.data() + loops.start[level];
+double walk_held(const double* bound, int count, WindowWalk& walk) {
+    const int ranks = walk.ranks;
     auto moves = [&](int s) { return std::any_of(walk.move(s), walk.move(s) + ranks, [](double m) { return m != 0; }); };
     int first = 0;  // innermost loop that moves the tile
     while (first < count && !moves(first)) ++first;

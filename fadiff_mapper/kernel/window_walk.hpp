@@ -40,12 +40,13 @@ struct WindowWalk {
 // Fills in extent, words and moves of the tile below `level` for the loops of that level and further out.
 void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, int level, WindowWalk& walk);
 
-// Words of the calls that repeat no delivery; fills in `repeated`. With the sum of `repeated` the demand of a receiver.
-double walk_held(const Loops& loops, int level, WindowWalk& walk);
+// Words of the calls that repeat no delivery, of a walk through `count` loops of `bound` iterations; fills in
+// `repeated`. With the sum of `repeated` the demand of a receiver.
+double walk_held(const double* bound, int count, WindowWalk& walk);
 
 // The same for receivers that hold nothing: every iteration asks for the whole tile. All deliveries have the same
 // length, so that every call but the first repeats the one before.
-double walk_unheld(const Loops& loops, int level, WindowWalk& walk);
+double walk_unheld(const double* bound, int count, WindowWalk& walk);
 
 // Whether at least two loops outside a boundary move the same rank of several terms, so that the closed form of the
 // demand may not hold.

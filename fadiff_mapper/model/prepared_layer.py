@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.compiled_layer import compiled_layer
 from fadiff_mapper.model.energy_latency import Machine, machine
 from fadiff_mapper.model.loop_nest import Projection, project
 from fadiff_mapper.model.reuse import Reuse, full_reuse
@@ -31,6 +34,11 @@ class PreparedLayer:
     machine: Machine
     energies: tuple[ComponentEnergy, ...]
     reuse: Reuse
+
+    @cached_property
+    def compiled(self) -> _kernel.Layer:
+        """The same constants for the compiled kernel, made once."""
+        return compiled_layer(self.arch, self.projection, self.machine, self.reuse)
 
     @property
     def network_priced(self) -> bool:

@@ -31,7 +31,7 @@ import torch
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
-from fadiff_mapper.relaxation.straight_through import NO_NOISE, StraightThrough
+from fadiff_mapper.relaxation.straight_through import StraightThrough
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
     """
     member = places.member_of(theta.shape[-1])
     passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
-        theta, NO_NOISE if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor.numpy(),
+        theta, None if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor.numpy(),
         places.completable.numpy(), places.left.numpy(), places.start.numpy())
     # The residual factor is a quotient, so that its gradient is the one that the product's being the bound implies.
     residual = places.residual[member].permute(1, 2, 0) > 0

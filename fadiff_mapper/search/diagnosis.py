@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.mapspace.conflicts import joined
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
@@ -20,12 +18,9 @@ from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import family_of
-from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.exhaustive import exhaust, measured
-from fadiff_mapper.search.gradient_descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.population import population_of
-from fadiff_mapper.search.refinement import anneal
+from fadiff_mapper.search.search_family import search
 
 SECONDS = 8.0
 """After so long, the set of constraints to blame is not made smaller: a limit on a user's patience, nothing was
@@ -106,11 +101,8 @@ def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
     if size <= ENUMERATED:
         outcome = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
         return DiagnosisAttempt(outcome.legal, True, outcome.evaluations, outcome.nest)
-    state, rng = SearchState(family, QUICK, watch, stopped), np.random.default_rng(QUICK.seed)
-    start = descend(state, QUICK.chains, rng)
-    if not met:
-        anneal(state, population_of(family, start, family.member_of(start.batch)), rng, QUICK.annealing)
-    return DiagnosisAttempt(bool(met), False, int(state.evaluations[0]), state.nests[0])
+    outcome = search(family, QUICK, watcher=watch, stopped=stopped)[0]
+    return DiagnosisAttempt(outcome.legal, False, outcome.evaluations, outcome.nest)
 
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],

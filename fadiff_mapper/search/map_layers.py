@@ -17,9 +17,11 @@ from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.relaxation.objective import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.exhaustive import refuse_large
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
 from fadiff_mapper.search.result_stream import ResultStream
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
@@ -64,8 +66,6 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
 
-    from fadiff_mapper.search.search_many import search_all  # loads torch
-
     return stream.send_last(tasks, search_all(tasks, options, watcher=stream.watch, stopped=stopped), options.as_dict())
 
 
@@ -82,7 +82,6 @@ def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] |
 
 def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
     """Raises FadiffError for a map space of more than `limit` mappings."""
-    from fadiff_mapper.search.exhaustive import refuse_large  # loads torch
     for space in spaces:
         refuse_large(space, limit)
 

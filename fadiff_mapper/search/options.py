@@ -76,7 +76,7 @@ class SearchOptions:
             30 on took the place of 16 from round 20 on.
         temperature_start_further: `temperature_start` of the further rounds.
         temperature_end_further: `temperature_end` of the further rounds.
-        gradient: False starts the refinement from random mappings.
+        gradient: True starts the refinement from descents on the relaxed model instead of random mappings.
         refinement: False returns the best mapping of the descent.
         orders: False leaves loop orders as they were drawn.
         model: Differentiable model of the descent: "refined" (`model.smooth.evaluate`), or "paper" for FADiff's
@@ -109,7 +109,7 @@ class SearchOptions:
     chains_agreeing: int = 12
     temperature_start_further: float = 0.03
     temperature_end_further: float = 0.003
-    gradient: bool = True
+    gradient: bool = False
     refinement: bool = True
     orders: bool = True
     model: str = "refined"

@@ -1,128 +1,123 @@
 """Refinement on the exact model: chains of random moves that cool down, then descent to a local optimum.
 
 Gradient descent on the relaxed model ends near good mappings, not at the best (`benchmarks/layer_quality.py
---ablations` measures how near), so the search goes on with exact values. The method is simulated annealing
-(Kirkpatrick, Gelatt and Vecchi 1983) in many chains at once, each of which looks at several neighbours before it
-moves. Whatever it starts from, nothing worse is returned: `SearchState` keeps the best mapping that the search has met.
+--ablations` measures how near), so the search goes on with exact values. The chains run in compiled code
+(`kernel/chains.hpp`), a few rounds at a time; between them stand the clock and whoever watches.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
 import numpy as np
 
-from fadiff_mapper.relaxation.annealing import geometric
-from fadiff_mapper.search.best_so_far import SearchState, best_rows
-from fadiff_mapper.search.move_tables import open_in
-from fadiff_mapper.search.neighbours import neighbours
-from fadiff_mapper.search.options import Annealing
-from fadiff_mapper.search.population import Population, put
-from fadiff_mapper.search.random_moves import proposed
+from fadiff_mapper.kernel._kernel import Chains
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
 
-SAME = 1e-9
-"""Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
-float64, far below a word more or less. Nothing was measured."""
+STAGES = ("start", "refine", "polish")
+"""Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
 
-LOOK_EVERY = 5
-"""Rounds between two looks at whether the chains of a member agree. Halved together with the number of rounds (10 of
-120 before), so that there are equally many looks; nothing else was measured."""
+ROUNDS_AT_ONCE = 5
+"""Rounds between two looks at the clock: a few milliseconds."""
 
-LEAST_DESCENT = 1e-12
-"""A neighbour has to be better by more than this (in logarithms of the metric) for the last descent to go there, so
-that it cannot circle among mappings that differ by rounding alone."""
+POLISH_STEPS = 200
+"""Steps of the last descent at most; a limit for safety, nothing was measured."""
 
 
-def anneal(state: SearchState, start: Population, rng: np.random.Generator, plan: Annealing) -> Population:
-    """Simulated annealing in many chains at once (Kirkpatrick, Gelatt and Vecchi 1983).
+@dataclass
+class Refinement:
+    """The refinement of one problem while it runs.
 
-    In each round every chain draws `SearchOptions.neighbours_tried` random moves and picks one: the best (greedy), or
-    each in proportion to exp(-value / temperature). A pick that is better is taken; a worse one with the probability
-    exp(-difference / temperature). Values are logarithms of the metric: at a temperature of 0.1 a metric that is 10 %
-    higher is accepted about once in e. All chains of a member leave once enough of them have met its best mapping.
+    Attributes:
+        family: The family that the problem is a member of.
+        member: Its number there.
+        options: Effort and parts of the search.
+        chains: The compiled chains.
+        watcher: Called with the best nest (one row) and its value, whenever that is better.
+        out_of_time: Asked between a few rounds; once true, the refinement ends.
+        history: Every improvement, in order.
+    """
+
+    family: LayerFamily
+    member: int
+    options: SearchOptions
+    chains: Chains
+    watcher: Callable[[Nest, Progress], None]
+    out_of_time: Callable[[], bool]
+    start: float
+    history: list[Progress] = field(default_factory=list)
+
+    def report(self) -> None:
+        """Takes over the improvements since the last report; tells the watcher of the newest."""
+        news = self.chains.history(len(self.history))
+        self.history += [Progress(seconds, evaluations, value, STAGES[stage])
+                         for seconds, evaluations, value, stage in news]
+        if news:
+            self.watcher(self.best(), self.history[-1])
+
+    def best(self) -> Nest:
+        """The best mapping so far, a nest of one row."""
+        space = self.family.spaces[self.member]
+        levels, dims, tensors = len(space.levels), len(space.problem.dimensions), len(space.problem.dataspaces)
+        nest = Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)),
+                    np.empty((levels, dims, 1), dtype=np.int64), np.empty((levels, tensors, 1), dtype=np.bool_),
+                    np.empty((levels, dims, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.int64))
+        self.chains.write_best(self.family.layer.compiled, *nest_arrays(nest))
+        return nest
+
+    def anneal(self, plan: Annealing) -> None:
+        """Runs one schedule, until it is over, the chains agree, or time runs out."""
+        self.chains.begin(plan.rounds, plan.temperature_start, plan.temperature_end, plan.rounds_least,
+                          plan.chains_agreeing, self.options.neighbours_tried, plan.greedy)
+        over = False
+        while not over and not self.out_of_time():
+            over = self.chains.anneal(ROUNDS_AT_ONCE)
+            self.report()
+
+    def run(self) -> bool:
+        """Anneals, goes on with the best chains where they do not agree, and descends to a local optimum.
+
+        Returns:
+            Whether no neighbour of the best mapping is better.
+        """
+        self.anneal(self.options.annealing)
+        if not self.chains.agreed and self.options.rounds_further and not self.out_of_time():
+            self.chains.keep_strongest(self.options.chains_further)
+            self.anneal(self.options.further_annealing)
+        converged = not self.out_of_time() and self.chains.polish(POLISH_STEPS)
+        self.report()
+        return converged
+
+
+def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
+                  watcher: Callable[[Nest, Progress], None], out_of_time: Callable[[], bool],
+                  room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None) -> Refinement:
+    """The chains of one problem at their first mappings.
 
     Args:
-        state: The running search; told of every mapping evaluated.
-        start: The chains, equally many of each member; not changed.
-        rng: Source of all random numbers.
-        plan: Rounds, temperatures, and when chains agree.
+        family: The family that the problem is a member of.
+        member: Its number there.
+        options: Effort and parts of the search.
+        starts: Mappings to start from; random ones are added until there are `SearchOptions.chains`.
+        watcher: See `Refinement`.
+        out_of_time: See `Refinement`.
+        room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
+        weights: Exponents of energy and delay in place of the metrics.
 
     Returns:
-        The chains of the members that have not agreed, as they stand at the end; none if all have.
+        The refinement, before its first round.
     """
-    options, family = state.options, state.family
-    open_, tries = open_in(family, options.orders), options.neighbours_tried
-    here = start.take(np.arange(len(start.member)))  # a copy
-    values = state.value(here.nest, here.member, "refine")
-    lowest = values.copy()
-    for step in range(plan.rounds):
-        ratio = step / max(plan.rounds - 1, 1)
-        temperature = geometric(plan.temperature_start, plan.temperature_end, ratio)
-        near, draw = proposed(open_, here, tries, rng)
-        nearby = np.full((len(values), tries), np.inf)
-        if len(draw):  # else there is nothing to decide
-            nearby.flat[draw] = state.value(near.nest, near.member, "refine")
-        # The largest of -value / temperature + Gumbel noise is a draw in proportion to exp(-value / temperature).
-        noise = 0.0 if plan.greedy else temperature * rng.gumbel(size=nearby.shape)
-        pick = (nearby - noise).argmin(axis=1)
-        picked = nearby[np.arange(len(nearby)), pick]
-        risen = np.maximum(picked - values, 0)
-        rows = np.flatnonzero((rng.random(len(picked)) < np.exp(-risen / temperature)) & (picked < np.inf))
-        put(here, rows, near, np.searchsorted(draw, rows * tries + pick[rows]))
-        values[rows] = picked[rows]
-        lowest = np.minimum(lowest, values)
-        if state.out_of_time():
-            break
-        done = step + 1
-        if (done % LOOK_EVERY == 0 and done >= plan.rounds_least) or done == plan.rounds:
-            rows = _undecided(state, here.member, lowest, plan.chains_agreeing)
-            if len(rows) < len(values):
-                here, values, lowest = here.take(rows), values[rows], lowest[rows]
-            if not len(rows):
-                break
-    return here
-
-
-def _undecided(state: SearchState, member: np.ndarray, lowest: np.ndarray, chains_agreeing: int) -> np.ndarray:
-    """Rows of the chains whose member has fewer than `chains_agreeing` chains that have met its best mapping.
-
-    `member` and `lowest` [B]: each chain's member and the lowest value that it has had.
-    """
-    met = lowest <= state.best[member] + SAME
-    undecided = np.bincount(member[met], minlength=len(state.best)) < chains_agreeing
-    return np.flatnonzero(undecided[member])
-
-
-def strongest(state: SearchState, chains: Population, count: int) -> Population:
-    """The `count` chains of every member whose present mappings are best."""
-    values = state.value(chains.nest, chains.member, "refine")
-    ranked = np.lexsort((values, chains.member))
-    member = chains.member[ranked]
-    return chains.take(np.sort(ranked[np.arange(len(ranked)) - np.searchsorted(member, member) < count]))
-
-
-def polish(state: SearchState, start: Population, rng: np.random.Generator, most: int = 200) -> bool:
-    """Steepest descent of every row to a local optimum.
-
-    Args:
-        state: The running search; told of every mapping evaluated.
-        start: The mappings to start from.
-        rng: Draws the sample of layouts among the neighbours.
-        most: Steps at most; a limit for safety, nothing was measured.
-
-    Returns:
-        Whether every row arrived where no neighbour is better.
-    """
-    family = state.family
-    here, values = start, state.value(start.nest, start.member, "polish")
-    for _ in range(most):
-        if state.out_of_time():
-            return False
-        near, origin = neighbours(family, here, rng, state.options.orders)
-        if not len(origin):
-            return True
-        nearby = state.value(near.nest, near.member, "polish")
-        best = best_rows(nearby, origin)
-        best = best[nearby[best] < values[origin[best]] - LEAST_DESCENT]
-        if not len(best):
-            return True
-        here, values = near.take(best), nearby[best]
-    return False
+    layer = family.layer.compiled
+    chains = Chains(layer, compiled_space(family, member, options.orders),
+                    compiled_objective(options.priorities, weights), *(room or (None, None)), options.seed)
+    if starts is not None:
+        chains.start_at(layer, *nest_arrays(starts))
+    chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
+    refinement = Refinement(family, member, options, chains, watcher, out_of_time, time.monotonic())
+    refinement.report()
+    return refinement

@@ -1,9 +1,10 @@
-"""The search of one family: gradient descent on the relaxed model, then refinement on the exact one."""
+"""The search of one family: descent on the relaxed model where it is asked for, then refinement on the exact one."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,10 +12,8 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
-from fadiff_mapper.search.gradient_descent import descend
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.population import population_of
-from fadiff_mapper.search.refinement import anneal, polish, strongest
+from fadiff_mapper.search.refinement import refinement_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
     """Searches every member of a family.
 
     Args:
-        family: W layers that are searched side by side.
+        family: W layers; with the gradient they descend side by side.
         options: Effort and parts of the search. The same seed gives the same answer, unless time runs out.
         watcher: Called whenever a member's best mapping improves.
         stopped: Asked between steps; once true, the search ends with the best so far.
@@ -57,37 +56,78 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
     Returns:
         One outcome per member, in order; its mapping may be illegal where no legal one was met.
     """
-    rng = np.random.default_rng(options.seed)
+    start, members = time.monotonic(), len(family.spaces)
+    descended: list[SearchOutcome] | None = None
+    starts: list[Nest | None] = list(given) or [None] * members
+    if options.gradient:
+        descended, starts = _descended(family, options, watcher, stopped, given, terms)
+        if not options.refinement:
+            return descended
+    outcomes = []
+    for member in range(members):
+        left = None if options.time_limit is None else (
+            (options.time_limit - (time.monotonic() - start)) / (members - member))
+        outcomes.append(_refined(family, member, options, starts[member], descended and descended[member], left,
+                                 watcher, stopped, terms))
+    return outcomes
+
+
+def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
+               given: Sequence[Nest], terms: MetricTerms) -> tuple[list[SearchOutcome], list[Nest | None]]:
+    """The best mappings of the descent, and for each member the mappings that its refinement starts from.
+
+    These are the best mapping so far and the descents' results in turn, `SearchOptions.chains` of them.
+    """
+    from fadiff_mapper.search.gradient_descent import descend  # loads torch
+
     state = SearchState(family, options, watcher, stopped, terms)
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
-    nest = descend(state, options.restarts if options.gradient else options.chains, rng)
-    status = "descent ended"
-    if options.refinement and not state.out_of_time():
-        undecided = anneal(state, population_of(family, *_starts(state, nest)), rng, options.annealing)
-        if len(undecided.member) and options.rounds_further and not state.out_of_time():
-            anneal(state, strongest(state, undecided, options.chains_further), rng, options.further_annealing)
-        best = population_of(family, joined(state.nests), np.arange(len(state.nests)))
-        if polish(state, best, rng):
-            status = "converged: no neighbour of the best mapping is better"
-    if state.stopped():
-        status = "interrupted: the best mapping so far"
-    elif state.out_of_time():
-        status = f"out of time after {options.time_limit:g} s: the best mapping so far"
-    return [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
-                          int(state.evaluations[member])) for member in range(len(state.nests))]
-
-
-def _starts(state: SearchState, nest: Nest) -> tuple[Nest, np.ndarray]:
-    """The chains' first mappings: the mappings of the descent in turn, for the first chain of each member its best so
-    far.
-
-    Returns the nests of all chains, `SearchOptions.chains` for each member in turn, and the member of each.
-    """
-    members, chains = len(state.nests), state.options.chains
+    nest = descend(state, options.restarts, np.random.default_rng(options.seed))
+    status = _early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
+    outcomes = [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
+                              int(state.evaluations[member])) for member in range(len(state.nests))]
+    members = len(state.nests)
     restarts = nest.batch // members
-    rows = np.arange(members)[:, None] * restarts + np.arange(chains) % restarts
-    starts, first = nest.take(rows.reshape(-1)), np.arange(members) * chains
-    for name in Nest.__dataclass_fields__:
-        getattr(starts, name)[..., first] = getattr(joined(state.nests), name)
-    return starts, np.arange(members).repeat(chains)
+    starts: list[Nest | None] = [
+        joined([state.nests[member],
+                nest.take(member * restarts + np.arange(1, options.chains) % restarts)]) for member in range(members)]
+    return outcomes, starts
+
+
+def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None,
+             descended: SearchOutcome | None, seconds: float | None, watcher: Watcher, stopped: Callable[[], bool],
+             terms: MetricTerms) -> SearchOutcome:
+    """The refinement of one member, within some seconds; the history goes on where the descent's ends."""
+    start = time.monotonic()
+    before = descended.evaluations if descended else 0
+    elapsed = descended.history[-1].time_s if descended else 0.0
+
+    def after_descent(step: Progress) -> Progress:
+        return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before)
+
+    def watch(nest: Nest, step: Progress) -> None:
+        if descended is None or step.value < descended.value:
+            watcher(member, nest, after_descent(step))
+
+    def out_of_time() -> bool:
+        return stopped() or (seconds is not None and time.monotonic() - start > seconds)
+
+    room = terms.room and (terms.room.words[..., member], terms.room.counted[..., member])
+    weights = None if terms.weights is None else terms.weights[:, member]
+    refinement = refinement_of(family, member, options, starts, watcher=watch, out_of_time=out_of_time, room=room,
+                               weights=weights)
+    converged = options.refinement and not out_of_time() and refinement.run()
+    status = _early_end(options, stopped(), out_of_time()) or (
+        "converged: no neighbour of the best mapping is better" if converged else "search ended")
+    better = [after_descent(step) for step in refinement.history if descended is None or step.value < descended.value]
+    return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
+                         (*(descended.history if descended else ()), *better),
+                         before + refinement.chains.evaluations)
+
+
+def _early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
+    """The status of a search that did not run to its end; empty for others."""
+    if stopped:
+        return "interrupted: the best mapping so far"
+    return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

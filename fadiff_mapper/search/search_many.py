@@ -25,7 +25,7 @@ from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 
 LARGEST = 16
-"""Members of a family that are searched at once: more gain nothing, and wait for each other. The figures behind this
+"""Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
 are not recorded; `benchmarks/layer_quality.py` prints the seconds of one batch for each design."""
 
 
@@ -54,7 +54,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     Returns:
         One outcome per task, in order; equal tasks share theirs.
     """
-    jobs = _jobs_of(tasks, 1 if options.exhaustive else LARGEST)
+    jobs = _jobs_of(tasks, LARGEST if options.gradient and not options.exhaustive else 1)
     clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)))
     watching = threading.Lock()
 

@@ -20,7 +20,7 @@ from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.relaxation.straight_through import ALPHA, NO_NOISE, draw_columns
+from fadiff_mapper.relaxation.straight_through import ALPHA
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:

@@ -6,34 +6,30 @@ Tests compare every count, cycle and rejection with recorded runs of the real pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding
 from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
+from fadiff_mapper.model.exact.traffic import exact_traffic
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits
-from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, pack
+from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.nest_evaluation import evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables
 
-CHUNK = 8192
-"""Mappings per step of a large batch: few enough that the arrays stay in the processor's cache.
-`benchmarks/evaluation_throughput.py` measures mappings per second."""
-
 WORTH_A_THREAD = 1024
-"""Mappings below which another thread is expected to cost more than it brings; a choice of the small batches of a
-search, of which no measurement is kept."""
+"""Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
+`benchmarks/evaluation_throughput.py` measures mappings per second."""
 
 
 def _nearest(values: np.ndarray) -> np.ndarray:
@@ -107,24 +103,12 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = evaluate_with(layer, nest, active,
-                               lambda tile: _traffic(layer, nest, tile, active, with_hops), EXACT)
+                               lambda _: exact_traffic(layer, nest, with_hops).delivery, EXACT)
         network = interconnect_use(layer.arch, layer.projection, nest.keep, shared.tally, shared.counts.partition,
                                    shared.use.instances) if with_hops else None
         checks = limits(nest, shared.tile, shared.use, layer.arch, room)
     return Evaluation(nest, shared.tile, shared.use, shared.raw, shared.tally, shared.counts, shared.cost, network,
                       checks, legal(checks))
-
-
-def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active, with_hops: bool) -> Delivery:
-    """The tally before bypassing: closed forms, and where they may not hold the walk and the count by receivers."""
-    # Imported here because these modules load numba, which nothing needs before the first evaluation.
-    from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
-    from fadiff_mapper.model.exact.spatial_transfers import exact_delivery
-
-    closed_form = demand(nest, layer.projection, tile, active, layer.reuse)
-    wanted = exact_demand(nest, layer.projection, tile, closed_form, active, layer.reuse)
-    raw = delivery(nest, layer.projection, wanted, active, layer.reuse)
-    return exact_delivery(nest, layer.projection, layer.arch, tile, raw, active, layer.reuse, with_hops)
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,
@@ -171,30 +155,28 @@ def scores_of(evaluation: Evaluation) -> Scores:
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None) -> Scores:
-    """Cycles, energy and legality of a batch of any size.
+    """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
     Args:
         layer: The prepared layer.
         nest: B mappings of it.
-        threads: Threads that share the batch, which is cut into chunks of at most `CHUNK` mappings. The results do
-            not depend on it.
+        threads: Threads that share the batch. The results do not depend on it.
         room: Words that may be filled, see `evaluate_nest`.
 
     Returns:
-        Scores in the order of the batch.
+        Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
-    size = min(CHUNK, max(WORTH_A_THREAD, -(-nest.batch // threads)))
-    parts = [slice(start, start + size) for start in range(0, nest.batch, size)]
+    batch, out = nest.batch, np.empty((5, nest.batch))
+    given = (None, None) if room is None else (room.words, room.counted)
 
-    def scored(part: slice) -> Scores:
-        return scores_of(evaluate_nest(layer, nest.take(part), room=room and room.take(part)))
+    def run(first: int) -> None:
+        _kernel.score(layer.compiled, *nest_arrays(nest), *given, out, first, min(first + size, batch), False)
 
-    if threads > 1 and len(parts) > 1:
+    size = max(WORTH_A_THREAD, -(-batch // threads))
+    if size >= batch:
+        size = batch
+        run(0)
+    else:
         with ThreadPoolExecutor(threads) as pool:
-            return _join(list(pool.map(scored, parts)))
-    return _join([scored(part) for part in parts])
-
-
-def _join(parts: Sequence[Scores]) -> Scores:
-    """Scores of consecutive parts as those of the whole batch."""
-    return Scores(*(np.concatenate([getattr(part, name) for part in parts]) for name in Scores.__dataclass_fields__))
+            list(pool.map(run, range(0, batch, size)))
+    return Scores(out[0], out[1], out[2], out[4] > 0, out[3])

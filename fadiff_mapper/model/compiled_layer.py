@@ -7,39 +7,45 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.energy_latency import Machine
+from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.spec.arch import Architecture
 
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
 
 
-def compiled_layer(layer: PreparedLayer) -> _kernel.Layer:
+def compiled_layer(arch: Architecture, projection: Projection, machine: Machine, reuse: Reuse) -> _kernel.Layer:
     """The constants of a layer for the compiled kernel.
 
     Args:
-        layer: A layer whose machine holds numbers, not torch tensors.
+        arch: Limits and interconnects.
+        projection: Ranks of the data spaces.
+        machine: Energies and bandwidths as numbers, not torch tensors.
+        reuse: Reuse of all mappings.
 
     Returns:
         The kernel's layer.
     """
-    levels, machine, projection = layer.arch.levels, layer.machine, layer.projection
+    levels = arch.levels
     usable = [level.usable for level in levels]
     table: dict[str, Any] = {
         "levels": len(levels), "dims": projection.relevant.shape[1],
         "ranks": [[list(rank) for rank in ranks] for ranks in projection.ranks],
         "written": list(projection.read_write),
-        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in (layer.arch.arithmetic, *levels)],
+        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in (arch.arithmetic, *levels)],
         "usable": [NO_LIMIT if words is None else words for words in usable],
         "least": [(words or 0) * level.min_utilization for words, level in zip(usable, levels, strict=True)],
-        "fanout_x": [layer.arch.fanout(level)[0] for level in range(len(levels))],
-        "fanout_y": [layer.arch.fanout(level)[1] for level in range(len(levels))],
+        "fanout_x": [arch.fanout(level)[0] for level in range(len(levels))],
+        "fanout_y": [arch.fanout(level)[1] for level in range(len(levels))],
         "clusters": _flat(machine.clusters), "block": _flat(machine.block), "read": _flat(machine.read),
         "fill": _flat(machine.fill), "update": _flat(machine.update), "leak": _flat(machine.leak),
         "address": _flat(machine.addr_gen), "read_bandwidth": _flat(machine.read_bandwidth),
         "write_bandwidth": _flat(machine.write_bandwidth), "shared_bandwidth": _flat(machine.shared_bandwidth),
         "gated": _flat(machine.gated), "gate": list(machine.gate),
         "bandwidth_scale": _flat(machine.bandwidth_scale),
-        "held": _flat(layer.reuse.held), "multicast": _flat(layer.reuse.multicast),
+        "held": _flat(reuse.held), "multicast": _flat(reuse.multicast),
         "hop": [level.interconnect.energy_per_hop for level in levels],
         "router": [level.interconnect.router_energy for level in levels],
         "ingress": [level.interconnect.energy_per_ingress for level in levels],

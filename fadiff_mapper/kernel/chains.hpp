@@ -1,0 +1,89 @@
+// The search of one problem on the exact model: chains of random moves that cool down, then descent to a local optimum.
+//
+// Simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) in many chains, each of which looks at several neighbours
+// before it moves. Whatever it starts from, nothing worse than the best mapping met is returned.
+
+#pragma once
+
+#include <optional>
+
+#include "evaluate.hpp"
+#include "moves.hpp"
+
+namespace fadiff {
+
+// Metrics as one number to minimise (relaxation/objective.py): the sum of weight * log(quantity).
+struct Objective {
+    enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES };
+    struct Term {
+        double weight;
+        Quantity quantity;
+    };
+    std::vector<Term> terms;
+
+    double value(const Scores& scores) const;
+};
+
+// One cooling schedule (search/options.py, Annealing).
+struct Annealing {
+    int rounds;
+    double temperature_start, temperature_end;  // natural logarithms of the metric, geometric in between
+    int rounds_least, chains_agreeing, tries;
+    bool greedy;  // pick the best of the neighbours tried, or each in proportion to exp(-value / temperature)
+};
+
+struct Improvement {
+    double seconds;             // since the chains were made
+    std::int64_t evaluations;
+    double value;
+    int stage;                  // START, REFINE or POLISH
+};
+
+class Chains {
+public:
+    enum Stage { START, REFINE, POLISH };
+
+    Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed);
+
+    void start_random(int count);            // adds chains at random points
+    void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space
+    void begin(const Annealing& plan);       // starts a schedule at round 0 from the chains as they stand
+    bool anneal(int rounds);                 // runs rounds of the schedule; true once it is over or chains agree
+    bool agreed() const { return agreed_; }
+    void keep_strongest(int count);          // goes on with the chains whose present mappings are best
+    bool polish(int steps);                  // steepest descent of the best mapping; true where no neighbour is better
+
+    double best_value() const { return best_value_; }
+    const Mapping& best() const { return best_->mapping; }
+    std::int64_t evaluations() const { return evaluations_; }
+    const std::vector<Improvement>& history() const { return history_; }
+
+private:
+    struct Chain {
+        Point point;
+        double value, lowest;
+    };
+
+    double value(const Point& point, Stage stage);  // evaluates a point, keeps it where it is the best so far
+    void add(Point point);
+    void step(Chain& chain, double temperature);
+
+    Layer layer_;
+    MapSpace space_;
+    Objective objective_;
+    std::optional<Room> room_;
+    Random random_;
+    Workspace work_;
+    std::vector<Chain> chains_;
+    std::vector<Point> near_;                // neighbours of a chain; scratch
+    std::optional<Point> best_;
+    double best_value_;
+    std::int64_t evaluations_ = 0;
+    std::vector<Improvement> history_;
+    Annealing plan_{};
+    int round_ = 0;
+    bool agreed_ = false;
+    double start_;
+};
+
+}  // namespace fadiff

@@ -1,0 +1,74 @@
+// The map space of one problem as tables (mapspace/factor_tables.py), and mappings as points of it.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "mapping.hpp"
+
+namespace fadiff {
+
+using Number = std::int16_t;  // number of a divisor in the ascending list of its dimension's divisors; 1 has number 0
+
+// A placement of one level's spatial loops.
+struct Layout {
+    std::vector<std::uint8_t> order;  // [D]; dimensions, innermost first
+    std::vector<std::uint8_t> on_y;   // [D]; by dimension
+};
+
+// A decision other than a factor that has several candidates.
+struct Decision {
+    enum Kind { ORDER, LAYOUT, KEEP };
+    Kind kind;
+    int level, tensor;
+};
+
+struct MapSpace {
+    int places = 0, dims = 0, width = 0;        // P, D, N
+    std::vector<double> divisor;                // [D][N]
+    std::vector<Number> quotient, product;      // [D][N][N]; negative: no divisor of the bound
+    std::vector<std::uint8_t> allowed;          // [P][D][N]
+    std::vector<std::uint8_t> completable;      // [P][D][N][N]; see factor_tables.py
+    std::vector<Number> bound;                  // [D]; number of the bound itself
+    std::vector<std::pair<int, int>> movable;   // (place, dimension) of the loops with a choice
+    std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
+    std::vector<std::vector<Layout>> layouts;                    // [L]: candidate layouts, [n]
+    std::vector<std::uint8_t> keep;             // [L][T]; data spaces that must be kept
+    std::vector<std::pair<int, int>> open;      // (level, data space) of open choices to keep or bypass
+    std::vector<Decision> decisions;            // all open decisions that moves draw from; some stand there twice
+    double available = 0, min_parallelism = 0;  // units of the array; least share of it that must be used
+
+    const Number* quotients(int d, Number whole) const { return &quotient[(std::size_t(d) * width + whole) * width]; }
+    Number times(int d, Number a, Number b) const { return product[(std::size_t(d) * width + a) * width + b]; }
+    bool may(int place, int d, Number number) const { return allowed[(std::size_t(place) * dims + d) * width + number]; }
+    bool can_complete(int place, int d, Number rest, Number number) const {
+        return completable[((std::size_t(place) * dims + d) * width + rest) * width + number];
+    }
+};
+
+// A mapping with the numbers of its divisors.
+struct Point {
+    Mapping mapping;
+    std::vector<Number> number;  // [P][D]
+
+    Point(const Layer& layer) : mapping(layer), number(std::size_t(layer.places()) * layer.dims) {}
+
+    void set(const MapSpace& space, int place, int d, Number value) {
+        const std::size_t at = std::size_t(place) * space.dims + d;
+        number[at] = value;
+        mapping.factor[at] = space.divisor[std::size_t(d) * space.width + value];
+    }
+    Number get(const MapSpace& space, int place, int d) const { return number[std::size_t(place) * space.dims + d]; }
+    void lay_out(const MapSpace& space, int level, const Layout& layout) {
+        std::copy(layout.order.begin(), layout.order.end(), mapping.spatial_order.begin() + std::size_t(level) * space.dims);
+        std::copy(layout.on_y.begin(), layout.on_y.end(), mapping.on_y.begin() + std::size_t(level) * space.dims);
+    }
+    void put_in_order(const MapSpace& space, int level, const std::vector<std::uint8_t>& order) {
+        std::copy(order.begin(), order.end(), mapping.order.begin() + std::size_t(level) * space.dims);
+    }
+};
+
+}  // namespace fadiff

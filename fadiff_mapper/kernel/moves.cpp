@@ -1,0 +1,155 @@
+#include "moves.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace fadiff {
+
+// The four probabilities were set together with the annealing and have not been varied one by one since;
+// benchmarks/layer_quality.py and benchmarks/true_optimum.py measure the search as a whole.
+constexpr double DECISION_ALONE = 0.3;  // a move changes one decision and no factor
+constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts a second one too
+// A second shift goes between the places of the first in the opposite direction. Since both may be of one dimension
+// (its loops then swap divisors), 2 instead of 5 of 294 searches on simba_like miss the best value.
+constexpr double EXCHANGE = 0.5;
+constexpr double DECISION_TOO = 0.1;    // a move which shifts divisors changes a decision as well
+
+// Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept.
+constexpr double KEPT = 0.7;
+
+void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point) {
+    for (int d = 0; d < space.dims; ++d) {
+        Number rest = space.bound[d];
+        for (int place = 0; place < space.places; ++place) {
+            int count = 0;
+            for (Number n = 0; n < space.width; ++n) count += space.can_complete(place, d, rest, n);
+            if (!count) throw std::invalid_argument("the map space is empty");
+            int wanted = random.below(count);
+            Number n = 0;
+            while (!space.can_complete(place, d, rest, n) || wanted-- > 0) ++n;
+            point.set(space, place, d, n);
+            rest = space.quotients(d, rest)[n];
+        }
+    }
+    for (int level = 0; level < layer.levels; ++level) {
+        point.put_in_order(space, level, space.orders[level][random.below(int(space.orders[level].size()))]);
+        point.lay_out(space, level, space.layouts[level][random.below(int(space.layouts[level].size()))]);
+    }
+    point.mapping.keep = space.keep;
+    for (auto [level, tensor] : space.open) {
+        const bool outermost = level == layer.levels - 1;
+        point.mapping.keep[std::size_t(level) * layer.tensors + tensor] =
+            column == 0 || (column == 1 ? outermost : random.uniform() < KEPT);
+    }
+}
+
+struct Shift {
+    int source, target;
+};
+constexpr Shift ANYWHERE{-1, -1};
+
+// Index of a random item that passes a test, -1 where none does. Items are counted first, then passed until the one
+// that the random number stands for: no list is made.
+template <typename Test>
+static int pick(int count, Random& random, Test test) {
+    int passing = 0;
+    for (int i = 0; i < count; ++i) passing += test(i);
+    int wanted = random.below(passing);
+    for (int i = 0; i < count; ++i)
+        if (test(i) && wanted-- == 0) return i;
+    return -1;
+}
+
+// Shifts one random divisor; where `back` is a shift, between its two places in the opposite direction. `ANYWHERE`: the
+// numbers drawn lead to no shift, and nothing is changed.
+static Shift shift(const MapSpace& space, Shift back, Random& random, Point& point) {
+    const int loop = pick(int(space.movable.size()), random, [&](int i) {
+        auto [place, d] = space.movable[i];
+        return (back.target < 0 || place == back.target) && point.get(space, place, d) > 0;
+    });
+    if (loop < 0) return ANYWHERE;
+    auto [place, d] = space.movable[loop];
+    const int source = place, dim = d;
+    const Number* left = space.quotients(dim, point.get(space, source, dim));
+    const int part = pick(space.width, random, [&](int n) { return n > 0 && left[n] >= 0 && space.may(source, dim, left[n]); });
+    if (part < 0) return ANYWHERE;
+    auto more = [&](int target) { return space.times(dim, point.get(space, target, dim), Number(part)); };
+    const int target = pick(space.places, random, [&](int p) {
+        return p != source && (back.source < 0 || p == back.source) && more(p) >= 0 && space.may(p, dim, more(p));
+    });
+    if (target < 0) return ANYWHERE;
+    point.set(space, target, dim, more(target));
+    point.set(space, source, dim, left[part]);
+    return {source, target};
+}
+
+// Whether the spatial loops of a level use no more units than its fan-out has, on either axis.
+static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
+    double x = 1, y = 1;
+    const double* spatial = point.mapping.spatial(level, layer.dims);
+    for (int d = 0; d < layer.dims; ++d) (on_y[d] ? y : x) *= spatial[d];
+    return x <= layer.fanout_x[level] && y <= layer.fanout_y[level];
+}
+
+// Lays spatial loops out anew where they no longer fit: a loop that grows in a full array often fits only if another
+// one changes its axis. Takes the first layout, from a random one on, that fits; none where none does.
+static void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
+    for (int level = 0; level < layer.levels; ++level) {
+        const int count = int(space.layouts[level].size());
+        if (count < 2 || fits(layer, point, level, &point.mapping.on_y[std::size_t(level) * layer.dims])) continue;
+        const int start = random.below(count);
+        for (int step = 0; step < count; ++step) {
+            const Layout& layout = space.layouts[level][(start + step) % count];
+            if (!fits(layer, point, level, layout.on_y.data())) continue;
+            point.lay_out(space, level, layout);
+            break;
+        }
+    }
+}
+
+// Decides one open decision at random; returns whether the mapping differs. Orders are compared over the loops of
+// several iterations alone: loops of one iteration may stand anywhere.
+static bool decide(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
+    const Decision& decision = space.decisions[random.below(int(space.decisions.size()))];
+    const int level = decision.level, dims = space.dims;
+    if (decision.kind == Decision::KEEP) {
+        point.mapping.keep[std::size_t(level) * layer.tensors + decision.tensor] ^= 1;
+        return true;
+    }
+    const bool ordered = decision.kind == Decision::ORDER;
+    const int candidates = int(ordered ? space.orders[level].size() : space.layouts[level].size());
+    const int candidate = random.below(candidates);
+    const Layout* layout = ordered ? nullptr : &space.layouts[level][candidate];
+    const std::uint8_t* order = ordered ? space.orders[level][candidate].data() : layout->order.data();
+    const std::uint8_t* present = &(ordered ? point.mapping.order : point.mapping.spatial_order)[std::size_t(level) * dims];
+    const double* factor = ordered ? point.mapping.temporal(level, dims) : point.mapping.spatial(level, dims);
+    bool differs = false;
+    for (int position = 0, at = 0; position < dims && !differs; ++position) {
+        const int d = order[position];
+        if (factor[d] <= 1) continue;
+        while (factor[present[at]] <= 1) ++at;
+        differs = present[at] != d || (layout && point.mapping.on_y[std::size_t(level) * dims + d] != layout->on_y[d]);
+        ++at;
+    }
+    if (ordered) point.put_in_order(space, level, space.orders[level][candidate]);
+    else point.lay_out(space, level, *layout);
+    return differs;
+}
+
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point) {
+    point = from;
+    bool changed = false;
+    bool decides = !space.decisions.empty();
+    if (!decides || random.uniform() >= DECISION_ALONE) {
+        const Shift first = shift(space, ANYWHERE, random, point);
+        if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
+            shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point);
+        changed = point.number != from.number;
+        if (changed) fit_layouts(layer, space, random, point);
+        decides = decides && random.uniform() < DECISION_TOO;
+    }
+    if (decides) changed |= decide(layer, space, random, point);
+    return changed;
+}
+
+}  // namespace fadiff

@@ -1,0 +1,88 @@
+// Random points of a map space, random small changes of a point, and all small changes.
+//
+// A shift takes a divisor of the factor of one loop and gives it to another loop of the same dimension, so that the
+// product of the dimension's factors stays. An exchange is two shifts between the same two places in opposite
+// directions: of two dimensions, which changes the shape of a tile and little of its size, or of one, whose loops then
+// swap divisors. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "map_space.hpp"
+
+namespace fadiff {
+
+// Random numbers whose sequence the C++ standard fixes, on every platform: engine and conversions alike.
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : engine(seed) {}
+    double uniform() { return double(engine() >> 11) * 0x1p-53; }          // in [0, 1)
+    int below(int count) { return int(uniform() * count); }               // 0 ... count - 1
+
+private:
+    std::mt19937_64 engine;
+};
+
+// A random point: place by place from the innermost, every dimension takes a random divisor that leaves a rest which
+// the places further out can take. `column` 0 keeps every data space where it may, 1 bypasses them wherever it may
+// inside the outermost level, the others keep at random.
+void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
+
+// Turns a copy of `from` into a random neighbour; returns whether it differs from `from`.
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point);
+
+// Calls `visit(Point&)` with every point that is one shift or one other decision away; of the layouts a sample.
+template <typename Visit>
+void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
+
+// Layouts of one level's spatial loops that count as neighbours of a mapping: a random sample, as a level has up to
+// `discrete_decisions.LAYOUTS`. A limit on time; nothing was measured.
+constexpr int LAYOUTS_TRIED = 12;
+
+template <typename Visit>
+void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
+    Point point = from;
+    for (auto [place, d] : space.movable) {
+        const Number giver = from.get(space, place, d);
+        const Number* left = space.quotients(d, giver);
+        for (Number part = 1; part < space.width; ++part) {
+            if (left[part] < 0 || !space.may(place, d, left[part])) continue;
+            for (int target = 0; target < space.places; ++target) {
+                if (target == place) continue;
+                const Number more = space.times(d, from.get(space, target, d), part);
+                if (more < 0 || !space.may(target, d, more)) continue;
+                point.set(space, place, d, left[part]);
+                point.set(space, target, d, more);
+                visit(point);
+                point.set(space, place, d, giver);
+                point.set(space, target, d, from.get(space, target, d));
+            }
+        }
+    }
+    const std::size_t dims = space.dims;
+    for (int level = 0; level < layer.levels; ++level) {
+        if (space.orders[level].size() < 2) continue;
+        for (const auto& order : space.orders[level]) point.put_in_order(space, level, order), visit(point);
+        std::copy_n(from.mapping.order.begin() + level * dims, dims, point.mapping.order.begin() + level * dims);
+    }
+    for (int level = 0; level < layer.levels; ++level) {
+        const int count = int(space.layouts[level].size());
+        if (count < 2) continue;
+        for (int i = 0; i < std::min(count, LAYOUTS_TRIED); ++i) {
+            point.lay_out(space, level, space.layouts[level][count > LAYOUTS_TRIED ? random.below(count) : i]);
+            visit(point);
+        }
+        std::copy_n(from.mapping.spatial_order.begin() + level * dims, dims, point.mapping.spatial_order.begin() + level * dims);
+        std::copy_n(from.mapping.on_y.begin() + level * dims, dims, point.mapping.on_y.begin() + level * dims);
+    }
+    for (auto [level, tensor] : space.open) {
+        std::uint8_t& keep = point.mapping.keep[std::size_t(level) * layer.tensors + tensor];
+        keep ^= 1;
+        visit(point);
+        keep ^= 1;
+    }
+}
+
+}  // namespace fadiff
