@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace fadiff {
 
@@ -40,28 +42,35 @@ Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::opt
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)), random_(seed),
       work_(layer_), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
 
-double Chains::value(const Point& point, Stage stage) {
-    const Scores scores = evaluate(layer_, point.mapping, room_ ? &*room_ : nullptr, false, work_);
-    double value = objective_.value(scores);
-    if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
-        double share = 1 / space_.available;
-        for (int level = 0; level < layer_.levels; ++level) share *= work_.loops.fan[level];
-        if (share < space_.min_parallelism)
-            value = std::max(value, ILLEGAL + std::log2(space_.min_parallelism / share));
-    }
-    ++evaluations_;
-    if (value < best_value_) {
-        if (best_) *best_ = point;
-        else best_ = point;
+void Chains::evaluate_points(const Point* const* points, int count, Stage stage, double* values) {
+    const Mapping* mappings[LANES];
+    const Room* rooms[LANES];
+    for (int i = 0; i < count; ++i) mappings[i] = &points[i]->mapping, rooms[i] = room_ ? &*room_ : nullptr;
+    Scores scores[LANES];
+    evaluate(layer_, mappings, room_ ? rooms : nullptr, count, false, work_, scores);
+    for (int i = 0; i < count; ++i) {
+        double value = objective_.value(scores[i]);
+        if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
+            double share = 1 / space_.available;
+            for (int level = 0; level < layer_.levels; ++level) share *= work_.tiles.fan[level][i];
+            if (share < space_.min_parallelism)
+                value = std::max(value, ILLEGAL + std::log2(space_.min_parallelism / share));
+        }
+        values[i] = value;
+        ++evaluations_;
+        if (value >= best_value_) continue;
+        if (best_) *best_ = *points[i];
+        else best_ = *points[i];
         best_value_ = value;
         history_.push_back({now() - start_, evaluations_, value, stage});
     }
-    return value;
 }
 
 void Chains::add(Point point) {
-    const double own = value(point, START);
-    chains_.push_back({std::move(point), own, own});
+    const Point* one = &point;
+    double value;
+    evaluate_points(&one, 1, START, &value);
+    chains_.push_back({std::move(point), value, value});
 }
 
 void Chains::start_random(int count) {
@@ -88,31 +97,38 @@ void Chains::begin(const Annealing& plan) {
     plan_ = plan;
     round_ = 0;
     agreed_ = false;
-    while (near_.size() < 2) near_.emplace_back(layer_);
+    while (near_.size() < LANES) near_.emplace_back(layer_);
     for (Chain& chain : chains_) chain.lowest = chain.value;
 }
 
 // One move of a chain. The neighbour tried with the lowest value + temperature * noise is picked, with Gumbel noise in
 // proportion to exp(-value / temperature); a pick that is worse is taken with the probability exp(-rise / temperature).
 void Chains::step(Chain& chain, double temperature) {
-    double lowest = std::numeric_limits<double>::infinity(), picked = lowest;
+    const double infinite = std::numeric_limits<double>::infinity();
+    double lowest = infinite, picked = infinite;
     bool some = false;
-    for (int i = 0; i < plan_.tries; ++i) {
-        if (!move(layer_, space_, chain.point, random_, near_[1])) continue;
-        const double own = value(near_[1], REFINE);
-        const double noise = plan_.greedy ? 0 : -std::log(-std::log(random_.uniform() + TINY) + TINY);
-        const double rank = own - temperature * noise;
-        if (rank < lowest || !some) {
+    for (int tried = 0; tried < plan_.tries;) {
+        const Point* points[LANES];
+        double values[LANES];
+        int count = 0;
+        for (; tried < plan_.tries && count < LANES; ++tried)
+            if (move(layer_, space_, chain.point, random_, near_[count])) points[count] = &near_[count], ++count;
+        if (!count) break;
+        evaluate_points(points, count, REFINE, values);
+        for (int i = 0; i < count; ++i) {
+            const double noise = plan_.greedy ? 0 : -std::log(-std::log(random_.uniform() + TINY) + TINY);
+            const double rank = values[i] - temperature * noise;
+            if (some && rank >= lowest) continue;
             lowest = rank;
-            picked = own;
+            picked = values[i];
             some = true;
-            std::swap(near_[0], near_[1]);
+            picked_ = near_[i];
         }
     }
     if (!some) return;
     const double rise = std::max(picked - chain.value, 0.0);
     if (random_.uniform() < std::exp(-rise / temperature)) {
-        std::swap(chain.point, near_[0]);
+        std::swap(chain.point, *picked_);
         chain.value = picked;
         chain.lowest = std::min(chain.lowest, picked);
     }
@@ -138,10 +154,19 @@ void Chains::keep_strongest(int count) {
 }
 
 bool Chains::polish(int steps) {
-    for (int i = 0; i < steps; ++i) {
+    while (near_.size() < LANES) near_.emplace_back(layer_);
+    const Point* points[LANES];
+    double values[LANES];
+    for (int i = 0; i < LANES; ++i) points[i] = &near_[i];
+    for (int step = 0; step < steps; ++step) {
         const double before = best_value_;
         const Point from = *best_;
-        each_neighbour(layer_, space_, from, random_, [&](const Point& point) { value(point, POLISH); });
+        int count = 0;
+        each_neighbour(layer_, space_, from, random_, [&](const Point& point) {
+            near_[count++] = point;
+            if (count == LANES) evaluate_points(points, std::exchange(count, 0), POLISH, values);
+        });
+        if (count) evaluate_points(points, count, POLISH, values);
         if (!(best_value_ < before - LEAST_DESCENT)) return true;
     }
     return false;

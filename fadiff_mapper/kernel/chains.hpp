@@ -64,7 +64,8 @@ private:
         double value, lowest;
     };
 
-    double value(const Point& point, Stage stage);  // evaluates a point, keeps it where it is the best so far
+    // Evaluates points, at most LANES, and keeps the best so far; their values into `values`.
+    void evaluate_points(const Point* const* points, int count, Stage stage, double* values);
     void add(Point point);
     void step(Chain& chain, double temperature);
 
@@ -75,8 +76,8 @@ private:
     Random random_;
     Workspace work_;
     std::vector<Chain> chains_;
-    std::vector<Point> near_;                // neighbours of a chain; scratch
-    std::optional<Point> best_;
+    std::vector<Point> near_;                // neighbours; scratch
+    std::optional<Point> best_, picked_;     // best of all; of the neighbours that a chain tries
     double best_value_;
     std::int64_t evaluations_ = 0;
     std::vector<Improvement> history_;

@@ -1,89 +1,117 @@
 #include "evaluate.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fadiff {
 
 // Octaves that every broken limit adds, and what stands in for an amount or limit of 0: as in model/legality.py.
 constexpr double EACH_BROKEN_LIMIT = 0.1, SMALLEST = 1e-9;
 
-// Half away from zero, as C++ rounds, for values that are not negative; written as in model/exact/evaluate.py.
-static inline double nearest(double value) {
-    const double floor = std::floor(value);
-    return floor + (value - floor >= 0.5);
+// Words that a level's tile needs of its capacity where tensors of other layers lie in it: the tile must fit by itself,
+// and its counted part beside the words that reside there.
+static void fill_room(const Layer& layer, const Workspace& work, const Room* const* rooms, int level, Lanes& words) {
+    for (int lane = 0; lane < work.pack.count; ++lane) {
+        double counted = 0;
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            if (work.pack.keep[cell][lane] && rooms[lane]->counted[cell]) counted += work.tiles.size[cell][lane];
+        }
+        const double resident = std::max(layer.usable[level] - rooms[lane]->words[level], 0.0);
+        words.set(lane, std::max(words[lane], counted + resident));
+    }
 }
 
-// Every limit in Timeloop's order, as model/legality.py lists them.
-static void check_limits(const Layer& layer, const Mapping& mapping, const Room* room, const Loops& loops,
-                         Scores& scores) {
-    auto broken = [&](double amount, double limit) {
-        scores.legal = false;
-        scores.excess += std::abs(std::log2(std::max(amount, SMALLEST) / std::max(limit, SMALLEST))) + EACH_BROKEN_LIMIT;
+// Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
+static void check_limits(const Layer& layer, const Room* const* rooms, const Workspace& work, Scores* scores) {
+    const MappingPack& pack = work.pack;
+    const auto refuse = [&](Mask broken, Lanes amount, double limit) {
+        if (!broken.any()) return;
+        for (int lane = 0; lane < pack.count; ++lane)
+            if (broken[lane]) {
+                scores[lane].legal = false;
+                const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
+                scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
+            }
     };
-    auto check = [&](double amount, double limit) { if (amount > limit) broken(amount, limit); };
-    const int tensors = layer.tensors;
-    bool homeless = false;
-    for (int t = 0; t < tensors; ++t) {
-        bool kept = false;
-        for (int level = 0; level < layer.levels; ++level) kept |= mapping.keep[std::size_t(level) * tensors + t] != 0;
-        homeless |= !kept;
+    const auto check = [&](Lanes amount, double limit) { refuse(amount > limit, amount, limit); };
+    Mask homeless = mask_of(false);
+    for (int t = 0; t < layer.tensors; ++t) {
+        Mask kept = mask_of(false);
+        for (int level = 0; level < layer.levels; ++level) kept = kept | pack.keep[std::size_t(level) * layer.tensors + t];
+        homeless = homeless | ~kept;
     }
-    if (homeless) broken(1, 0);
+    refuse(homeless, 1.0, 0);
     for (int unit = 0; unit <= layer.levels; ++unit) {
         if (unit && layer.usable[unit - 1] >= 0) {
-            const std::size_t first = std::size_t(unit - 1) * tensors;
-            const double usable = layer.usable[unit - 1], least = layer.least[unit - 1];
-            double words = 0, counted = 0;
-            for (int t = 0; t < tensors; ++t) {
-                const double kept = mapping.keep[first + t] ? loops.size[first + t] : 0;
-                words += kept;
-                if (room && room->counted[first + t]) counted += kept;
-            }
-            // The tile must fit by itself, and its counted part beside the words that reside there.
-            check(room ? std::max(words, counted + std::max(usable - room->words[unit - 1], 0.0)) : words, usable);
-            if (least > 0 && words < least) broken(words, least);
+            const std::size_t first = std::size_t(unit - 1) * layer.tensors;
+            Lanes words = 0.0;
+            for (int t = 0; t < layer.tensors; ++t) words += where(pack.keep[first + t], work.tiles.size[first + t]);
+            Lanes filled = words;
+            if (rooms) fill_room(layer, work, rooms, unit - 1, filled);
+            check(filled, layer.usable[unit - 1]);
+            if (layer.least[unit - 1] > 0) refuse(words < layer.least[unit - 1], words, layer.least[unit - 1]);
         }
-        const double x = loops.used_x[unit], y = loops.used_y[unit];
+        const Lanes x = work.tiles.used_x[unit], y = work.tiles.used_y[unit];
         check(x * y, layer.units[unit].instances);
         check(x, layer.units[unit].mesh_x);
         check(y, layer.units[unit].mesh_y);
     }
 }
 
-static double sum_words(const Tally& tally) {
-    double sum = tally[0].words;
-    for (std::size_t k = 1; k < tally.size(); ++k) sum += tally[k].words;
+// Calls `own(kinds, lane)` for every lane whose receivers of a cell were counted one by one.
+template <typename Own>
+static void each_counted(const Traffic& traffic, std::size_t cell, Own own) {
+    for (unsigned left = traffic.counted[cell]; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        own(traffic.tally[cell * LANES + lane], lane);
+    }
+}
+
+// The sum of a value over the kinds of transfer, in their order, on which the last bit depends.
+template <typename Value>
+static double over_kinds(const Tally& tally, Value value) {
+    double sum = value(tally[0]);
+    for (std::size_t k = 1; k < tally.size(); ++k) sum += value(tally[k]);
     return sum;
 }
 
 // Levels that bypass a data space hand their traffic outwards (model/access_counts.py, bypassed): fills in `scale`,
-// `content`, `further`, and takes links away where there is nothing to pass on.
-static void hand_outwards(const Layer& layer, const Mapping& mapping, Workspace& work) {
+// `content` and `further`, and takes links away where there is nothing to pass on.
+static void hand_outwards(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors, levels = layer.levels;
+    Traffic& traffic = work.traffic;
     for (int t = 0; t < tensors; ++t) {
-        bool further = false;
+        Mask further = mask_of(false);
         for (int level = levels - 1; level >= 0; --level) {
             const std::size_t cell = std::size_t(level) * tensors + t;
             work.further[cell] = further;
-            further |= mapping.keep[cell] != 0;
+            further = further | work.pack.keep[cell];
         }
         for (int level = 0; level < levels; ++level) {
-            const std::size_t cell = std::size_t(level) * tensors + t, inner = cell - tensors;
-            const Tally& own = work.traffic.tally[cell];
-            if (level == 0 || mapping.keep[inner]) {
-                work.scale[cell] = 1;
-                work.content[cell] = sum_words(own);
-                if (level && !work.further[inner]) work.traffic.links[cell] = 0;
-                continue;
-            }
-            double reach = own[0].words * own[0].multicast;
-            for (std::size_t k = 1; k < own.size(); ++k) reach += own[k].words * own[k].multicast;
-            const double scale = work.content[inner] * work.loops.fan[level] / reach;
-            double sum = own[0].words * scale;
-            for (std::size_t k = 1; k < own.size(); ++k) sum += own[k].words * scale;
+            const std::size_t cell = std::size_t(level) * tensors + t;
+            Lanes sent = traffic.words[cell];
+            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
+                sent.set(lane, over_kinds(tally, [](const Kind& kind) { return kind.words; }));
+            });
+            work.scale[cell] = 1.0;
+            work.content[cell] = sent;
+            if (level == 0) continue;
+            const std::size_t inner = cell - tensors;
+            const Mask kept = work.pack.keep[inner];
+            traffic.links[cell] = where(kept & work.further[inner], traffic.links[cell]);
+            if (!(~kept).any()) continue;
+            Lanes reach = traffic.words[cell] * traffic.multicast[cell];
+            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
+                reach.set(lane, over_kinds(tally, [](const Kind& kind) { return kind.words * kind.multicast; }));
+            });
+            const Lanes scale = select(kept, 1.0, work.content[inner] * work.tiles.fan[level] / reach);
+            Lanes scaled = traffic.words[cell] * scale;
+            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
+                scaled.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * scale[lane]; }));
+            });
             work.scale[cell] = scale;
-            work.content[cell] = sum;
-            work.traffic.links[cell] = 0;
+            work.content[cell] = scaled;
         }
     }
 }
@@ -91,146 +119,161 @@ static void hand_outwards(const Layer& layer, const Mapping& mapping, Workspace&
 // Words that one instance of each level is responsible for, whether it keeps the data space or not.
 static void divide_tiles(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors, last = layer.levels - 1;
-    const Loops& loops = work.loops;
+    const Tiles& tiles = work.tiles;
     for (int t = 0; t < tensors; ++t) {
-        double part = loops.size[std::size_t(last) * tensors + t];
-        work.part[std::size_t(last) * tensors + t] = part;
+        work.part[std::size_t(last) * tensors + t] = tiles.size[std::size_t(last) * tensors + t];
         for (int level = last - 1; level >= 0; --level) {
-            const std::size_t cell = std::size_t(level) * tensors + t;
-            if (loops.fanned[level + 1]) part = std::floor(part * loops.size[cell] / loops.across_size[cell + tensors]);
-            work.part[cell] = part;
+            const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
+            work.part[cell] = !work.pack.spatial_dims[level + 1] ? work.part[outer]
+                              : floor(work.part[outer] * tiles.size[cell] / tiles.across_size[outer]);
         }
     }
 }
 
+// Words that arrive at one receiver below a level, in Timeloop's order: truncating the sum makes its last bit count.
+static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
+    const Traffic& traffic = work.traffic;
+    Lanes share = traffic.words[cell];
+    if (work.pack.spatial_dims[level]) share = traffic.words[cell] * traffic.multicast[cell] / work.tiles.fan[level];
+    each_counted(traffic, cell, [&](const Tally& tally, int lane) {
+        const double fan = work.tiles.fan[level][lane];
+        share.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * kind.multicast / fan; }));
+    });
+    return share;
+}
+
 // Reads, fills and updates of one instance of every level (model/access_counts.py, accesses).
-static void count_accesses(const Layer& layer, const Mapping& mapping, Workspace& work) {
+static void count_accesses(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors;
     for (int level = 0; level < layer.levels; ++level) {
         const bool outermost = level + 1 == layer.levels;
-        const double instances = work.loops.used_x[level + 1] * work.loops.used_y[level + 1];
         for (int t = 0; t < tensors; ++t) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
-            double &reads = work.reads[cell], &fills = work.fills[cell], &updates = work.updates[cell];
-            reads = fills = updates = 0;
-            if (!mapping.keep[cell]) continue;
-            const double content = work.content[cell];
-            const double peer = outermost || work.traffic.links[outer] == 0 ? 0 : work.traffic.links[outer] / instances;
-            double share = 0;
-            if (work.further[cell])  // words that arrive, in Timeloop's order: truncating the sum makes its last bit count
-                for (const Kind& kind : work.traffic.tally[outer])
-                    share += kind.words * kind.multicast / work.loops.fan[level + 1];
+            const Mask keep = work.pack.keep[cell], further = keep & work.further[cell];
+            work.reads[cell] = work.fills[cell] = work.updates[cell] = 0.0;
+            if (!keep.any()) continue;
+            const Lanes content = work.content[cell];
+            Lanes peer = 0.0, share = 0.0;
+            if (!outermost && work.traffic.counted[outer]) peer = work.traffic.links[outer] / work.tiles.instances(level);
+            if (further.any()) share = where(further, arriving(work, outer, level + 1));
             if (layer.spaces[t].written) {
-                reads = nearest(content + peer - work.part[cell]);
-                fills = nearest(share + peer - (work.further[cell] ? work.part[cell] : 0));
-                updates = nearest(content);
+                work.reads[cell] = where(keep, nearest(content + peer - work.part[cell]));
+                work.fills[cell] = where(keep, nearest(share + peer - where(further, work.part[cell])));
+                work.updates[cell] = where(keep, nearest(content));
             } else {
-                reads = nearest(content + peer);
-                fills = std::floor(share + peer);
+                work.reads[cell] = where(keep, nearest(content + peer));
+                work.fills[cell] = where(keep, floor(share + peer));
             }
         }
     }
 }
 
-// Share of the asked bandwidth that a level can give, at most 1: the tightest of its limits.
-static double slowdown(const Layer& layer, int level, double cycles, const Workspace& work) {
-    const bool limited[3] = {layer.read_bandwidth[level] < UNLIMITED, layer.write_bandwidth[level] < UNLIMITED,
-                             layer.shared_bandwidth[level] < UNLIMITED};
-    if (!limited[0] && !limited[1] && !limited[2]) return 1;
-    double read = 0, write = 0;
+// Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give, at most 1.
+static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
+    const double limits[3] = {layer.read_bandwidth[level], layer.write_bandwidth[level], layer.shared_bandwidth[level]};
+    const Lanes cycles = work.tiles.cycles;
+    if (limits[0] >= UNLIMITED && limits[1] >= UNLIMITED && limits[2] >= UNLIMITED) return cycles;
+    Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
         read += work.reads[cell] / cycles * layer.bandwidth_scale[cell];
         write += (work.updates[cell] + work.fills[cell]) / cycles * layer.bandwidth_scale[cell];
     }
-    double slowest = 1;
-    auto limit = [&](double asked, double given) { slowest = std::min(slowest, given / std::max(asked, given)); };
-    if (limited[0]) limit(read, layer.read_bandwidth[level]);
-    if (limited[1]) limit(write, layer.write_bandwidth[level]);
-    if (limited[2]) limit(read + write, layer.shared_bandwidth[level]);
-    return slowest;
+    const Lanes asked[3] = {read, write, read + write};
+    Lanes slowest = 1.0;
+    for (int i = 0; i < 3; ++i)
+        if (limits[i] < UNLIMITED) slowest = smaller(slowest, Lanes(limits[i]) / larger(asked[i], limits[i]));
+    return ceil(cycles / slowest);
 }
 
 // pJ of all used instances of a level: vector accesses, address generation, leakage over `busy` cycles.
-static double level_energy(const Layer& layer, int level, double busy, const Workspace& work) {
-    const double instances = work.loops.used_x[level + 1] * work.loops.used_y[level + 1];
-    const double clusters = std::min(instances, layer.clusters[level]), members = instances / clusters;
+static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Workspace& work) {
+    const Lanes instances = work.tiles.instances(level);
+    const Lanes clusters = smaller(instances, layer.clusters[level]), members = instances / clusters;
     const double block = layer.block[level];
-    double energy = 0;
+    const auto blocks = [&](Lanes words) { return block == 1 ? ceil(words) : ceil(words / block); };
+    Lanes energy = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
-        const double reads = work.reads[cell], fills = work.fills[cell], updates = work.updates[cell];
-        if (reads == 0 && fills == 0 && updates == 0) continue;
-        const double access = (std::ceil(reads / block) * layer.read[level] + std::ceil(fills / block) * layer.fill[level]
-                               + std::ceil(updates / block) * layer.update[level]) / members;
-        const double addresses = fills + (layer.spaces[t].written ? updates : reads);
-        energy += access * instances + layer.address[level] * addresses * clusters;
+        if (!work.pack.keep[cell].any()) continue;
+        const Lanes reads = work.reads[cell], fills = work.fills[cell], updates = work.updates[cell];
+        const Lanes access = (blocks(reads) * layer.read[level] + blocks(fills) * layer.fill[level]
+                              + blocks(updates) * layer.update[level]) / members;
+        const Lanes addresses = fills + (layer.spaces[t].written ? updates : reads);
+        energy += access * instances + addresses * layer.address[level] * clusters;
     }
-    double leaking = instances;  // instances in use, and their neighbours behind the same power gate
-    if (layer.gated[level] > 1) {
-        const int gate = layer.gate[level];
-        leaking = layer.gated[level] * (work.loops.used_x[gate + 1] * work.loops.used_y[gate + 1]);
-    }
-    return energy + layer.leak[level] * busy * leaking;
+    Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
+    if (layer.gated[level] > 1) leaking = work.tiles.instances(layer.gate[level]) * layer.gated[level];
+    return energy + busy * layer.leak[level] * leaking;
 }
 
-// pJ of all interconnects (model/exact/interconnect.py).
-static double interconnect_energy(const Layer& layer, const Mapping& mapping, const Workspace& work) {
-    double sum = 0;
-    for (int level = 0; level < layer.levels; ++level) {
-        const double instances = work.loops.used_x[level + 1] * work.loops.used_y[level + 1];
-        for (int t = 0; t < layer.tensors; ++t) {
-            const std::size_t cell = std::size_t(level) * layer.tensors + t;
-            const double links = work.traffic.links[cell] * (layer.hop[level] + 2 * layer.router[level]);
-            double energy = 0;
-            if (work.further[cell] || mapping.keep[cell]) {  // further out nothing travels
-                const bool twice = layer.spaces[t].written && !layer.reduces[level];
-                double words = 0, hops = 0, routers = 0;
-                for (const Kind& kind : work.traffic.tally[cell]) {
-                    double sums = kind.words * work.scale[cell];
-                    // partial sums travel back to be added up, all but the first of each word
-                    if (twice && sums > 0) sums = 2 * sums - (mapping.keep[cell] ? work.part[cell] : 0);
-                    const double each = sums > 0 ? 1 + std::floor(kind.hop_words / sums) : 0;
-                    routers = std::floor(routers + each * sums);  // an integer in Timeloop: every sum is truncated
-                    words += sums;
-                    hops += kind.hop_words;
-                }
-                energy = hops * layer.hop[level] + routers * layer.router[level] + words * layer.ingress[level];
-            }
-            sum += (energy + links) * instances;
-        }
-    }
-    return sum;
-}
-
-Scores evaluate(const Layer& layer, const Mapping& mapping, const Room* room, bool all, Workspace& work) {
-    Scores scores;
-    const Loops& loops = work.loops;
-    lay_out(layer, mapping, work.loops);
-    check_limits(layer, mapping, room, loops, scores);
-    if (!scores.legal && !all) return scores;
-    count_demand(layer, mapping, loops, layer.priced, work.traffic);
-    count_delivery(layer, mapping, loops, layer.priced, work.traffic);
-    hand_outwards(layer, mapping, work);
-    divide_tiles(layer, work);
-    count_accesses(layer, mapping, work);
-    double slowest = 0;
-    for (int level = 0; level < layer.levels; ++level)
-        slowest = std::max(slowest, std::ceil(loops.cycles / slowdown(layer, level, loops.cycles, work)));
-    const double busy = std::max(slowest, loops.cycles);
+// pJ of the interconnect below a level for one data space of one mapping, all instances together
+// (model/exact/interconnect.py).
+static double interconnect_energy(const Layer& layer, const Workspace& work, int level, int t, int lane) {
+    const std::size_t cell = std::size_t(level) * layer.tensors + t;
+    const Traffic& traffic = work.traffic;
+    const double links = traffic.links[cell][lane] * (layer.hop[level] + 2 * layer.router[level]);
     double energy = 0;
-    for (int level = 0; level < layer.levels; ++level) energy += level_energy(layer, level, busy, work);
-    energy += loops.cycles * loops.used_x[0] * loops.used_y[0] * layer.compute_energy;
-    scores.energy = layer.priced ? energy + interconnect_energy(layer, mapping, work) : energy;
-    scores.cycles = busy + layer.network_latency;
+    if (work.further[cell][lane] || work.pack.keep[cell][lane]) {  // further out nothing travels
+        const bool twice = layer.spaces[t].written && !layer.reduces[level];
+        const double first = work.pack.keep[cell][lane] ? work.part[cell][lane] : 0;
+        double words = 0, hops = 0, routers = 0;
+        const auto add = [&](double sent, double hop_words) {
+            double sums = sent * work.scale[cell][lane];
+            if (twice && sums > 0) sums = 2 * sums - first;  // partial sums travel back, all but the first of each word
+            const double each = sums > 0 ? 1 + std::floor(hop_words / sums) : 0;
+            routers = std::floor(routers + each * sums);     // an integer in Timeloop: every sum is truncated
+            words += sums;
+            hops += hop_words;
+        };
+        if (traffic.counted[cell] >> lane & 1)
+            for (const Kind& kind : traffic.tally[cell * LANES + lane]) add(kind.words, kind.hop_words);
+        else
+            add(traffic.words[cell][lane], 0);
+        energy = hops * layer.hop[level] + routers * layer.router[level] + words * layer.ingress[level];
+    }
+    return (energy + links) * work.tiles.instances(level)[lane];
+}
+
+// Cycles, energy and accesses of the outermost level, from the counts.
+static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     const int last = layer.levels - 1;
-    double accessed = 0;
+    Lanes busy = work.tiles.cycles, energy = 0.0, accessed = 0.0;
+    for (int level = 0; level < layer.levels; ++level) busy = larger(busy, level_cycles(layer, level, work));
+    for (int level = 0; level < layer.levels; ++level) energy += level_energy(layer, level, busy, work);
+    energy += work.tiles.cycles * work.tiles.used_x[0] * work.tiles.used_y[0] * layer.compute_energy;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(last) * layer.tensors + t;
         accessed += work.reads[cell] + work.fills[cell] + work.updates[cell];
     }
-    scores.last_level_accesses = accessed * (loops.used_x[last + 1] * loops.used_y[last + 1]);
-    return scores;
+    accessed *= work.tiles.instances(last);
+    for (int lane = 0; lane < work.pack.count; ++lane) {
+        double wires = 0;
+        for (int level = 0; layer.priced && level <= last; ++level)
+            for (int t = 0; t < layer.tensors; ++t) wires += interconnect_energy(layer, work, level, t, lane);
+        scores[lane].energy = layer.priced ? energy[lane] + wires : energy[lane];
+        scores[lane].cycles = busy[lane] + layer.network_latency;
+        scores[lane].last_level_accesses = accessed[lane];
+    }
+}
+
+void evaluate(const Layer& layer, const Mapping* const* mappings, const Room* const* rooms, int count, bool all,
+              Workspace& work, Scores* scores) {
+    fill_pack(layer, mappings, count, work.pack);
+    lay_tiles(layer, work.pack, work.tiles);
+    std::fill_n(scores, count, Scores());
+    check_limits(layer, rooms, work, scores);
+    unsigned lanes = 0;
+    for (int lane = 0; lane < count; ++lane) lanes |= unsigned(all || scores[lane].legal) << lane;
+    if (!lanes) return;
+    count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
+    count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
+    hand_outwards(layer, work);
+    divide_tiles(layer, work);
+    count_accesses(layer, work);
+    add_up(layer, work, scores);
+    for (int lane = 0; lane < count; ++lane)
+        if (!(lanes >> lane & 1)) scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
 }
 
 }  // namespace fadiff

@@ -1,11 +1,9 @@
-// The exact evaluation of one mapping: the numbers of `timeloop-model` that a search compares.
+// The exact evaluation: the numbers of `timeloop-model` that a search compares, for eight mappings at once.
 //
-// The compiled form of model/nest_evaluation.py with the rounding of model/exact/evaluate.py; tests hold every count,
-// cycle and pJ of the two together (tests/kernel/test_kernel_equals_arrays.py), on random mappings of all designs.
+// The compiled form of model/nest_evaluation.py with the rounding of model/exact/evaluate.py; tests hold the two
+// together on random mappings of all designs (tests/kernel/test_kernel_equals_arrays.py).
 
 #pragma once
-
-#include <cmath>
 
 #include "traffic.hpp"
 
@@ -21,21 +19,24 @@ struct Scores {
 
 // Scratch of one thread; [L][T] unless said otherwise.
 struct Workspace {
-    Loops loops;
+    MappingPack pack;
+    Tiles tiles;
     Traffic traffic;
-    std::vector<double> scale;                      // factor on the words of a cell after bypassing
-    std::vector<double> content;                    // words that a level sends after bypassing
-    std::vector<double> part;                       // words that one instance is responsible for
-    std::vector<double> reads, fills, updates;      // accesses of one instance, words
-    std::vector<std::uint8_t> further;              // some level further out keeps the data space
+    std::vector<Lanes> scale;                   // factor on the words of a cell after bypassing
+    std::vector<Lanes> content;                 // words that a level sends after bypassing
+    std::vector<Lanes> part;                    // words that one instance is responsible for
+    std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
+    std::vector<Mask> further;                  // some level further out keeps the data space
 
     explicit Workspace(const Layer& layer)
-        : loops(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors), content(scale.size()),
-          part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()), further(scale.size()) {}
+        : pack(layer), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
+          content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
+          further(scale.size()) {}
 };
 
-// Scores of a mapping. `room` may be null. Unless `all`, the counts of illegal mappings are left out, and with them
-// cycles, energy and accesses (0).
-Scores evaluate(const Layer& layer, const Mapping& mapping, const Room* room, bool all, Workspace& work);
+// Scores of `count` mappings, at most LANES. `rooms` may be null, else one for each mapping. Unless `all`, the counts of
+// illegal mappings are left out, and with them cycles, energy and accesses (0).
+void evaluate(const Layer& layer, const Mapping* const* mappings, const Room* const* rooms, int count, bool all,
+              Workspace& work, Scores* scores);
 
 }  // namespace fadiff

@@ -33,7 +33,8 @@ struct MapSpace {
     std::vector<std::uint8_t> allowed;          // [P][D][N]
     std::vector<std::uint8_t> completable;      // [P][D][N][N]; see factor_tables.py
     std::vector<Number> bound;                  // [D]; number of the bound itself
-    std::vector<std::pair<int, int>> movable;   // (place, dimension) of the loops with a choice
+    std::vector<std::vector<Number>> parts;     // [P][D][N]; divisors above 1 that a loop with the n-th divisor can give
+    std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
     std::vector<std::vector<Layout>> layouts;                    // [L]: candidate layouts, [n]
     std::vector<std::uint8_t> keep;             // [L][T]; data spaces that must be kept
@@ -42,12 +43,28 @@ struct MapSpace {
     double available = 0, min_parallelism = 0;  // units of the array; least share of it that must be used
 
     const Number* quotients(int d, Number whole) const { return &quotient[(std::size_t(d) * width + whole) * width]; }
+    const std::vector<Number>& parts_of(int place, int d, Number number) const {
+        return parts[(std::size_t(place) * dims + d) * width + number];
+    }
     Number times(int d, Number a, Number b) const { return product[(std::size_t(d) * width + a) * width + b]; }
     bool may(int place, int d, Number number) const { return allowed[(std::size_t(place) * dims + d) * width + number]; }
     bool can_complete(int place, int d, Number rest, Number number) const {
         return completable[((std::size_t(place) * dims + d) * width + rest) * width + number];
     }
 };
+
+// Fills in `parts` from the tables.
+inline void list_parts(MapSpace& space) {
+    space.parts.assign(space.allowed.size(), {});
+    for (int place = 0; place < space.places; ++place)
+        for (int d = 0; d < space.dims; ++d)
+            for (Number whole = 0; whole < space.width; ++whole) {
+                auto& parts = space.parts[(std::size_t(place) * space.dims + d) * space.width + whole];
+                const Number* left = space.quotients(d, whole);
+                for (Number part = 1; part < space.width; ++part)
+                    if (left[part] >= 0 && space.may(place, d, left[part])) parts.push_back(part);
+            }
+}
 
 // A mapping with the numbers of its divisors.
 struct Point {
@@ -60,6 +77,7 @@ struct Point {
         const std::size_t at = std::size_t(place) * space.dims + d;
         number[at] = value;
         mapping.factor[at] = space.divisor[std::size_t(d) * space.width + value];
+        mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(value > 0) << d;
     }
     Number get(const MapSpace& space, int place, int d) const { return number[std::size_t(place) * space.dims + d]; }
     void lay_out(const MapSpace& space, int level, const Layout& layout) {

@@ -18,10 +18,19 @@ struct Mapping {
     std::vector<std::uint8_t> spatial_order;    // [L][D]; dimensions of the spatial loops, innermost first per axis
     std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: the spatial loop lies on the Y axis
     std::vector<std::uint8_t> keep;             // [L][T]
+    std::vector<Dims> looping;                  // [2 L]; dimensions with a factor above 1
 
     explicit Mapping(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims, 1.0), order(std::size_t(layer.levels) * layer.dims),
-          spatial_order(order.size()), on_y(order.size()), keep(std::size_t(layer.levels) * layer.tensors, 1) {}
+          spatial_order(order.size()), on_y(order.size()), keep(std::size_t(layer.levels) * layer.tensors, 1),
+          looping(layer.places()) {}
+
+    void find_loops(int dims) {
+        for (std::size_t place = 0; place < looping.size(); ++place) {
+            looping[place] = 0;
+            for (int d = 0; d < dims; ++d) looping[place] |= Dims(factor[place * dims + d] > 1) << d;
+        }
+    }
 
     const double* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
     const double* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
@@ -63,6 +72,7 @@ inline void read_columns(const Layer& layer, const Batch& batch, std::size_t fir
             for (int i = 0; i < count; ++i) into[i].keep[at] = batch.keep[at * batch.batch + first + i];
         }
     }
+    for (int i = 0; i < count; ++i) into[i].find_loops(dims);
 }
 
 // Copies a mapping into one column of a batch.

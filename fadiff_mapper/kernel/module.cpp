@@ -115,8 +115,6 @@ struct BatchView : Batch {
     }
 };
 
-constexpr int SIDE_BY_SIDE = 8;  // columns read at once: doubles of one cache line
-
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
 void score(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
            const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
@@ -141,21 +139,25 @@ void score(const Layer& layer, const Array<double>& temporal, const Array<double
     }
     py::gil_scoped_release release;
     Workspace work(layer);
-    std::vector<Mapping> mappings(SIDE_BY_SIDE, Mapping(layer));
-    Room room{std::vector<double>(layer.levels), std::vector<std::uint8_t>(std::size_t(layer.levels) * layer.tensors)};
-    for (std::size_t column = first; column < last; column += SIDE_BY_SIDE) {
-        const int count = int(std::min<std::size_t>(SIDE_BY_SIDE, last - column));
+    std::vector<Mapping> mappings(LANES, Mapping(layer));
+    const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
+    std::vector<Room> rooms(LANES, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
+    const Mapping* mapping_at[LANES];
+    const Room* room_at[LANES];
+    for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i], room_at[i] = &rooms[i];
+    Scores scores[LANES];
+    for (std::size_t column = first; column < last; column += LANES) {
+        const int count = int(std::min<std::size_t>(LANES, last - column));
         read_columns(layer, batch, column, count, mappings.data());
+        for (int i = 0; words && i < count; ++i) {
+            for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
+            for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
+        }
+        evaluate(layer, mapping_at, words ? room_at : nullptr, count, all, work, scores);
         for (int i = 0; i < count; ++i) {
-            if (words) {
-                for (int level = 0; level < layer.levels; ++level) room.words[level] = words[level * size + column + i];
-                for (std::size_t cell = 0; cell < room.counted.size(); ++cell)
-                    room.counted[cell] = counted[cell * size + column + i];
-            }
-            const Scores scores = evaluate(layer, mappings[i], words ? &room : nullptr, all, work);
             double* at = rows + column + i;
-            at[0] = scores.cycles, at[size] = scores.energy, at[2 * size] = scores.last_level_accesses;
-            at[3 * size] = scores.excess, at[4 * size] = scores.legal;
+            at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
+            at[3 * size] = scores[i].excess, at[4 * size] = scores[i].legal;
         }
     }
 }
@@ -176,19 +178,28 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
         double *wanted_at = wanted.mutable_data(), *links_at = links.mutable_data(), *fan_at = fan.mutable_data();
         py::gil_scoped_release release;
         Workspace work(layer);
-        Mapping mapping(layer);
-        for (std::size_t column = 0; column < size; ++column) {
-            read_columns(layer, batch, column, 1, &mapping);
-            lay_out(layer, mapping, work.loops);
-            count_demand(layer, mapping, work.loops, with_hops, work.traffic);
-            count_delivery(layer, mapping, work.loops, with_hops, work.traffic);
-            for (std::size_t cell = 0; cell < cells; ++cell) {
-                kinds = std::max(kinds, work.traffic.tally[cell].size());
-                tallies[cell * size + column] = work.traffic.tally[cell];
-                wanted_at[cell * size + column] = work.traffic.wanted[cell];
-                links_at[cell * size + column] = work.traffic.links[cell];
-            }
-            for (int level = 0; level < layer.levels; ++level) fan_at[level * size + column] = work.loops.fan[level];
+        std::vector<Mapping> mappings(LANES, Mapping(layer));
+        const Mapping* mapping_at[LANES];
+        for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
+        const Traffic& own = work.traffic;
+        for (std::size_t column = 0; column < size; column += LANES) {
+            const int count = int(std::min<std::size_t>(LANES, size - column));
+            read_columns(layer, batch, column, count, mappings.data());
+            fill_pack(layer, mapping_at, count, work.pack);
+            lay_tiles(layer, work.pack, work.tiles);
+            count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
+            count_delivery(layer, work.pack, work.tiles, with_hops, (1u << count) - 1, work.traffic);
+            for (std::size_t cell = 0; cell < cells; ++cell)
+                for (int i = 0; i < count; ++i) {
+                    Tally& tally = tallies[cell * size + column + i];
+                    if (own.counted[cell] >> i & 1) tally = own.tally[cell * LANES + i];
+                    else tally.assign(1, {own.multicast[cell][i], own.scatter[cell][i], own.words[cell][i], 0});
+                    kinds = std::max(kinds, tally.size());
+                    wanted_at[cell * size + column + i] = own.wanted[cell][i];
+                    links_at[cell * size + column + i] = own.links[cell][i];
+                }
+            for (int level = 0; level < layer.levels; ++level)
+                for (int i = 0; i < count; ++i) fan_at[level * size + column + i] = work.tiles.fan[level][i];
         }
     }
     const std::vector<std::size_t> shape{kinds, std::size_t(layer.levels), std::size_t(layer.tensors), size};
@@ -242,7 +253,8 @@ MapSpace map_space_of(const py::dict& table, const Layer& layer) {
     take_array<std::uint8_t, bool>(space.completable, table, "completable", places * dims * width * width);
     take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
     take_array<std::uint8_t, bool>(space.keep, table, "keep", std::size_t(layer.levels) * layer.tensors);
-    space.movable = table["movable"].cast<std::vector<std::pair<int, int>>>();
+    space.movable.assign(places, 0);
+    for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) space.movable[place] |= Dims(1) << d;
     space.orders = table["orders"].cast<std::vector<Candidates>>();
     for (const auto& level : table["layouts"].cast<std::vector<std::vector<std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>>>>>()) {
         space.layouts.emplace_back();
@@ -252,6 +264,7 @@ MapSpace map_space_of(const py::dict& table, const Layer& layer) {
     for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>())
         space.decisions.push_back({Decision::Kind(kind), level, tensor});
     space.available = table["available"].cast<double>();
+    list_parts(space);
     space.min_parallelism = table["min_parallelism"].cast<double>();
     return space;
 }

@@ -43,40 +43,54 @@ void draw_point(const Layer& layer, const MapSpace& space, int column, Random& r
     }
 }
 
+static bool can_take(const MapSpace& space, int place, int d, Number number) {
+    return number >= 0 && space.may(place, d, number);
+}
+
 struct Shift {
     int source, target;
 };
 constexpr Shift ANYWHERE{-1, -1};
 
-// Index of a random item that passes a test, -1 where none does. Items are counted first, then passed until the one
-// that the random number stands for: no list is made.
+// Index of a random item that passes a test, -1 where none does.
 template <typename Test>
-static int pick(int count, Random& random, Test test) {
-    int passing = 0;
-    for (int i = 0; i < count; ++i) passing += test(i);
-    int wanted = random.below(passing);
-    for (int i = 0; i < count; ++i)
-        if (test(i) && wanted-- == 0) return i;
-    return -1;
+static int pick(int count, Random& random, std::vector<int>& passing, Test test) {
+    passing.resize(std::size_t(count));
+    int some = 0;
+    for (int i = 0; i < count; ++i) {  // without a branch, which could not be predicted
+        passing[some] = i;
+        some += test(i);
+    }
+    return some ? passing[random.below(some)] : -1;
+}
+
+// A random loop of several iterations that has a choice, at one place or (negative) any; (-1, -1) where there is none.
+static std::pair<int, int> pick_loop(const MapSpace& space, const Point& point, int only, Random& random) {
+    const int first = only < 0 ? 0 : only, end = only < 0 ? space.places : only + 1;
+    const auto loops = [&](int place) { return point.mapping.looping[place] & space.movable[place]; };
+    int count = 0;
+    for (int place = first; place < end; ++place) count += __builtin_popcountll(loops(place));
+    if (!count) return {-1, -1};
+    int wanted = random.below(count), place = first;
+    for (int here; wanted >= (here = __builtin_popcountll(loops(place))); ++place) wanted -= here;
+    Dims left = loops(place);
+    while (wanted--) left &= left - 1;
+    return {place, __builtin_ctzll(left)};
 }
 
 // Shifts one random divisor; where `back` is a shift, between its two places in the opposite direction. `ANYWHERE`: the
 // numbers drawn lead to no shift, and nothing is changed.
 static Shift shift(const MapSpace& space, Shift back, Random& random, Point& point) {
-    const int loop = pick(int(space.movable.size()), random, [&](int i) {
-        auto [place, d] = space.movable[i];
-        return (back.target < 0 || place == back.target) && point.get(space, place, d) > 0;
-    });
-    if (loop < 0) return ANYWHERE;
-    auto [place, d] = space.movable[loop];
-    const int source = place, dim = d;
-    const Number* left = space.quotients(dim, point.get(space, source, dim));
-    const int part = pick(space.width, random, [&](int n) { return n > 0 && left[n] >= 0 && space.may(source, dim, left[n]); });
-    if (part < 0) return ANYWHERE;
-    auto more = [&](int target) { return space.times(dim, point.get(space, target, dim), Number(part)); };
-    const int target = pick(space.places, random, [&](int p) {
-        return p != source && (back.source < 0 || p == back.source) && more(p) >= 0 && space.may(p, dim, more(p));
-    });
+    const auto [source, dim] = pick_loop(space, point, back.target, random);
+    if (source < 0) return ANYWHERE;
+    const Number giver = point.get(space, source, dim);
+    const std::vector<Number>& parts = space.parts_of(source, dim, giver);
+    if (parts.empty()) return ANYWHERE;
+    const Number part = parts[random.below(int(parts.size()))];
+    const Number* left = space.quotients(dim, giver);
+    const auto more = [&, d = dim](int target) { return space.times(d, point.get(space, target, d), part); };
+    const int target = back.source >= 0 ? (can_take(space, back.source, dim, more(back.source)) ? back.source : -1)
+        : pick(space.places, random, random.passing, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
     if (target < 0) return ANYWHERE;
     point.set(space, target, dim, more(target));
     point.set(space, source, dim, left[part]);

@@ -21,6 +21,8 @@ public:
     double uniform() { return double(engine() >> 11) * 0x1p-53; }          // in [0, 1)
     int below(int count) { return int(uniform() * count); }               // 0 ... count - 1
 
+    std::vector<int> passing;  // scratch of random choices
+
 private:
     std::mt19937_64 engine;
 };
@@ -44,7 +46,9 @@ constexpr int LAYOUTS_TRIED = 12;
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
     Point point = from;
-    for (auto [place, d] : space.movable) {
+    for (int loop = 0; loop < space.places * space.dims; ++loop) {
+        const int place = loop / space.dims, d = loop % space.dims;
+        if (!(space.movable[place] >> d & 1)) continue;
         const Number giver = from.get(space, place, d);
         const Number* left = space.quotients(d, giver);
         for (Number part = 1; part < space.width; ++part) {

@@ -101,23 +101,54 @@ void count_groups(const Layer& layer, const DataSpace& space, const Mapping& map
     std::sort(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.size < b.size; });
 }
 
+// Positions that a joined number can tell apart: doubles are exact up to there.
+constexpr double EXACT = 0x1p53;
+
+// Weights that join the ranks to one number: a receiver's offset moved lies between -last and 2 last in every rank.
+static void join_ranks(const double* last, int ranks, Grid& grid) {
+    grid.pitch.assign(std::size_t(ranks), 1.0);
+    double size = 1;
+    for (int r = 0; r < ranks; ++r) {
+        grid.pitch[r] = size;
+        size *= 4 * last[r] + 1;
+    }
+    if (size > EXACT) grid.pitch.clear();
+    grid.coordinates = grid.pitch.empty() ? ranks : 1;
+}
+
+// A vector [R] in the coordinates of the grid.
+static void join(const double* ranks, int count, const Grid& grid, std::vector<double>& joined) {
+    if (grid.pitch.empty()) {
+        joined.assign(ranks, ranks + count);
+        return;
+    }
+    joined.assign(1, 0.0);
+    for (int r = 0; r < count; ++r) joined[0] += ranks[r] * grid.pitch[r];
+}
+
 void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                     Grid& grid) {
+                     const double* last, Grid& grid) {
     const int dims = layer.dims, ranks = int(space.ranks.size());
     const double *spatial = mapping.spatial(level, dims), *below = &loops.below[std::size_t(level) * dims];
-    grid.ranks = ranks;
-    grid.offset.assign(std::size_t(loops.fan[level]) * ranks, 0.0);
+    join_ranks(last, ranks, grid);
+    const int coordinates = grid.coordinates;
+    grid.offset.resize(std::size_t(loops.fan[level]) * coordinates);
+    std::fill_n(grid.offset.begin(), coordinates, 0.0);
     int count = 1, extent[2] = {1, 1};
+    std::vector<double>& step = grid.step;
     for (int axis = 0; axis < 2; ++axis)
         for (int position = 0; position < dims; ++position) {
             const int d = mapping.spatial_order[std::size_t(level) * dims + position];
             if (spatial[d] <= 1 || (mapping.on_y[std::size_t(level) * dims + d] != 0) != (axis == 1)) continue;
             const int bound = int(spatial[d]);
+            step.resize(std::size_t(ranks));
+            for (int r = 0; r < ranks; ++r) step[r] = space.move[std::size_t(r) * dims + d] * below[d];
+            grid.wanted = step;
+            join(grid.wanted.data(), ranks, grid, step);
             // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
-            for (int e = count; e < bound * count; ++e)
-                for (int r = 0; r < ranks; ++r)
-                    grid.offset[std::size_t(e) * ranks + r] = grid.offset[std::size_t(e - count) * ranks + r]
-                        + space.move[std::size_t(r) * dims + d] * below[d];
+            double* offset = grid.offset.data();
+            const int inner = count * coordinates;
+            for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
             count *= bound;
             extent[axis] *= bound;
         }
@@ -127,9 +158,9 @@ void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& 
     grid.linked.assign(count, 0);
 }
 
-static bool same(const double* a, const double* b, int ranks) {
-    for (int r = 0; r < ranks; ++r)
-        if (a[r] != b[r]) return false;
+static bool same(const double* a, const double* b, int coordinates) {
+    for (int i = 0; i < coordinates; ++i)
+        if (a[i] != b[i]) return false;
     return true;
 }
 
@@ -148,9 +179,9 @@ void find_groups(Grid& grid, bool multicast) {
     grid.table.assign(length, -1);
     for (int e = 0; e < grid.count; ++e) {
         std::uint64_t code = 0;
-        for (int r = 0; r < grid.ranks; ++r) code = code * 31 + std::uint64_t(std::int64_t(grid.at(e)[r]));
+        for (int i = 0; i < grid.coordinates; ++i) code = code * 31 + std::uint64_t(std::int64_t(grid.at(e)[i]));
         std::size_t at = (code * 2654435761u >> 16) & (length - 1);
-        while (grid.table[at] >= 0 && !same(grid.at(grid.table[at]), grid.at(e), grid.ranks)) at = (at + 1) & (length - 1);
+        while (grid.table[at] >= 0 && !same(grid.at(grid.table[at]), grid.at(e), grid.coordinates)) at = (at + 1) & (length - 1);
         if (grid.table[at] < 0) {
             grid.table[at] = e;
             grid.group[e] = grid.groups++;
@@ -160,23 +191,26 @@ void find_groups(Grid& grid, bool multicast) {
     }
 }
 
-int find_linked(Grid& grid, const double* move) {
-    std::fill(grid.linked.begin(), grid.linked.end(), std::uint8_t(0));
-    const int count = grid.count, ranks = grid.ranks, width = grid.width;
-    for (int r = 0; r < ranks; ++r)  // beyond the last receiver's words, and so beyond all words
-        if (std::abs(move[r]) > grid.at(count - 1)[r]) return 0;
-    auto holds = [&](int neighbour, int e) {
-        for (int r = 0; r < ranks; ++r)
-            if (grid.at(neighbour)[r] != grid.at(e)[r] + move[r]) return false;
+int find_linked(Grid& grid, const double* move, int ranks) {
+    join(move, ranks, grid, grid.wanted);
+    const int count = grid.count, coordinates = grid.coordinates, width = grid.width;
+    const double *by = grid.wanted.data(), *offset = grid.offset.data();
+    const auto holds = [=](int neighbour, int e) {
+        if (coordinates == 1) return offset[neighbour] == offset[e] + by[0];
+        for (int i = 0; i < coordinates; ++i)
+            if (offset[neighbour * coordinates + i] != offset[e * coordinates + i] + by[i]) return false;
         return true;
     };
     int linked = 0;
-    for (int e = 0; e < count; ++e) {
-        const int across = e % width, down = e / width;
-        grid.linked[e] = (across > 0 && holds(e - 1, e)) || (across < width - 1 && e + 1 < count && holds(e + 1, e))
-                         || (down > 0 && holds(e - width, e))
-                         || (down < grid.height - 1 && e + width < count && holds(e + width, e));
-        linked += grid.linked[e];
+    for (int first = 0, down = 0; first < count; first += width, ++down) {
+        const int end = std::min(first + width, count);
+        for (int e = first; e < end; ++e) {
+            const bool found = (e > first && holds(e - 1, e)) || (e + 1 < end && holds(e + 1, e))
+                               || (down > 0 && holds(e - width, e))
+                               || (down < grid.height - 1 && e + width < count && holds(e + width, e));
+            grid.linked[e] = found;
+            linked += found;
+        }
     }
     return linked;
 }

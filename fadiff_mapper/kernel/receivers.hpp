@@ -23,17 +23,24 @@ using Tally = std::vector<Kind>;
 // The kind with this multicast and scatter; a new one without words is inserted where its order belongs.
 Kind& kind_of(Tally& tally, double multicast, double scatter);
 
-// Scratch for the E receivers of one fan-out and one data space with R ranks.
+// Scratch for the E receivers of one fan-out and one data space.
 struct Grid {
-    int count = 1, width = 1, height = 1, ranks = 0, groups = 0;
-    std::vector<double> offset;        // [E][R]; position of the words of each receiver relative to the first's
+    int count = 1, width = 1, height = 1, groups = 0;
+    // Position of the words of each receiver in its R' coordinates, relative to the first's: [E][R'].
+    //
+    // R' is 1: the ranks are joined to one number, in which a step of one rank is larger than any move in the ranks
+    // before, so that equal numbers mean equal positions in every rank. Only where such numbers would exceed 2^53 and
+    // lose digits, the ranks stay apart.
+    int coordinates = 1;
+    std::vector<double> offset;
+    std::vector<double> pitch;         // [R]; weight of each rank in the joined number; empty: ranks stay apart
     std::vector<int> group;            // [E]; receivers that want the same words have the same number
     std::vector<std::uint8_t> linked;  // [E]; the receiver takes its words from a neighbour
     std::vector<int> table, size;      // hash table of first members; members per group
-    std::vector<double> farthest, hops, hop_sum;
+    std::vector<double> farthest, hops, hop_sum, step, wanted;
     std::vector<int> scatter;
 
-    const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * ranks; }
+    const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * coordinates; }
 };
 
 // Sizes of multicast groups and how many groups have each size.
@@ -56,16 +63,16 @@ void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapp
 void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
                   GroupSizes& sizes);
 
-// Fills in offsets, width and height of the grid.
+// Fills in offsets, width and height of the grid. `last` [R]: offset of the last receiver.
 void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                     Grid& grid);
+                     const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
 
 // Marks receivers that find their words, the tile moved by `move` [R], at a neighbour to the left or right in the row,
-// above or below, without wrap-around. Returns how many.
-int find_linked(Grid& grid, const double* move);
+// above or below, without wrap-around. Returns how many. No rank moves further than its last offset.
+int find_linked(Grid& grid, const double* move, int ranks);
 
 // Groups with a member that takes nothing from a neighbour; fills in `size`.
 int groups_left(Grid& grid);

@@ -1,7 +1,7 @@
 // Words that cross every boundary over the whole run, before levels that bypass a data space hand them outwards.
 //
-// Closed forms (those of model/temporal_reuse.py and model/access_counts.py) where they hold; where they may not, the
-// walk of sliding windows and the count receiver by receiver.
+// Closed forms (those of model/temporal_reuse.py and model/access_counts.py) and the walk of sliding windows for eight
+// mappings at once; receivers that differ in a dimension of a window are counted one by one.
 
 #pragma once
 
@@ -10,25 +10,47 @@
 
 namespace fadiff {
 
-// Traffic of one mapping; scratch that every mapping fills anew. Cells are [L][T].
+// The innermost loop so far that moves each lane's tile of one data space.
+struct Mover {
+    Lanes visits = 1.0;    // iterations of that loop and all loops further out
+    Lanes bound = 1.0;     // its iterations
+    Mask some = mask_of(false);  // there is such a loop
+    Lanes* steps = nullptr;  // [R]; its moves (windowed data spaces alone)
+};
+
+// Traffic of eight mappings; scratch that every pack fills anew. Cells are [L][T].
 struct Traffic {
-    std::vector<double> wanted;   // words that one receiver asks for
-    std::vector<Tally> tally;     // words that one instance of the level sends, by kind of transfer
-    std::vector<double> links;    // words that receivers take from a neighbouring receiver instead, all together
+    std::vector<Lanes> wanted;                     // words that one receiver asks for
+    std::vector<Lanes> words, multicast, scatter;  // the kind of transfer of the closed form
+    std::vector<Lanes> links;                      // words that receivers take from a neighbouring receiver instead
+    std::vector<std::uint8_t> counted;             // lanes whose receivers were counted one by one, one bit each
+    std::vector<Tally> tally;                      // [L][T][LANES]; their kinds of transfer
+
+    // Temporal loops, from the outermost inwards; rows without a loop in any lane are left out.
+    struct Row {
+        Lanes bound, further;                      // iterations; those of all loops further out together
+        Mask present;                              // the loop runs more than once
+    };
+    std::vector<Row> rows;
+    std::vector<Lanes> steps;                      // [row][R of a windowed data space after the other]; move of each rank
+    std::vector<Lanes> scratch;                    // [4][R]
+    std::vector<Mover> movers;                     // [T]
+    std::vector<Lanes> moved;                      // [R of a windowed data space after the other]; see Mover
     WindowWalk walk;
+    Loops loops;
     Grid grid;
     GroupSizes groups;
-    std::vector<double> last;     // [R]; scratch
+    std::vector<double> last;                      // [R]
 
-    explicit Traffic(const Layer& layer)
-        : wanted(std::size_t(layer.levels) * layer.tensors), tally(wanted.size()), links(wanted.size()) {}
+    explicit Traffic(const Layer& layer);
 };
 
 // Fills in `wanted`. `with_hops`: also the boundaries below which the data space is bypassed are counted in full; their
 // size matters to hops alone, since bypassing rescales their words.
-void count_demand(const Layer& layer, const Mapping& mapping, const Loops& loops, bool with_hops, Traffic& traffic);
+void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic);
 
-// Fills in `tally` and `links` from `wanted`.
-void count_delivery(const Layer& layer, const Mapping& mapping, const Loops& loops, bool with_hops, Traffic& traffic);
+// Fills in the rest from `wanted`. Lanes outside `lanes` (one bit each) are left to the closed form.
+void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
+                    Traffic& traffic);
 
 }  // namespace fadiff

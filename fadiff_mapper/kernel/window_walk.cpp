@@ -79,14 +79,4 @@ double walk_held(const double* bound, int count, WindowWalk& walk) {
     return plain;
 }
 
-bool several_move_one_rank(const DataSpace& space, const Loops& loops, int level) {
-    for (const Rank& rank : space.ranks) {
-        if (rank.terms.size() < 2) continue;
-        int moving = 0;
-        for (int s = loops.start[level]; s < loops.count; ++s) moving += rank.dims >> loops.dim[s] & 1;
-        if (moving > 1) return true;
-    }
-    return false;
-}
-
 }  // namespace fadiff

@@ -48,8 +48,4 @@ double walk_held(const double* bound, int count, WindowWalk& walk);
 // length, so that every call but the first repeats the one before.
 double walk_unheld(const double* bound, int count, WindowWalk& walk);
 
-// Whether at least two loops outside a boundary move the same rank of several terms, so that the closed form of the
-// demand may not hold.
-bool several_move_one_rank(const DataSpace& space, const Loops& loops, int level);
-
 }  // namespace fadiff

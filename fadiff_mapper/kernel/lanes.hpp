@@ -1,0 +1,127 @@
+// Eight numbers side by side, one for each of eight mappings: the kernel evaluates so many at once.
+//
+// Arithmetic reads as on plain numbers. Compilers turn it into the widest vector instructions of the target, with the
+// same results on each: no operation is fused or reordered.
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace fadiff {
+
+constexpr int LANES = 8;
+
+// Bytes of the target's vectors: lanes lie in as many of them as they need.
+#if defined(__AVX512F__)
+constexpr int VECTOR_BYTES = 64;
+#elif defined(__AVX__)
+constexpr int VECTOR_BYTES = 32;
+#else
+constexpr int VECTOR_BYTES = 16;
+#endif
+constexpr int PARTS = LANES * 8 / VECTOR_BYTES, WIDTH = LANES / PARTS;
+
+typedef double Doubles __attribute__((vector_size(VECTOR_BYTES)));
+typedef std::int64_t Bits __attribute__((vector_size(VECTOR_BYTES)));
+
+// True or false in every lane: all bits set, or none.
+struct alignas(64) Mask {
+    Bits parts[PARTS];
+
+    bool any() const {
+        Bits together = parts[0];
+        for (int i = 1; i < PARTS; ++i) together |= parts[i];
+        std::int64_t some = 0;
+        for (int i = 0; i < WIDTH; ++i) some |= together[i];
+        return some != 0;
+    }
+    bool operator[](int lane) const { return parts[lane / WIDTH][lane % WIDTH] != 0; }
+};
+
+struct alignas(64) Lanes {
+    Doubles parts[PARTS];
+
+    Lanes() : Lanes(0.0) {}
+    Lanes(double value) {
+        for (Doubles& part : parts) part = Doubles{} + value;
+    }
+    double operator[](int lane) const { return parts[lane / WIDTH][lane % WIDTH]; }
+    void set(int lane, double value) { parts[lane / WIDTH][lane % WIDTH] = value; }
+};
+
+// Lanes and masks from `own(lane)`.
+template <typename Own>
+inline Lanes lanes_of(Own own) {
+    alignas(64) double values[LANES];
+    for (int lane = 0; lane < LANES; ++lane) values[lane] = own(lane);
+    Lanes result;
+    std::memcpy(result.parts, values, sizeof values);
+    return result;
+}
+template <typename Own>
+inline Mask mask_where(Own own) {
+    alignas(64) std::int64_t values[LANES];
+    for (int lane = 0; lane < LANES; ++lane) values[lane] = -std::int64_t(own(lane));
+    Mask result;
+    std::memcpy(result.parts, values, sizeof values);
+    return result;
+}
+inline Mask mask_of(bool value) {
+    Mask result;
+    for (Bits& part : result.parts) part = Bits{} - std::int64_t(value);
+    return result;
+}
+
+template <typename Result, typename Each>
+inline Result each_part(Each each) {
+    Result result;
+    for (int i = 0; i < PARTS; ++i) result.parts[i] = each(i);
+    return result;
+}
+
+inline Lanes operator+(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] + b.parts[i]; }); }
+inline Lanes operator-(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] - b.parts[i]; }); }
+inline Lanes operator*(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] * b.parts[i]; }); }
+inline Lanes operator/(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] / b.parts[i]; }); }
+inline Lanes operator-(Lanes a) { return each_part<Lanes>([&](int i) { return -a.parts[i]; }); }
+inline Lanes& operator+=(Lanes& a, Lanes b) { return a = a + b; }
+inline Lanes& operator*=(Lanes& a, Lanes b) { return a = a * b; }
+
+inline Mask operator>(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] > b.parts[i]); }); }
+inline Mask operator<(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] < b.parts[i]); }); }
+inline Mask operator>=(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] >= b.parts[i]); }); }
+inline Mask operator==(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] == b.parts[i]); }); }
+inline Mask operator!=(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] != b.parts[i]); }); }
+inline Mask operator&(Mask a, Mask b) { return each_part<Mask>([&](int i) { return a.parts[i] & b.parts[i]; }); }
+inline Mask operator|(Mask a, Mask b) { return each_part<Mask>([&](int i) { return a.parts[i] | b.parts[i]; }); }
+inline Mask operator~(Mask a) { return each_part<Mask>([&](int i) { return ~a.parts[i]; }); }
+
+inline Lanes select(Mask mask, Lanes yes, Lanes no) {
+    return each_part<Lanes>([&](int i) {
+        return Doubles((Bits(yes.parts[i]) & mask.parts[i]) | (Bits(no.parts[i]) & ~mask.parts[i]));
+    });
+}
+// `value` where the mask is true, else 0.
+inline Lanes where(Mask mask, Lanes value) {
+    return each_part<Lanes>([&](int i) { return Doubles(Bits(value.parts[i]) & mask.parts[i]); });
+}
+inline Lanes larger(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] < b.parts[i] ? b.parts[i] : a.parts[i]; }); }
+inline Lanes smaller(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return b.parts[i] < a.parts[i] ? b.parts[i] : a.parts[i]; }); }
+inline Lanes absolute(Lanes a) { return larger(a, -a); }
+
+// Adding and taking away 2^52 rounds to a whole number, with the sign of the value; from 2^52 on all doubles are whole.
+inline Lanes floor(Lanes value) {
+    const Lanes whole = 0x1p52;
+    const Lanes rounded = select(value < 0.0, value - whole + whole, value + whole - whole);
+    return select(absolute(value) < whole, rounded - where(rounded > value, 1.0), value);
+}
+inline Lanes ceil(Lanes value) { return -floor(-value); }
+// Half away from zero, as C++ rounds, for values that are not negative; written as in model/exact/evaluate.py.
+inline Lanes nearest(Lanes value) {
+    const Lanes down = floor(value);
+    return down + where(value - down >= 0.5, 1.0);
+}
+
+}  // namespace fadiff

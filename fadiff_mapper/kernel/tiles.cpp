@@ -1,0 +1,63 @@
+#include "tiles.hpp"
+
+#include <algorithm>
+
+namespace fadiff {
+
+Tiles::Tiles(const Layer& layer)
+    : below(std::size_t(layer.levels + 1) * layer.dims), across(below.size()),
+      size(std::size_t(layer.levels) * layer.tensors), below_size(size.size()), across_size(size.size()),
+      fan(layer.levels), used_x(layer.levels + 1), used_y(layer.levels + 1) {}
+
+// Words of a box in every data space: the product of the extents of its ranks.
+static void volumes(const Layer& layer, const Lanes* box, Lanes* words) {
+    for (int t = 0; t < layer.tensors; ++t) {
+        Lanes product = 1.0;
+        for (const Rank& rank : layer.spaces[t].ranks) product *= extent(rank, box);
+        words[t] = product;
+    }
+}
+
+// Boxes that no loop makes grow are copied, and so are their words.
+void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
+    const int dims = layer.dims, tensors = layer.tensors;
+    tiles.cycles = 1.0;
+    std::fill_n(tiles.below.begin(), dims, Lanes(1.0));
+    std::fill_n(tiles.below_size.begin(), tensors, Lanes(1.0));
+    for (int level = 0; level < layer.levels; ++level) {
+        const std::size_t at = std::size_t(level) * dims, cell = std::size_t(level) * tensors;
+        const Lanes *spatial = pack.spatial(level, dims), *temporal = pack.temporal(level, dims);
+        Lanes *below = &tiles.below[at], *across = &tiles.across[at], *whole = below + dims;
+        Lanes fan = 1.0, on_x = 1.0;
+        std::copy_n(below, dims, across);
+        for (Dims left = pack.spatial_dims[level]; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            across[d] *= spatial[d];
+            fan *= spatial[d];
+            on_x *= select(pack.on_y[at + d], 1.0, spatial[d]);
+        }
+        tiles.fan[level] = fan;
+        tiles.used_x[level] = on_x;
+        tiles.used_y[level] = pack.spatial_dims[level] ? fan / on_x : Lanes(1.0);
+        if (pack.spatial_dims[level]) volumes(layer, across, &tiles.across_size[cell]);
+        else std::copy_n(&tiles.below_size[cell], tensors, &tiles.across_size[cell]);
+        std::copy_n(across, dims, whole);
+        for (Dims left = pack.temporal_dims[level]; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            whole[d] *= temporal[d];
+            tiles.cycles *= temporal[d];
+        }
+        if (pack.temporal_dims[level]) volumes(layer, whole, &tiles.size[cell]);
+        else std::copy_n(&tiles.across_size[cell], tensors, &tiles.size[cell]);
+        if (level + 1 < layer.levels) std::copy_n(&tiles.size[cell], tensors, &tiles.below_size[cell + tensors]);
+    }
+    // Instances in use: the product of all fan-outs further out; above, entry l held the fan-out of level l.
+    Lanes x = 1.0, y = 1.0;
+    for (int level = layer.levels; level >= 0; --level) {
+        if (level < layer.levels) x *= tiles.used_x[level], y *= tiles.used_y[level];
+        tiles.used_x[level] = x;
+        tiles.used_y[level] = y;
+    }
+}
+
+}  // namespace fadiff
