@@ -99,10 +99,10 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
 def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """The tables of one dimension, in the order of `FactorTables`."""
     values = np.array(divisors(bound))
-    ratio, product = values[:, None] / values, values[:, None] * values
-    quotient, times = (np.where(np.isin(table, values), np.searchsorted(values, table), NONE)
-                       for table in (ratio, product))
-    allowed = np.stack([np.isin(values, choice) for choice in choices])
+    quotient, times = (_numbers(values, table) for table in (values[:, None] / values, values[:, None] * values))
+    allowed = np.zeros((len(choices), len(values)), dtype=np.bool_)
+    for row, choice in zip(allowed, choices, strict=True):
+        row[np.searchsorted(values, choice)] = True
     # From the outermost place inwards: `rest` tells which divisors the places further out can take up.
     completable, rest = [], values == 1
     for here in allowed[::-1]:
@@ -110,6 +110,12 @@ def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np
         rest = completable[-1].any(axis=1)
     return [values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
             np.stack(completable[::-1]), np.array(len(values) - 1)]
+
+
+def _numbers(values: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """The number of each entry of a table among ascending values; NONE where there is none."""
+    number = np.minimum(np.searchsorted(values, table), len(values) - 1)
+    return np.where(values[number] == table, number, NONE)
 
 
 def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:
