@@ -67,7 +67,7 @@ class Refinement:
         nest = Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)),
                     np.empty((levels, dims, 1), dtype=np.int64), np.empty((levels, tensors, 1), dtype=np.bool_),
                     np.empty((levels, dims, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.int64))
-        self.chains.write_best(self.family.layer.compiled, *nest_arrays(nest))
+        self.chains.write_best(*nest_arrays(nest))
         return nest
 
     def anneal(self, plan: Annealing) -> None:
@@ -116,7 +116,7 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     chains = Chains(layer, compiled_space(family, member, options.orders),
                     compiled_objective(options.priorities, weights), *(room or (None, None)), options.seed)
     if starts is not None:
-        chains.start_at(layer, *nest_arrays(starts))
+        chains.start_at(*nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
     refinement = Refinement(family, member, options, chains, watcher, out_of_time, time.monotonic())
     refinement.report()
