@@ -1,4 +1,8 @@
-"""The compiled scores are those of the array form, bit for bit: on bundled designs, and on layers of every kind."""
+"""The compiled scores are those of the array form, bit for bit: on bundled designs, and on layers of every kind.
+
+The traffic over each boundary is counted by the compiled code for both; `tests/model` holds it to Timeloop's recorded
+counts, to its walk call by call and to the closed forms.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +32,43 @@ from fadiff_mapper.spec.arch import Architecture, Interconnect, StorageLevel
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import EnergyTable, Tables
 
-SIZES = {
-    "conv": {"C": 16, "M": 24, "P": 14, "Q": 14, "R": 3, "S": 3},
-    "depthwise": {"G": 32, "P": 14, "Q": 14, "R": 3, "S": 3},
-    "grouped_conv": {"G": 4, "C": 4, "M": 6, "P": 7, "Q": 7, "R": 5, "S": 3},
-    "matmul": {"C": 48, "M": 32, "N": 36},
-    "batched_matmul": {"G": 3, "C": 24, "M": 16, "N": 8},
+PROBLEMS = {
+    "conv": ("problems/conv", {"C": 16, "M": 24, "P": 14, "Q": 14, "R": 3, "S": 3}),
+    "strided": ("layers/resnet18/conv3x3_64_128_28_s2", {"C": 6, "M": 8, "P": 12, "Q": 9, "R": 5, "S": 3}),
+    "gemm": ("problems/conv", {"C": 48, "M": 32, "N": 36}),
+    "depthwise": ("problems/depthwise", {"G": 32, "P": 14, "Q": 14, "R": 3, "S": 3}),
+    "grouped": ("problems/grouped_conv", {"G": 4, "C": 4, "M": 6, "P": 7, "Q": 7, "R": 5, "S": 3}),
+    "matmul": ("problems/matmul", {"C": 48, "M": 32, "N": 36}),
+    "batched": ("problems/batched_matmul", {"G": 3, "C": 96, "M": 64, "N": 32}),
 }
-"""Bounds of the bundled problem shapes: small, so that many random mappings fit."""
+"""Bundled shapes with small bounds, so that many random mappings fit."""
+
+WITHOUT_WINDOWS = ("matmul", "batched")
+"""Shapes that lack the dimensions which the constraints of all designs but one name."""
 
 MERITS = ("cycles", "energy", "last_level_accesses")
 
 
 def assert_equal(layer: PreparedLayer, nest: Nest, room: Room | None = None) -> Scores:
-    """Compares the two forms, with all counts and without those of illegal mappings; returns the scores."""
+    """Compares the two forms, the hops of unpriced networks left out of the arrays and counted there.
+
+    The octaves of broken limits agree to the rounding of a logarithm, which NumPy takes several at a time.
+    """
     found = score(layer, nest, room=room)
     for details in (False, True):
         expected = scores_of(evaluate_nest(layer, nest, details=details, room=room))
         np.testing.assert_array_equal(found.legal, expected.legal)
-        np.testing.assert_array_equal(found.excess, expected.excess)
+        np.testing.assert_allclose(found.excess, expected.excess, rtol=1e-14)
         for name in MERITS:
             np.testing.assert_array_equal(getattr(found, name)[found.legal], getattr(expected, name)[found.legal], name)
     return found
 
 
-def specified(design: str, shape: str) -> Spec:
-    """A bundled shape of small bounds on a bundled design."""
-    spec = load(find(f"arch/{design}"), find(f"problems/{shape}"))
-    bounds = dict.fromkeys(spec.problem.dimensions, 1) | SIZES[shape]
-    return replace(spec, problem=replace(spec.problem, bounds=bounds))
+def specified(design: str, name: str) -> Spec:
+    """A problem on a bundled design."""
+    shape, sizes = PROBLEMS[name]
+    spec = load(find(f"arch/{design}"), find(shape))
+    return replace(spec, problem=replace(spec.problem, bounds=dict.fromkeys(spec.problem.dimensions, 1) | sizes))
 
 
 def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
@@ -72,15 +84,16 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     return joined(parts)
 
 
-@pytest.mark.parametrize("design", designs())
-@pytest.mark.parametrize("shape", SIZES)
-def test_random_mappings_of_bundled_designs(design: str, shape: str) -> None:
-    spec = specified(design, shape)
+@pytest.mark.parametrize(("design", "problem"), [
+    (design, problem) for problem in PROBLEMS for design in designs()
+    if problem not in WITHOUT_WINDOWS or design == "weight_stationary"])
+def test_random_mappings_of_bundled_designs(design: str, problem: str) -> None:
+    spec = specified(design, problem)
     reuse = constrained_reuse(spec.constraints, spec.problem.dataspace_names())
     layer = prepare_layer(spec.arch, spec.problem, spec.tables, reuse)
     scores = assert_equal(layer, drawn(layer, spec, 100))
     assert scores.legal.sum() > 50 and not scores.legal.all()
-    rng = random.Random(f"{design}/{shape}")
+    rng = random.Random(f"{design}/{problem}")
     free = pack([random_mapping(spec.arch, spec.problem, rng) for _ in range(20)], spec.problem)
     assert assert_equal(layer, free).legal.any()
 
@@ -140,13 +153,13 @@ def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
 
 
 @given(layers())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_layers_of_every_kind(found: tuple[PreparedLayer, Nest]) -> None:
     assert_equal(*found)
 
 
 @given(layers(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_layers_of_every_kind_beside_what_lies_there_already(found: tuple[PreparedLayer, Nest], data: Any) -> None:
     layer, nest = found
     shape = len(nest.temporal), nest.batch
