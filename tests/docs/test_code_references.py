@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 REFERENCE = re.compile(r"`([\w./]+\.(?:py|cpp|hpp))(?::([\w.]+))?`")
-COMPILED = re.compile(r"^(?:(?:struct|class) (\w+)|(?!//|\s|#|return|using)[\w:<>&* ]+?[ *&]((?:\w+::)?\w+)\()", re.MULTILINE)
+COMPILED = re.compile(r"^(?:(?:struct|class) (\w+)|(?!//|\s|#|return|using)[\w:<>&* ]+?[ *&]((?:\w+::)?\w+)\()",
+                      re.MULTILINE)
 """A structure, or a function at the start of a line: its name, `Class::name` where it is a member."""
 
 

@@ -79,8 +79,8 @@ def test_a_draw_among_the_divisors_of_twelve() -> None:
     left, start = np.zeros((1, 1, 6, 6), dtype=np.int64), np.full((1, 1), 5)
     hard, slope = np.empty((1, 1, 1)), np.empty((1, 1, 1))
     theta = np.log2(3)
-    _kernel.draw_columns(np.full((1, 1, 1), theta), None, ALPHA, 1.0, np.zeros(1, dtype=np.int64), divisor, free, left, start,
-                 hard, slope)
+    _kernel.draw_columns(np.full((1, 1, 1), theta), None, ALPHA, 1.0, np.zeros(1, dtype=np.int64), divisor, free, left,
+                         start, hard, slope)
     logit = -ALPHA * (theta - np.log2(divisor[0, 0])) ** 2
     share = np.exp(logit) / np.exp(logit).sum()
     assert logit.round(2).tolist() == [-5.02, -0.68, 0, -0.34, -2, -8]

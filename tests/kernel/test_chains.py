@@ -150,7 +150,8 @@ def test_the_history_counts_every_evaluation_and_only_falls() -> None:
 
 def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple[Nest, float, int]:
     """The answer of chains that run a few rounds at a time."""
-    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), compiled_objective(("edp",), None), None, None, seed)
+    objective = compiled_objective(("edp",), None)
+    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), objective, None, None, seed)
     chains.start_random(12)
     chains.begin(40, 0.8, 0.01, 10, 6, 4, False)
     while not chains.anneal(slices()):

@@ -165,7 +165,8 @@ def test_layers_of_every_kind_beside_what_lies_there_already(found: tuple[Prepar
     shape = len(nest.temporal), nest.batch
     words = data.draw(st.lists(st.integers(0, 60), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
     flags = data.draw(st.lists(st.booleans(), min_size=nest.keep.size, max_size=nest.keep.size))
-    assert_equal(layer, nest, Room(np.array(words, dtype=float).reshape(shape), np.array(flags).reshape(nest.keep.shape)))
+    counted = np.array(flags).reshape(nest.keep.shape)
+    assert_equal(layer, nest, Room(np.array(words, dtype=float).reshape(shape), counted))
 
 
 def test_a_batch_is_scored_alike_whole_in_parts_and_by_threads() -> None:

@@ -134,8 +134,8 @@ def _since(values: Array, start: Array) -> Array:
 def _repeats(times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array, disjoint: Array) -> Array:
     """Number of steps of each loop that deliver as many words as the call before.
 
-    The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile is
-    the innermost of all.
+    The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile
+    is the innermost of all.
 
     Args:
         times: [N, S, B]. Steps of each loop over the whole run.
