@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace fadiff {
@@ -81,17 +82,7 @@ void Chains::start_random(int count) {
     }
 }
 
-void Chains::start_at(const Mapping& mapping) {
-    Point point(layer_);
-    point.mapping = mapping;
-    for (int place = 0; place < space_.places; ++place)
-        for (int d = 0; d < space_.dims; ++d) {
-            const double* divisors = &space_.divisor[std::size_t(d) * space_.width];
-            const double factor = mapping.factor[std::size_t(place) * space_.dims + d];
-            point.set(space_, place, d, Number(std::find(divisors, divisors + space_.width - 1, factor) - divisors));
-        }
-    add(std::move(point));
-}
+void Chains::start_at(const Mapping& mapping) { add(point_of(layer_, space_, mapping)); }
 
 void Chains::begin(const Annealing& plan) {
     plan_ = plan;
@@ -153,6 +144,11 @@ void Chains::keep_strongest(int count) {
     if (int(chains_.size()) > count) chains_.erase(chains_.begin() + count, chains_.end());
 }
 
+const Point& Chains::best_point() const {
+    if (!best_) throw std::invalid_argument("no chain has started");
+    return *best_;
+}
+
 bool Chains::polish(int steps) {
     while (near_.size() < LANES) near_.emplace_back(layer_);
     const Point* points[LANES];
@@ -160,7 +156,7 @@ bool Chains::polish(int steps) {
     for (int i = 0; i < LANES; ++i) points[i] = &near_[i];
     for (int step = 0; step < steps; ++step) {
         const double before = best_value_;
-        const Point from = *best_;
+        const Point from = best_point();
         int count = 0;
         each_neighbour(layer_, space_, from, random_, [&](const Point& point) {
             near_[count++] = point;

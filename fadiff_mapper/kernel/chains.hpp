@@ -53,12 +53,14 @@ public:
     void keep_strongest(int count);          // goes on with the chains whose present mappings are best
     bool polish(int steps);                  // steepest descent of the best mapping; true where no neighbour is better
 
+    const Layer& layer() const { return layer_; }
     double best_value() const { return best_value_; }
-    const Mapping& best() const { return best_->mapping; }
+    const Mapping& best() const { return best_point().mapping; }
     std::int64_t evaluations() const { return evaluations_; }
     const std::vector<Improvement>& history() const { return history_; }
 
 private:
+    const Point& best_point() const;                // throws before the first chain
     struct Chain {
         Point point;
         double value, lowest;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,11 @@ struct MapSpace {
         return parts[(std::size_t(place) * dims + d) * width + number];
     }
     Number times(int d, Number a, Number b) const { return product[(std::size_t(d) * width + a) * width + b]; }
+    bool may_reorder(int level) const {
+        return std::any_of(decisions.begin(), decisions.end(), [&](const Decision& decision) {
+            return decision.kind == Decision::ORDER && decision.level == level;
+        });
+    }
     bool may(int place, int d, Number number) const { return allowed[(std::size_t(place) * dims + d) * width + number]; }
     bool can_complete(int place, int d, Number rest, Number number) const {
         return completable[((std::size_t(place) * dims + d) * width + rest) * width + number];
@@ -88,5 +94,20 @@ struct Point {
         std::copy(order.begin(), order.end(), mapping.order.begin() + std::size_t(level) * space.dims);
     }
 };
+
+// The point of a mapping of the space.
+inline Point point_of(const Layer& layer, const MapSpace& space, const Mapping& mapping) {
+    Point point(layer);
+    point.mapping = mapping;
+    for (int place = 0; place < space.places; ++place)
+        for (int d = 0; d < space.dims; ++d) {
+            const double* divisors = &space.divisor[std::size_t(d) * space.width];
+            const double factor = mapping.factor[std::size_t(place) * space.dims + d];
+            const double* found = std::find(divisors, divisors + space.width, factor);
+            if (found == divisors + space.width) throw std::invalid_argument("a factor that divides no bound");
+            point.set(space, place, d, Number(found - divisors));
+        }
+    return point;
+}
 
 }  // namespace fadiff

@@ -1,19 +1,14 @@
 // The Python module `fadiff_mapper.kernel._kernel`: NumPy arrays in, NumPy arrays out.
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <stdexcept>
-
+#include "bindings.hpp"
 #include "chains.hpp"
+#include "parts.hpp"
 #include "straight_through.hpp"
 
 namespace py = pybind11;
 using namespace fadiff;
-
-template <typename T>
-using Array = py::array_t<T, py::array::c_style>;
 
 namespace {
 
@@ -94,26 +89,6 @@ Layer layer_of(const py::dict& table) {
     return layer;
 }
 
-template <typename T>
-const T* cells_of(const Array<T>& array, int levels, int rows, std::size_t batch, const char* name) {
-    if (array.ndim() != 3 || array.shape(0) != levels || array.shape(1) != rows || std::size_t(array.shape(2)) != batch)
-        throw std::invalid_argument(std::string(name) + ": wrong shape");
-    return array.data();
-}
-
-struct BatchView : Batch {
-    BatchView(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
-              const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-              const Array<std::int64_t>& spatial_order) {
-        batch = std::size_t(temporal.ndim() == 3 ? temporal.shape(2) : 0);
-        this->temporal = cells_of(temporal, layer.levels, layer.dims, batch, "temporal");
-        this->spatial = cells_of(spatial, layer.levels, layer.dims, batch, "spatial");
-        this->order = cells_of(order, layer.levels, layer.dims, batch, "order");
-        this->keep = cells_of(keep, layer.levels, layer.tensors, batch, "keep");
-        this->on_y = cells_of(on_y, layer.levels, layer.dims, batch, "on_y");
-        this->spatial_order = cells_of(spatial_order, layer.levels, layer.dims, batch, "spatial_order");
-    }
-};
 
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
 void score(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
@@ -217,13 +192,19 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
 void draw(const Array<double>& theta, const py::object& noise, double alpha, double tau, const Array<std::int64_t>& member,
           const Array<double>& divisor, const Array<bool>& completable, const Array<std::int64_t>& left,
           const Array<std::int64_t>& start, Array<double>& hard, Array<double>& slope) {
-    const std::size_t places = theta.shape(0), dims = theta.shape(1), batch = theta.shape(2), width = divisor.shape(2);
+    if (theta.ndim() != 3 || divisor.ndim() != 3) throw std::invalid_argument("draw_columns: wrong number of axes");
+    const py::ssize_t places = theta.shape(0), dims = theta.shape(1), batch = theta.shape(2);
+    const py::ssize_t members = divisor.shape(0), width = divisor.shape(2);
     Array<float> drawn;
     if (!noise.is_none()) drawn = noise.cast<Array<float>>();
-    if (std::size_t(member.size()) != batch || hard.size() != theta.size() || slope.size() != theta.size()
-        || (!noise.is_none() && std::size_t(drawn.size()) != places * dims * batch * width))
+    if (divisor.shape(1) != dims || member.size() != batch || hard.size() != theta.size() || slope.size() != theta.size()
+        || completable.size() != members * places * dims * width * width || left.size() != members * dims * width * width
+        || start.size() != members * dims || (!noise.is_none() && drawn.size() != places * dims * batch * width))
         throw std::invalid_argument("draw_columns: wrong shapes");
-    const DrawTables tables{places, dims, width, divisor.data(), completable.data(), left.data(), start.data()};
+    for (py::ssize_t b = 0; b < batch; ++b)
+        if (member.data()[b] < 0 || member.data()[b] >= members) throw std::invalid_argument("member: out of range");
+    const DrawTables tables{std::size_t(places), std::size_t(dims), std::size_t(width), divisor.data(), completable.data(),
+                            left.data(), start.data()};
     const float* noise_at = noise.is_none() ? nullptr : drawn.data();
     double *hard_at = hard.mutable_data(), *slope_at = slope.mutable_data();
     py::gil_scoped_release release;
@@ -238,9 +219,11 @@ void take_array(std::vector<T>& into, const py::dict& table, const char* name, s
 }
 
 using Candidates = std::vector<std::vector<std::uint8_t>>;
+using Layouts = std::vector<std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>>>;
 
-// A map space from a dictionary of arrays, see search/compiled_space.py.
-MapSpace map_space_of(const py::dict& table, const Layer& layer) {
+}  // namespace
+
+MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     MapSpace space;
     space.places = layer.places();
     space.dims = layer.dims;
@@ -256,18 +239,26 @@ MapSpace map_space_of(const py::dict& table, const Layer& layer) {
     space.movable.assign(places, 0);
     for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) space.movable[place] |= Dims(1) << d;
     space.orders = table["orders"].cast<std::vector<Candidates>>();
-    for (const auto& level : table["layouts"].cast<std::vector<std::vector<std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>>>>>()) {
+    for (const auto& level : table["layouts"].cast<std::vector<Layouts>>()) {
         space.layouts.emplace_back();
         for (const auto& [order, on_y] : level) space.layouts.back().push_back({order, on_y});
     }
     space.open = table["open"].cast<std::vector<std::pair<int, int>>>();
     for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>())
         space.decisions.push_back({Decision::Kind(kind), level, tensor});
+    bool complete = int(space.orders.size()) == layer.levels && int(space.layouts.size()) == layer.levels;
+    for (const Candidates& level : space.orders)
+        for (const auto& order : level) complete &= order.size() == dims;
+    for (const auto& level : space.layouts)
+        for (const Layout& layout : level) complete &= layout.order.size() == dims && layout.on_y.size() == dims;
+    if (!complete) throw std::invalid_argument("orders, layouts: wrong size");
     space.available = table["available"].cast<double>();
     list_parts(space);
     space.min_parallelism = table["min_parallelism"].cast<double>();
     return space;
 }
+
+namespace {
 
 Objective objective_of(const std::vector<std::pair<double, int>>& terms) {
     Objective objective;
@@ -275,14 +266,19 @@ Objective objective_of(const std::vector<std::pair<double, int>>& terms) {
     return objective;
 }
 
-std::optional<Room> room_of(const py::object& words, const py::object& counted) {
+std::optional<Room> room_of(const Layer& layer, const py::object& words, const py::object& counted) {
     if (words.is_none()) return std::nullopt;
-    return Room{words.cast<std::vector<double>>(), counted.cast<std::vector<std::uint8_t>>()};
+    const auto limits = words.cast<Array<double>>();
+    const auto flags = counted.cast<Array<bool>>();
+    if (limits.size() != layer.levels || flags.size() != layer.levels * layer.tensors)
+        throw std::invalid_argument("room: wrong size");
+    return Room{{limits.data(), limits.data() + limits.size()}, {flags.data(), flags.data() + flags.size()}};
 }
 
-void start_at(Chains& chains, const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+void start_at(Chains& chains, const Array<double>& temporal, const Array<double>& spatial,
               const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
               const Array<std::int64_t>& spatial_order) {
+    const Layer& layer = chains.layer();
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     Mapping mapping(layer);
     for (std::size_t column = 0; column < batch.batch; ++column) {
@@ -292,8 +288,9 @@ void start_at(Chains& chains, const Layer& layer, const Array<double>& temporal,
 }
 
 // The best mapping into the arrays of a batch of one.
-void write_best(const Chains& chains, const Layer& layer, Array<double>& temporal, Array<double>& spatial,
-                Array<std::int64_t>& order, Array<bool>& keep, Array<bool>& on_y, Array<std::int64_t>& spatial_order) {
+void write_best(const Chains& chains, Array<double>& temporal, Array<double>& spatial, Array<std::int64_t>& order,
+                Array<bool>& keep, Array<bool>& on_y, Array<std::int64_t>& spatial_order) {
+    const Layer& layer = chains.layer();
     const BatchView shapes(layer, temporal, spatial, order, keep, on_y, spatial_order);
     if (shapes.batch != 1) throw std::invalid_argument("a batch of one");
     write_column(layer, chains.best(), BatchOut{temporal.mutable_data(), spatial.mutable_data(), order.mutable_data(),
@@ -322,10 +319,12 @@ PYBIND11_MODULE(_kernel, module) {
     module.def("traffic", &traffic);
     module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
+    add_parts(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed) {
-            return Chains(layer, map_space_of(space, layer), objective_of(terms), room_of(words, counted), seed);
+            return Chains(layer, map_space_of(space, layer), objective_of(terms), room_of(layer, words, counted),
+                          seed);
         }))
         .def("start_random", &Chains::start_random, Release())
         .def("start_at", &start_at)
@@ -334,7 +333,7 @@ PYBIND11_MODULE(_kernel, module) {
         .def("anneal", &Chains::anneal, Release())
         .def("keep_strongest", &Chains::keep_strongest)
         .def("polish", &Chains::polish, Release())
-        .def("write_best", &write_best, in("layer"), out("temporal"), out("spatial"), out("order"), out("keep"), out("on_y"),
+        .def("write_best", &write_best, out("temporal"), out("spatial"), out("order"), out("keep"), out("on_y"),
              out("spatial_order"))
         .def("history", &history_of)
         .def_property_readonly("agreed", &Chains::agreed)

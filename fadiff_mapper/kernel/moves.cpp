@@ -105,9 +105,7 @@ static bool fits(const Layer& layer, const Point& point, int level, const std::u
     return x <= layer.fanout_x[level] && y <= layer.fanout_y[level];
 }
 
-// Lays spatial loops out anew where they no longer fit: a loop that grows in a full array often fits only if another
-// one changes its axis. Takes the first layout, from a random one on, that fits; none where none does.
-static void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
+void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
     for (int level = 0; level < layer.levels; ++level) {
         const int count = int(space.layouts[level].size());
         if (count < 2 || fits(layer, point, level, &point.mapping.on_y[std::size_t(level) * layer.dims])) continue;

@@ -35,6 +35,10 @@ void draw_point(const Layer& layer, const MapSpace& space, int column, Random& r
 // Turns a copy of `from` into a random neighbour; returns whether it differs from `from`.
 bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point);
 
+// Lays spatial loops out anew where they do not fit: a loop that grows in a full array often fits only if another one
+// changes its axis. Takes the first layout, from a random one on, that fits; none where none does.
+void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point);
+
 // Calls `visit(Point&)` with every point that is one shift or one other decision away; of the layouts a sample.
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
@@ -67,7 +71,7 @@ void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from
     }
     const std::size_t dims = space.dims;
     for (int level = 0; level < layer.levels; ++level) {
-        if (space.orders[level].size() < 2) continue;
+        if (!space.may_reorder(level)) continue;
         for (const auto& order : space.orders[level]) point.put_in_order(space, level, order), visit(point);
         std::copy_n(from.mapping.order.begin() + level * dims, dims, point.mapping.order.begin() + level * dims);
     }

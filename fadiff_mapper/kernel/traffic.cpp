@@ -26,8 +26,7 @@ static Lanes held_words(const DataSpace& space, const Mover& mover, const Lanes*
     return overlap * (mover.visits - mover.visits / mover.bound);
 }
 
-// Lanes in which several loops at or outside a level move one rank of several terms: there the closed form may not hold.
-static Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level) {
+Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level) {
     Mask several = mask_of(false);
     for (const Rank& rank : space.ranks) {
         if (rank.terms.size() < 2) continue;

@@ -45,6 +45,10 @@ struct Traffic {
     explicit Traffic(const Layer& layer);
 };
 
+// Lanes in which several loops at or outside a level move one rank of several terms: there the closed form of the demand
+// may not hold.
+Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level);
+
 // Fills in `wanted`. `with_hops`: also the boundaries below which the data space is bypassed are counted in full; their
 // size matters to hops alone, since bypassing rescales their words.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic);

@@ -16,9 +16,11 @@ b = 0. The steps, of which the last three stand below:
 
 The equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast at every
 level and bypass, as `timeloop-model` computes them. Two of Timeloop's rules have no smooth form: the state that a
-sliding window keeps between calls (`exact/sliding_window_walk.py`, in closed form
-`smooth/sliding_window_closed_form.py`) and links between neighbouring receivers (`exact/spatial_transfers.py`, in
-closed form `smooth/spatial_overlap_closed_form.py`).
+sliding window keeps between calls (`kernel/window_walk.hpp`, in closed form `smooth/sliding_window_closed_form.py`) and
+links between neighbouring receivers (`kernel/receivers.hpp`, in closed form `smooth/spatial_overlap_closed_form.py`).
+
+The compiled `kernel/evaluate.cpp` computes the same for one mapping at a time and is the authority; these functions are
+its differentiable twin, and `tests/kernel/test_kernel_equals_arrays.py` holds the two together.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Delivery:
     """The words that cross each boundary over the whole run, as a tally by kind of transfer.
 
     A kind is a pair (multicast, scatter): `scatter` groups of `multicast` receivers each, every group with its own
-    words. K is 1 unless receivers are counted one by one (`exact/spatial_transfers.py`); unused kinds hold 0 words.
+    words. K is 1 unless receivers are counted one by one (`kernel/receivers.hpp`); unused kinds hold 0 words.
 
     Attributes:
         words: [K, L, T, B]. Words sent by one instance of level l to all groups together, a word for several
@@ -96,7 +98,7 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
     Multicast covers the irrelevant spatial dimensions (FADiff eq. (9); for outputs the same number is the spatial
-    reduction of eq. (12)). Receivers that share windows without being equal are left to `exact_delivery` and
+    reduction of eq. (12)). Receivers that share windows without being equal are left to `exact_traffic` and
     `smooth_delivery`.
 
     Args:

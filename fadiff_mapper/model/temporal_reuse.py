@@ -90,8 +90,8 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     Without reuse in time every outer loop sends the whole tile again.
 
     This closed form is exact where at most one loop moves each window (property test in
-    `tests/model/test_sliding_window_walk.py`). Where several do, `sliding_window_walk.exact_demand`, the authority, and
-    `smooth_demand` take its place.
+    `tests/model/test_sliding_window_walk.py`). Where several do, the walk of `kernel/window_walk.cpp`, the authority,
+    and `window_steps` take its place.
 
     Args:
         nest: The mappings.

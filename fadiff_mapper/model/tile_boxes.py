@@ -82,8 +82,7 @@ def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
 
     The sum runs over the terms of the rank with coefficient c and p points. The authority is
     `spec.problem.extent_along` (Timeloop's rule, by names of dimensions); its twins are this function for arrays of
-    boxes and `sliding_window_walk.tile_extent` in compiled code. `tests/model/test_window_extent.py` holds all three
-    together.
+    boxes and `start_walk` of `kernel/window_walk.cpp`. `tests/model/test_window_extent.py` holds all three together.
 
     Args:
         extents: [N, D, B]. Points per dimension of N boxes.

@@ -10,9 +10,9 @@ import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, random_decisions
 
 TRIED = 8
 """Draws of the other decisions; the first keeps every data space where it may, the second none but outermost. Nothing
@@ -20,32 +20,37 @@ was measured: a space where all of them are illegal merely has no mapping before
 
 
 def first_nest(layer: PreparedLayer, space: MapSpace) -> Nest | None:
+    """The first mapping of one problem (see `first_of`) with a map space without contradictions."""
+    return None if space.constraints.min_parallelism else first_of(family_of(layer, [space]), 0)
+
+
+def first_of(family: LayerFamily, member: int) -> Nest | None:
     """A legal mapping that leaves all it can to the outermost loops.
 
     Place by place from the innermost outwards, each dimension takes the smallest divisor that the places further out
     can complete to the bound.
 
     Args:
-        layer: The problem on its architecture.
-        space: Its map space, without contradictions.
+        family: Layers with the candidates of their decisions.
+        member: Number of the member.
 
     Returns:
         A nest of one row; None where none of those tried is legal, or where the constraints ask for parallelism,
         which such a nest lacks.
     """
-    if space.constraints.min_parallelism:
+    if family.spaces[member].constraints.min_parallelism:
         return None
-    family = family_of(layer, [space])
     tables = family.factors
     places, dims = tables.allowed.shape[1:3]
-    rest, number = tables.bound[0].copy(), np.zeros((places, dims), dtype=np.int64)
+    rest, number = tables.bound[member].copy(), np.zeros((places, dims), dtype=np.int64)
     for p in range(places):
         for d in range(dims):
-            number[p, d] = tables.completable[0, p, d, rest[d]].argmax()  # the first that can be completed
-            rest[d] = tables.quotient[0, d, rest[d], number[p, d]]
-    factors = tables.divisor[0, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
-    choices = random_decisions(family, TRIED, np.random.default_rng(0))
-    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), choices.order, choices.keep,
-                choices.on_y, choices.spatial_order)
-    legal = np.flatnonzero(score(layer, nest).legal)
+            number[p, d] = tables.completable[member, p, d, rest[d]].argmax()  # the first that can be completed
+            rest[d] = tables.quotient[member, d, rest[d], number[p, d]]
+    factors = tables.divisor[member, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
+    choices = random_decisions(family, TRIED * len(family.spaces), np.random.default_rng(0))
+    own = slice(TRIED * member, TRIED * (member + 1))
+    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), *(
+        columns(part, own) for part in (choices.order, choices.keep, choices.on_y, choices.spatial_order)))
+    legal = np.flatnonzero(score(family.layer, nest).legal)
     return nest.take(legal[:1]) if len(legal) else None

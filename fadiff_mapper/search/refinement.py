@@ -16,7 +16,9 @@ import numpy as np
 from fadiff_mapper.kernel._kernel import Chains
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
 
 STAGES = ("start", "refine", "polish")
@@ -67,7 +69,7 @@ class Refinement:
         nest = Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)),
                     np.empty((levels, dims, 1), dtype=np.int64), np.empty((levels, tensors, 1), dtype=np.bool_),
                     np.empty((levels, dims, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.int64))
-        self.chains.write_best(self.family.layer.compiled, *nest_arrays(nest))
+        self.chains.write_best(*nest_arrays(nest))
         return nest
 
     def anneal(self, plan: Annealing) -> None:
@@ -103,7 +105,8 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
         family: The family that the problem is a member of.
         member: Its number there.
         options: Effort and parts of the search.
-        starts: Mappings to start from; random ones are added until there are `SearchOptions.chains`.
+        starts: Mappings to start from; random ones are added until there are `SearchOptions.chains`, and the first
+            mapping of `first_mapping.py` where all of these are illegal.
         watcher: See `Refinement`.
         out_of_time: See `Refinement`.
         room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
@@ -116,8 +119,10 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     chains = Chains(layer, compiled_space(family, member, options.orders),
                     compiled_objective(options.priorities, weights), *(room or (None, None)), options.seed)
     if starts is not None:
-        chains.start_at(layer, *nest_arrays(starts))
+        chains.start_at(*nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
+    if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
+        chains.start_at(*nest_arrays(first))  # so that a search that is stopped has a mapping to return
     refinement = Refinement(family, member, options, chains, watcher, out_of_time, time.monotonic())
     refinement.report()
     return refinement

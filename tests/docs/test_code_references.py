@@ -1,4 +1,4 @@
-"""Files and names cited by the documents, as `file.py` or `file.py:name`, exist in the package or the repository."""
+"""Files and names cited by the documents, as `file.py` or `file.cpp:name`, exist in the package or the repository."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
-REFERENCE = re.compile(r"`([\w./]+\.py)(?::([\w.]+))?`")
+REFERENCE = re.compile(r"`([\w./]+\.(?:py|cpp|hpp))(?::([\w.]+))?`")
+COMPILED = re.compile(r"^(?:(?:struct|class) (\w+)|(?!//|\s|#|return|using)[\w:<>&* ]+?[ *&]((?:\w+::)?\w+)\()",
+                      re.MULTILINE)
+"""A structure, or a function at the start of a line: its name, `Class::name` where it is a member."""
 
 
 def file_of(path: str) -> Path | None:
@@ -22,8 +25,11 @@ def file_of(path: str) -> Path | None:
 
 @cache
 def names_in(file: Path) -> frozenset[str]:
-    """Functions, classes and values at the top of a file, and `Class.member`."""
-    return frozenset(_names(ast.parse(file.read_text(encoding="utf-8")).body))
+    """Functions, classes and values at the top of a file, and `Class.member`; of C++ functions and structures."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        return frozenset((structure or function).replace("::", ".") for structure, function in COMPILED.findall(text))
+    return frozenset(_names(ast.parse(text).body))
 
 
 def _names(body: list[ast.stmt], prefix: str = "") -> list[str]:
@@ -37,6 +43,12 @@ def _names(body: list[ast.stmt], prefix: str = "") -> list[str]:
             node, ast.AnnAssign) else []
         found += [prefix + name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
     return found
+
+
+def test_names_of_compiled_code_are_read_from_its_text() -> None:
+    chains, walk = (names_in(ROOT / "fadiff_mapper" / "kernel" / name) for name in ("chains.cpp", "window_walk.hpp"))
+    assert {"Chains.polish", "Objective.value", "now"} <= chains and {"WindowWalk", "walk_held"} <= walk
+    assert not {"anneal", "Chains", "exp", "if", "for"} & chains and not {"move", "vector", "return"} & walk
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT / "docs").as_posix())

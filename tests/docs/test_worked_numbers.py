@@ -15,6 +15,7 @@ from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
@@ -78,8 +79,8 @@ def test_a_draw_among_the_divisors_of_twelve() -> None:
     left, start = np.zeros((1, 1, 6, 6), dtype=np.int64), np.full((1, 1), 5)
     hard, slope = np.empty((1, 1, 1)), np.empty((1, 1, 1))
     theta = np.log2(3)
-    draw_columns(np.full((1, 1, 1), theta), NO_NOISE, 1.0, np.zeros(1, dtype=np.int64), divisor, free, left, start,
-                 hard, slope)
+    _kernel.draw_columns(np.full((1, 1, 1), theta), None, ALPHA, 1.0, np.zeros(1, dtype=np.int64), divisor, free, left,
+                         start, hard, slope)
     logit = -ALPHA * (theta - np.log2(divisor[0, 0])) ** 2
     share = np.exp(logit) / np.exp(logit).sum()
     assert logit.round(2).tolist() == [-5.02, -0.68, 0, -0.34, -2, -8]

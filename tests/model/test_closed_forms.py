@@ -15,8 +15,8 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
-from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
+from fadiff_mapper.model.exact.traffic import exact_traffic
+from fadiff_mapper.model.loop_nest import all_active, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
@@ -24,6 +24,7 @@ from fadiff_mapper.model.smooth.sliding_window_closed_form import window_steps
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.spec.tables import Tables
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 INPUTS = 1
@@ -34,8 +35,7 @@ INPUTS = 1
 def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
-    everywhere = replace(active_parts(nest), counted=all_active(nest).counted)
-    walked = exact_demand(nest, projection, tile, demand(nest, projection, tile, everywhere, reuse), everywhere, reuse)
+    walked = exact_traffic(prepare_layer(case.arch, case.problem, Tables(), reuse), nest, with_hops=True).wanted
     found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
     levels = [level for level in range(1, len(nest.temporal)) if reuse.held[level, INPUTS]]
     assert (list(found.levels) if found else []) == levels

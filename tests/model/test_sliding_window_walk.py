@@ -6,27 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_specs import chip, storage
 from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
-from fadiff_mapper.model.exact.sliding_window_walk import (
-    batch_of,
-    coefficients,
-    exact_demand,
-    outer_loops,
-    several_move_one_rank,
-    tile_extent,
-    walk_of,
-    walk_tiles,
-    walk_unheld,
-)
-from fadiff_mapper.model.loop_nest import Nest, active_parts, pack, project
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.exact.traffic import exact_traffic
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack, project
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import Tables
 
 SLIDING = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 """Problems with ranks that are sums of dimensions."""
+
+
+BUFFER: Architecture = chip(storage("Buf", size=None), storage("DRAM", size=None, kind="DRAM"), macs=(1, 1))
 
 
 def conv_1d(tile: str, loops: str) -> Case:
@@ -44,15 +42,23 @@ def conv_1d(tile: str, loops: str) -> Case:
 
     mapping = Mapping((level(tile), level(loops)))
     bounds = {name: mapping.levels[0].temporal[name] * mapping.levels[1].temporal[name] for name in names}
-    return Case(None, Problem("conv", bounds, CONV_1D), mapping)  # type: ignore[arg-type]
+    return Case(BUFFER, Problem("conv", bounds, CONV_1D), mapping)
 
 
-def words_demanded(case: Case) -> np.ndarray:
-    """Demand of one receiver below every boundary, [L, T]."""
-    nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    tile = tiles(nest, projection)
-    found = exact_demand(nest, projection, tile, demand(nest, projection, tile), active_parts(nest))
-    return np.asarray(found[..., 0])
+def prepared(case: Case) -> PreparedLayer:
+    """The layer of a case for the compiled kernel."""
+    return prepare_layer(case.arch, case.problem, Tables())
+
+
+def words_demanded(case: Case, *, everywhere: bool = False) -> np.ndarray:
+    """Demand of one receiver below every boundary, [L, T]; `everywhere`: walked also where nothing is kept below."""
+    return np.asarray(exact_traffic(prepared(case), pack([case.mapping], case.problem), everywhere).wanted[..., 0])
+
+
+def repeats_and_rest(bounds: list[int], moves: np.ndarray, extent: np.ndarray) -> tuple[float, float]:
+    """Words of the calls that repeat no delivery, and of all others, from the compiled walk."""
+    plain, repeated = _kernel.walk_held(np.array(bounds, dtype=float), moves, extent)
+    return plain, float(repeated.sum())
 
 
 @pytest.mark.parametrize(("tile", "loops", "fills"), [
@@ -105,43 +111,41 @@ def walks(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray]:
 @settings(max_examples=400, deadline=None)
 def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.ndarray, np.ndarray]) -> None:
     bounds, moves, extent = walk
-    state = walk_of(len(bounds), len(extent))
-    state.bounds[:], state.moves[:], state.extent[:] = bounds, moves, extent
-    plain = walk_tiles(state, len(bounds), float(extent.prod()))
-    assert plain + state.repeated.sum() == walked(bounds, moves, extent)
+    plain, repeated = repeats_and_rest(bounds, moves, extent)
+    assert plain + repeated == walked(bounds, moves, extent)
     assert plain >= extent.prod(), "the first call is never a repetition"
 
 
 @given(st.lists(st.integers(2, 5), max_size=5))
 def test_what_is_not_held_is_sent_in_every_iteration(bounds: list[int]) -> None:
-    walk = walk_of(len(bounds), 1)
-    walk.bounds[:] = bounds
-    assert walk_unheld(walk, len(bounds), 3.0) + walk.repeated.sum() == 3 * np.prod(bounds)
+    plain, repeated = _kernel.walk_unheld(np.array(bounds, dtype=float), np.zeros((len(bounds), 1)), np.array([3.0]))
+    assert plain == 3 and plain + repeated.sum() == 3 * np.prod(bounds)
 
 
 @given(cases(UNSHARED))
 @settings(max_examples=100, deadline=None)
 def test_without_windows_the_closed_form_is_exact(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    tile = tiles(nest, projection)
-    closed_form = demand(nest, projection, tile)
-    np.testing.assert_array_equal(exact_demand(nest, projection, tile, closed_form, active_parts(nest)), closed_form)
+    closed_form = demand(nest, projection, tiles(nest, projection))[..., 0]
+    for everywhere in (False, True):
+        np.testing.assert_array_equal(words_demanded(case, everywhere=everywhere), closed_form)
 
 
 @given(cases(SLIDING))
 @settings(max_examples=200, deadline=None)
 def test_where_one_loop_moves_each_window_the_closed_form_is_the_walk(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    tile = tiles(nest, projection)
-    closed_form, batch = demand(nest, projection, tile), batch_of(nest, tile)
+    closed_form, layer = demand(nest, projection, tiles(nest, projection)), prepared(case).compiled
+    demanded = words_demanded(case, everywhere=True)
     for level in range(1, len(nest.temporal)):
-        for t in range(len(case.problem.dataspaces)):
-            moves = coefficients(projection, t)
-            if not several_move_one_rank(batch, moves, level, 0):
-                walk = walk_of(nest.order.shape[0] * nest.order.shape[1], len(moves))
-                count = outer_loops(walk, batch, moves, level, 0)
-                plain = walk_tiles(walk, count, tile_extent(walk, batch, moves, level, 0))
-                assert closed_form[level, t, 0] == plain + walk.repeated[:count].sum()
+        moving = (nest.temporal[level:, :, 0] > 1).sum(axis=0)
+        for t, ranks in enumerate(projection.ranks):
+            bounds, moves, extent, _, several = _kernel.tile_walk(layer, *nest_arrays(nest), level, t)
+            words = sum(repeats_and_rest(bounds, moves, extent))
+            assert demanded[level, t] == words == walked([int(bound) for bound in bounds], moves, extent)
+            assert several == any(len(rank) > 1 and sum(moving[d] for d, _ in rank) > 1 for rank in ranks)
+            if not several:
+                assert closed_form[level, t, 0] == words
 
 
 @pytest.mark.parametrize("loops", ["P4", "K3 P4", "P4 K3", "C2 P4", "K2 P2 C3"])

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.pe_grid import PeGrid, find_linked, grid_of, group_hops
-from fadiff_mapper.model.exact.spatial_transfers import exact_delivery
-from fadiff_mapper.model.loop_nest import active_parts, pack, project
+from fadiff_mapper.model.exact.traffic import exact_traffic
+from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.temporal_reuse import demand
@@ -100,8 +100,8 @@ def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: C
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
     formula = delivery(nest, projection, demand(nest, projection, tile, reuse=reuse), reuse=reuse)
-    counted = exact_delivery(nest, projection, case.arch, tile, formula, active_parts(nest), reuse,
-                             with_hops=True)
+    layer = prepare_layer(case.arch, case.problem, Tables(), reuse)
+    counted = exact_traffic(layer, nest, with_hops=True).delivery
     # what is not held, such as the arithmetic's operands, may come over links even if it is equal
     for name in ("words", "multicast", "scatter"):
         np.testing.assert_array_equal(getattr(counted, name)[0, reuse.held], getattr(formula, name)[0, reuse.held])
@@ -135,11 +135,9 @@ def test_room_for_kinds_of_transfer_grows_as_needed(details: bool) -> None:
     assert sum(words * multicast for (multicast, _), words in kinds.items()) + found.raw.links[0, 0, 0] == 6 * 64
 
 
-def grid(width: int, height: int) -> PeGrid:
-    """Receivers that all want different words: the word of each is its place (x, y)."""
-    found = grid_of(width * height, 2)
-    found.offsets[:] = [(x, y) for y in range(height) for x in range(width)]
-    return found
+def grid(width: int, height: int) -> np.ndarray:
+    """Receivers that all want different words: the word of each is its place (x, y), [E, 2]."""
+    return np.array([(x, y) for y in range(height) for x in range(width)], dtype=float)
 
 
 @pytest.mark.parametrize(("move", "taken"), [
@@ -147,7 +145,7 @@ def grid(width: int, height: int) -> PeGrid:
     ((0, 0), 0), ((1, 1), 0), ((2, 0), 0),
 ])
 def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: int) -> None:
-    assert find_linked(grid(3, 3), np.array(move, dtype=float), 9, 3, 3) == taken
+    assert _kernel.find_linked(grid(3, 3), 3, 3, np.array(move, dtype=float)) == taken
 
 
 @pytest.mark.parametrize(("members", "hops"), [
@@ -155,7 +153,6 @@ def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: 
     ([0, 9], 0 + 1.5 + 1.5), ([0, 3], 0 + 1.5), (list(range(12)), 2 + 3 * 3),
 ])
 def test_hops_of_a_multicast_in_a_3_by_4_grid(members: list[int], hops: float) -> None:
-    receivers = grid(3, 4)
-    receivers.linked[:] = True
-    receivers.linked[members] = False
-    assert group_hops(receivers, 12, 1, 3, 4)[0] == hops
+    group = np.full(12, -1)
+    group[members] = 0
+    assert _kernel.count_hops(group, 3, 4).tolist() == [hops]

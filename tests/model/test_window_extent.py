@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import SHAPES, Case, cases
 
-from fadiff_mapper.model.exact.sliding_window_walk import batch_of, coefficients, tile_extent, walk_of
-from fadiff_mapper.model.loop_nest import pack, project
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.loop_nest import nest_arrays, pack, project
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.tile_boxes import rank_extent, tiles, volume
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.tables import Tables
 
 
 @st.composite
@@ -41,11 +43,10 @@ def test_arrays_of_boxes_span_what_the_named_tile_spans(problem_and_tile: tuple[
 @settings(max_examples=100, deadline=None)
 def test_the_compiled_extent_is_that_of_the_arrays(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
-    tile = tiles(nest, projection)
+    tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables()).compiled
     for t, ranks in enumerate(projection.ranks):
         for level in range(len(nest.temporal)):
-            walk = walk_of(1, len(ranks))
-            words = tile_extent(walk, batch_of(nest, tile), coefficients(projection, t), level, 0)
+            _, _, extent, words, _ = _kernel.tile_walk(layer, *nest_arrays(nest), level, t)
             below = tile.below[level][None]
-            assert list(walk.extent) == [float(rank_extent(below, rank)[0, 0]) for rank in ranks]
+            assert list(extent) == [float(rank_extent(below, rank)[0, 0]) for rank in ranks]
             assert words == tile.below_size[level, t, 0]

@@ -12,21 +12,18 @@ from small_specs import QUICK, product, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.loop_nest import joined, unpack
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.relaxation.objective import exact_value
-from fadiff_mapper.search.best_so_far import SearchState
+from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.first_mapping import first_nest
-from fadiff_mapper.search.move_tables import open_in
-from fadiff_mapper.search.neighbours import neighbours
-from fadiff_mapper.search.population import Population, population_of
 from fadiff_mapper.search.random_mappings import random_nests
-from fadiff_mapper.search.random_moves import fitting, proposed
-from fadiff_mapper.search.refinement import anneal, polish
+from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 
@@ -90,8 +87,10 @@ def test_the_same_seed_gives_the_same_mapping_and_seeds_differ_in_their_way() ->
 def test_each_part_can_be_switched_off_and_helps() -> None:
     spec = load(find("arch/gemmini_small"), find(CONV))
     full = map_layer(spec, QUICK).stats.edp
-    assert map_layer(spec, replace(QUICK, refinement=False)).stats.edp >= full
-    assert map_layer(spec, replace(QUICK, gradient=False, refinement=False)).stats.edp > full
+    descended = map_layer(spec, replace(QUICK, gradient=True, refinement=False)).stats.edp
+    assert descended >= full
+    assert map_layer(spec, replace(QUICK, gradient=True)).stats.edp <= descended
+    assert map_layer(spec, replace(QUICK, refinement=False)).stats.edp > descended
 
 
 def test_a_time_limit_stops_with_the_best_so_far() -> None:
@@ -149,22 +148,20 @@ def family(design: str, *names: str) -> LayerFamily:
     return family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints) for spec in specs])
 
 
-def drawn(of: LayerFamily, share: int, seed: int) -> Population:
-    """Random mappings, `share` of each member."""
-    parts = [random_nests(of.layer, space, share, seed) for space in of.spaces]
-    return population_of(of, joined(parts), np.arange(len(parts)).repeat(share))
+def drawn(of: LayerFamily, member: int, count: int, seed: int) -> Nest:
+    """Random mappings of one member."""
+    return random_nests(of.layer, of.spaces[member], count, seed)
 
 
 SIBLINGS = ("layers/resnet18/conv3x3_64_64_56_s1", "layers/mobilenet_v1/conv1x1_64_128_56_s1",
             "layers/vgg16/conv3x3_3_64_224_s1", "layers/resnet18/fc_512_1000")
 
 
-def broken(of: LayerFamily, population: Population) -> list[str]:
-    """What the mappings break of their members' constraints, factors that do not multiply to the bound included."""
-    found = []
-    for row, member in enumerate(population.member):
-        space = of.spaces[member]
-        mapping = unpack(population.nest, row, space.problem)
+def broken(of: LayerFamily, member: int, nest: Nest) -> list[str]:
+    """What the mappings break of their member's constraints, factors that do not multiply to the bound included."""
+    found, space = [], of.spaces[member]
+    for row in range(nest.batch):
+        mapping = unpack(nest, row, space.problem)
         found += check_mapping(space, mapping)
         for name, bound in space.problem.bounds.items():
             product = math.prod(level.temporal[name] * level.spatial[name] for level in mapping.levels)
@@ -172,61 +169,110 @@ def broken(of: LayerFamily, population: Population) -> list[str]:
     return found
 
 
+def placed(nest: Nest) -> np.ndarray:
+    """Factors by place, [P, D, B]: the spatial loops of each level, then its temporal ones."""
+    return np.stack([nest.spatial, nest.temporal], axis=1).reshape(-1, *nest.temporal.shape[1:])
+
+
+def numbered(of: LayerFamily, member: int, number: np.ndarray) -> np.ndarray:
+    """The divisors that numbers stand for, [P, D, B]."""
+    return of.factors.divisor[member][np.arange(number.shape[1])[:, None], number]
+
+
+def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int) -> tuple[Nest, np.ndarray, np.ndarray]:
+    """Random neighbours: `tries` of each mapping less those that changed nothing, numbers of divisors, origins."""
+    *arrays, number, row = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, member), *nest_arrays(here),
+                                                     tries, seed)
+    return Nest(*arrays), number, row
+
+
+def around(of: LayerFamily, member: int, here: Nest, orders: bool = True) -> tuple[Nest, np.ndarray, np.ndarray]:
+    """All neighbours, numbers of divisors, origins."""
+    *arrays, number, row = _kernel.all_neighbours(of.layer.compiled, compiled_space(of, member, orders),
+                                                  *nest_arrays(here), 0)
+    return Nest(*arrays), number, row
+
+
 @pytest.mark.parametrize("design", designs())
 def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
     of = family(design, *SIBLINGS)
-    rng, here, open_ = np.random.default_rng(1), drawn(of, 20, 3), open_in(of)
-    for _ in range(4):
-        moved, draw = proposed(open_, here, 3, rng)
-        row = draw // 3
-        assert broken(of, moved) == [] and len(row) > 20
-        assert (moved.number != here.number[..., row]).any() and np.array_equal(moved.member, here.member[row])
-        again = population_of(of, moved.nest, moved.member)
-        assert np.array_equal(again.number, moved.number)
-        here = moved
-    some = drawn(of, 1, 3)
-    near, row = neighbours(of, some, rng)
-    assert broken(of, near) == [] and set(row) == {0, 1, 2, 3}
-    assert np.array_equal(near.member, some.member[row])
+    for member in range(len(SIBLINGS)):
+        here = drawn(of, member, 20, 3)
+        for seed in range(3):
+            near, number, row = moved(of, member, here, 3, seed)
+            assert broken(of, member, near) == [] and len(row) > 20
+            assert (placed(near) != placed(here)[..., row]).any()
+            assert np.array_equal(numbered(of, member, number), placed(near))
+            here = near.take(np.arange(0, near.batch, 2))
+        near, number, row = around(of, member, drawn(of, member, 1, 3))
+        assert broken(of, member, near) == [] and set(row) == {0}
+        assert np.array_equal(numbered(of, member, number), placed(near))
+
+
+@pytest.mark.parametrize("design", designs())
+def test_chains_start_in_the_map_space_of_their_member(design: str) -> None:
+    of = family(design, *SIBLINGS)
+    for member, space in enumerate(of.spaces):
+        *arrays, number, _ = _kernel.random_points(of.layer.compiled, compiled_space(of, member), 40, 2)
+        nest = Nest(*arrays)
+        assert broken(of, member, nest) == [] and len(np.unique(number, axis=-1).T) > 20
+        assert np.array_equal(numbered(of, member, number), placed(nest))
+        names = space.problem.dataspace_names()
+        may = np.array([[name not in level.bypass for name in names] for level in space.levels])
+        must = np.array([[name in level.keep for name in names] for level in space.levels])
+        assert np.array_equal(nest.keep[..., 0], may), "the first keeps what it may"
+        assert np.array_equal(nest.keep[:-1, :, 1], must[:-1]) and np.array_equal(nest.keep[-1, :, 1], may[-1])
 
 
 @pytest.mark.parametrize("design", ["gemmini_small", "simba_like"])
 def test_moves_that_change_nothing_are_left_out(design: str) -> None:
     """Loops of one iteration may stand anywhere, so mappings are compared as they are written: without them."""
     of = family(design, *SIBLINGS)
-    here = drawn(of, 50, 4)
-    moved, row = proposed(open_in(of), here, 1, np.random.default_rng(0))
 
-    def written(population: Population, index: int) -> object:
-        mapping = unpack(population.nest, index, of.spaces[population.member[index]].problem)
+    def written(nest: Nest, index: int, member: int) -> object:
+        mapping = unpack(nest, index, of.spaces[member].problem)
         return [(level.keep, [(name, level.temporal[name]) for name in level.order if level.temporal[name] > 1],
                  level.axis_factors("X"), list(level.axis_factors("X")), level.axis_factors("Y"),
                  list(level.axis_factors("Y"))) for level in mapping.levels]
 
-    assert len(row) < len(here.member) and len(set(row)) == len(row)
-    assert all(written(moved, index) != written(here, origin) for index, origin in enumerate(row))
+    left_out = 0
+    for member in range(len(SIBLINGS)):
+        here = drawn(of, member, 50, 4)
+        near, _, row = moved(of, member, here, 1, 0)
+        left_out += here.batch - len(row)
+        assert len(set(row)) == len(row)
+        assert all(written(near, index, member) != written(here, origin, member) for index, origin in enumerate(row))
+    assert left_out
+
+
+def test_loop_orders_stay_where_they_may_not_change() -> None:
+    of = family("eyeriss_like", *SIBLINGS[:1])
+    here = drawn(of, 0, 1, 4)
+    assert (around(of, 0, here)[0].order != here.order).any()
+    assert (around(of, 0, here, orders=False)[0].order == here.order).all()
+    *arrays, _, _ = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, 0, orders=False),
+                                              *nest_arrays(here), 200, 0)
+    assert (Nest(*arrays).order == here.order).all()
 
 
 def test_loops_of_an_overfull_axis_change_places() -> None:
     """M=4, P=2 and C=2 fill 4 x 4 units if M has one axis and the others share the other one."""
     of = family("simba_like", "layers/vgg16/conv3x3_512_512_14_s1")
     level = next(index for index, here in enumerate(of.spaces[0].levels) if here.fanout == (4, 4))
-    here, names = drawn(of, 60, 1), of.spaces[0].problem.dimensions
-    number = here.number.copy()
-    number[2 * level] = 0
+    here, names = drawn(of, 0, 60, 1), of.spaces[0].problem.dimensions
+    here.spatial[level] = 1
     for name, factor in {"M": 4, "P": 2, "C": 2}.items():
-        number[2 * level, names.index(name)] = of.factors.divisor[0, names.index(name)].tolist().index(factor)
-    before, open_ = here.nest.on_y[level], open_in(of)
-    picks = [fitting(open_, 0, here.nest.on_y, level, row, number, row, row / 60) for row in range(60)]
-    after = np.stack([open_.layouts_on_y[0, pick] if pick >= 0 else before[:, row] for row, pick in enumerate(picks)])
+        here.spatial[level, names.index(name)] = factor
+    *arrays, _, _ = _kernel.layouts_fitted(of.layer.compiled, compiled_space(of, 0), *nest_arrays(here), 0)
+    before, after = here.on_y[level], Nest(*arrays).on_y[level]
 
     def fit(on_y: np.ndarray) -> np.ndarray:
         m, p, c = (on_y[names.index(name)] for name in "MPC")
         fits: np.ndarray = (m != p) & (m != c)
         return fits
 
-    assert fit(before).mean() < 0.4 and fit(after.T).all()
-    assert all(pick < 0 for pick, fitted in zip(picks, fit(before), strict=True) if fitted)
+    assert fit(before).mean() < 0.4 and fit(after).all()
+    assert np.array_equal(before[:, fit(before)], after[:, fit(before)])
 
 
 def test_neighbours_are_all_single_shifts() -> None:
@@ -235,30 +281,34 @@ def test_neighbours_are_all_single_shifts() -> None:
     layer, space = prepare_layer(spec.arch, spec.problem, spec.tables), build_mapspace(spec.arch, spec.problem,
                                                                                 spec.constraints)
     of = family_of(layer, [space])
-    here = drawn(of, 1, 0)
-    near, _ = neighbours(of, here, np.random.default_rng(0))
-    changed = {tuple(near.number[:, :, row].ravel()) for row in range(len(near.member))} - {
-        tuple(here.number[:, :, 0].ravel())}
+    here = drawn(of, 0, 1, 0)
+    _, number, _ = around(of, 0, here)
+    own = np.log2(placed(here)[:, :, 0]).astype(int)  # divisors of 4 are 1, 2, 4: a number is a logarithm
+    changed = {tuple(number[:, :, row].ravel()) for row in range(number.shape[-1])} - {tuple(own.ravel())}
 
     def ways(number: np.ndarray) -> int:
         """Divisors of 4 are 1, 2, 4: a place with 2 gives 2, one with 4 gives 2 or 4, to either other place."""
         return int(sum(2 * digit for digit in number))
 
-    assert len(changed) == sum(ways(here.number[:, d, 0]) for d in range(3))
+    assert len(changed) == sum(ways(own[:, d]) for d in range(3))
 
 
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
 def test_refinement_never_returns_worse(design: str) -> None:
     of = family(design, *SIBLINGS)
-    state = SearchState(of, SearchOptions(rounds=5, neighbours_tried=1), lambda *_: None, lambda: False)
-    start = drawn(of, 8, 5)
-    first = state.value(start.nest, start.member, "given").reshape(4, -1).min(axis=1)
-    anneal(state, start, np.random.default_rng(0), state.options.annealing)
-    annealed = state.best.copy()
-    assert (annealed <= first).all()
-    best = population_of(of, joined(state.nests), np.arange(4))
-    assert polish(state, best, np.random.default_rng(0)) and (state.best <= annealed).all()
-    assert np.allclose(exact_value(score(of.layer, joined(state.nests)), ("edp",)), state.best)
+    options = SearchOptions(rounds=5, neighbours_tried=1, chains=8)
+    for member in range(len(SIBLINGS)):
+        start = drawn(of, member, 8, 5)
+        first = exact_value(score(of.layer, start), ("edp",)).min()
+        refinement = refinement_of(of, member, options, start, watcher=lambda *_: None, out_of_time=lambda: False,
+                                   room=None, weights=None)
+        assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
+        refinement.anneal(options.annealing)
+        annealed = refinement.chains.best_value
+        assert annealed <= first * (1 + 1e-15)
+        assert refinement.chains.polish(POLISH_STEPS) and refinement.chains.best_value <= annealed
+        assert float(exact_value(score(of.layer, refinement.best()), ("edp",))[0]) == pytest.approx(
+            refinement.chains.best_value, rel=1e-15)
 
 
 def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
@@ -277,9 +327,10 @@ def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
 def test_a_warm_start_is_improved_on_and_never_lost() -> None:
     spec = load(find("arch/gemmini_large"), find(CONV))
     good = map_layer(spec, QUICK, seed=1)
-    better = map_layer(spec, SearchOptions(restarts=1, steps=1, chains=4, rounds=10, rounds_further=0),
-                       warm_start=good.mapping)
-    assert better.stats.edp <= good.stats.edp
+    for gradient in (False, True):
+        better = map_layer(spec, SearchOptions(gradient=gradient, restarts=1, steps=1, chains=4, rounds=10,
+                                               rounds_further=0), warm_start=good.mapping)
+        assert better.stats.edp <= good.stats.edp
     kept = map_layer(spec, SearchOptions(gradient=False, refinement=False), warm_start=good.mapping)
     assert kept.stats.edp <= good.stats.edp
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fadiff_mapper.model.access_counts import Delivery
 from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.tile_boxes import total as sum_of
 from fadiff_mapper.spec.arch import Architecture
 
 
@@ -79,5 +80,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
         routers = np.floor(routers + each * words[kind])
     energy = hop_words.sum(axis=0) * hop + routers * router + total * ingress
     links = tally.links * (hop + 2 * router)
-    everything = ((energy + links) * instances[:, None]).sum(axis=(0, 1))
+    spent = (energy + links) * instances[:, None]
+    # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
+    everything = sum_of([spent[level, t] for level in range(len(spent)) for t in range(spent.shape[1])])
     return InterconnectUse(words, hop_words.sum(axis=0) / some, reductions, energy, links, everything)

@@ -1,4 +1,4 @@
-"""Sliding windows in time, in closed form and differentiable: the twin of `exact/sliding_window_walk.py`.
+"""Sliding windows in time, in closed form and differentiable: the twin of `kernel/window_walk.cpp`.
 
 The walk is the authority; `tests/model/test_closed_forms.py` compares the two over random nests. Every temporal loop
 moves the tile of a data space by its own step less one step of each loop inside, which start again. In Timeloop's way
@@ -134,8 +134,8 @@ def _since(values: Array, start: Array) -> Array:
 def _repeats(times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array, disjoint: Array) -> Array:
     """Number of steps of each loop that deliver as many words as the call before.
 
-    The table of `sliding_window_walk.walk_tiles` for whole batches, where the innermost loop that moves the tile is
-    the innermost of all.
+    The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile
+    is the innermost of all.
 
     Args:
         times: [N, S, B]. Steps of each loop over the whole run.

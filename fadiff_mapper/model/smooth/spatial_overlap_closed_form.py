@@ -1,6 +1,6 @@
 """Windows that the receivers of one fan-out share, in closed form and differentiable.
 
-The twin of `exact/spatial_transfers.py`, which counts receiver by receiver and is the authority;
+The twin of `kernel/receivers.cpp`, which counts receiver by receiver and is the authority;
 `tests/model/test_closed_forms.py` says how often the two agree. Receivers whose windows coincide are sent them
 together. Receivers side by side lie one step of a spatial loop apart: where a tile moves by that step, and the call
 before was as long, all but the last of them find their words at a neighbour. Not followed: receivers that find them in

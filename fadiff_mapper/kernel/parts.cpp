@@ -1,0 +1,198 @@
+#include "parts.hpp"
+
+#include <algorithm>
+
+#include "bindings.hpp"
+#include "moves.hpp"
+#include "traffic.hpp"
+
+namespace py = pybind11;
+
+namespace fadiff {
+
+using Factors = Array<double>;
+using Indices = Array<std::int64_t>;
+using Flags = Array<bool>;
+
+static void need(bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(std::string(what) + ": wrong shape");
+}
+
+// A walk with the given moves [S][R] and extent [R].
+static WindowWalk walk_over(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
+    need(bounds.ndim() == 1, "bounds");
+    need(extent.ndim() == 1, "extent");
+    need(moves.ndim() == 2 && moves.shape(0) == bounds.shape(0) && moves.shape(1) == extent.shape(0), "moves");
+    WindowWalk walk;
+    walk.ranks = int(extent.shape(0));
+    walk.extent.assign(extent.data(), extent.data() + extent.size());
+    walk.moves.assign(moves.data(), moves.data() + moves.size());
+    walk.repeated.resize(bounds.size());
+    walk.words = 1;
+    for (double words : walk.extent) walk.words *= words;
+    return walk;
+}
+
+static py::tuple words_of(double plain, const WindowWalk& walk, std::size_t count) {
+    return py::make_tuple(plain, Array<double>(count, walk.repeated.data()));
+}
+
+static py::tuple held(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
+    WindowWalk walk = walk_over(bounds, moves, extent);
+    const double plain = walk_held(bounds.data(), int(bounds.size()), walk);
+    return words_of(plain, walk, bounds.size());
+}
+
+static py::tuple unheld(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
+    WindowWalk walk = walk_over(bounds, moves, extent);
+    const double plain = walk_unheld(bounds.data(), int(bounds.size()), walk);
+    return words_of(plain, walk, bounds.size());
+}
+
+// The walk of one tile of the first mapping of a batch: (bounds [S], moves [S][R], extent [R], words, several move one rank).
+static py::tuple tile_walk(const Layer& layer, const Factors& temporal, const Factors& spatial, const Indices& order,
+                           const Flags& keep, const Flags& on_y, const Indices& spatial_order, int level, int tensor) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    need(batch.batch > 0, "batch");
+    if (level < 0 || level >= layer.levels || tensor < 0 || tensor >= layer.tensors)
+        throw std::invalid_argument("level, tensor: out of range");
+    Mapping mapping(layer);
+    read_columns(layer, batch, 0, 1, &mapping);
+    const Mapping* one = &mapping;
+    MappingPack pack(layer);
+    fill_pack(layer, &one, 1, pack);
+    Tiles tiles(layer);
+    lay_tiles(layer, pack, tiles);
+    Loops loops(layer);
+    line_up(layer, pack, tiles, 0, loops);
+    const DataSpace& space = layer.spaces[tensor];
+    WindowWalk walk;
+    start_walk(layer, space, loops, level, walk);
+    const py::ssize_t first = loops.start[level], count = loops.count - first;
+    return py::make_tuple(Array<double>(count, loops.bound.data() + first),
+                          Array<double>({count, py::ssize_t(walk.ranks)}, walk.moves.data()),
+                          Array<double>(walk.ranks, walk.extent.data()), walk.words,
+                          several_move_one_rank(layer, pack, space, level)[0]);
+}
+
+// Receivers row by row in a grid that has room for them all.
+static Grid grid_over(std::size_t count, int width, int height) {
+    need(count > 0 && width > 0 && height > 0 && count <= std::size_t(width) * height, "receivers of the grid");
+    Grid grid;
+    grid.count = int(count);
+    grid.width = width;
+    grid.height = height;
+    grid.linked.assign(count, 0);
+    return grid;
+}
+
+static int linked(const Array<double>& offsets, int width, int height, const Array<double>& move) {
+    need(offsets.ndim() == 2, "offsets");
+    need(move.ndim() == 1 && move.shape(0) == offsets.shape(1), "move");
+    Grid grid = grid_over(offsets.shape(0), width, height);
+    grid.coordinates = int(offsets.shape(1));
+    grid.offset.assign(offsets.data(), offsets.data() + offsets.size());
+    return find_linked(grid, move.data(), grid.coordinates);
+}
+
+// Receivers outside every group (negative) are those that a neighbour serves.
+static Array<double> hops(const Array<std::int64_t>& group, int width, int height) {
+    need(group.ndim() == 1, "group");
+    Grid grid = grid_over(group.size(), width, height);
+    grid.group.assign(group.size(), 0);
+    for (int e = 0; e < grid.count; ++e) {
+        const std::int64_t own = group.data()[e];
+        if (own >= grid.count) throw std::invalid_argument("group: out of range");
+        grid.linked[e] = own < 0;
+        grid.group[e] = int(std::max<std::int64_t>(own, 0));
+        grid.groups = std::max(grid.groups, grid.group[e] + 1);
+    }
+    count_hops(grid);
+    return Array<double>(grid.hops.size(), grid.hops.data());
+}
+
+// Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
+static py::tuple arrays_of(const Layer& layer, const std::vector<Point>& points, const std::vector<std::int64_t>& row) {
+    const py::ssize_t size = points.size(), levels = layer.levels, dims = layer.dims;
+    Factors temporal({levels, dims, size}), spatial({levels, dims, size});
+    Indices order({levels, dims, size}), spatial_order({levels, dims, size});
+    Flags keep({levels, py::ssize_t(layer.tensors), size}), on_y({levels, dims, size});
+    Indices number({2 * levels, dims, size});
+    const BatchOut out{temporal.mutable_data(), spatial.mutable_data(), order.mutable_data(),
+                       spatial_order.mutable_data(), keep.mutable_data(), on_y.mutable_data(), std::size_t(size)};
+    for (py::ssize_t b = 0; b < size; ++b) {
+        write_column(layer, points[b].mapping, out, b);
+        for (std::size_t at = 0; at < points[b].number.size(); ++at)
+            number.mutable_data()[at * size + b] = points[b].number[at];
+    }
+    return py::make_tuple(temporal, spatial, order, keep, on_y, spatial_order, number, Indices(row.size(), row.data()));
+}
+
+static py::tuple random_points(const Layer& layer, const py::dict& table, int count, std::uint64_t seed) {
+    const MapSpace space = map_space_of(table, layer);
+    Random random(seed);
+    std::vector<Point> points(std::max(count, 0), Point(layer));
+    std::vector<std::int64_t> row(points.size());
+    for (std::size_t b = 0; b < points.size(); ++b) draw_point(layer, space, int(b), random, points[b]), row[b] = b;
+    return arrays_of(layer, points, row);
+}
+
+// What `change(space, point, random, take)` hands to `take` for every mapping of a batch.
+template <typename Change>
+static py::tuple changed(const Layer& layer, const py::dict& table, const Batch& batch, std::uint64_t seed, Change change) {
+    const MapSpace space = map_space_of(table, layer);
+    Random random(seed);
+    std::vector<Point> points;
+    std::vector<std::int64_t> row;
+    Mapping mapping(layer);
+    for (std::size_t b = 0; b < batch.batch; ++b) {
+        read_columns(layer, batch, b, 1, &mapping);
+        change(space, point_of(layer, space, mapping), random,
+               [&](const Point& point) { points.push_back(point), row.push_back(b); });
+    }
+    return arrays_of(layer, points, row);
+}
+
+static py::tuple random_neighbours(const Layer& layer, const py::dict& table, const Factors& temporal,
+                                   const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
+                                   const Indices& spatial_order, int tries, std::uint64_t seed) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
+        Point point(layer);
+        for (int i = 0; i < tries; ++i)
+            if (move(layer, space, from, random, point)) take(point);
+    });
+}
+
+static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const Factors& temporal,
+                                const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
+                                const Indices& spatial_order, std::uint64_t seed) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
+        each_neighbour(layer, space, from, random, take);
+    });
+}
+
+static py::tuple layouts_fitted(const Layer& layer, const py::dict& table, const Factors& temporal,
+                                const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
+                                const Indices& spatial_order, std::uint64_t seed) {
+    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    return changed(layer, table, batch, seed, [&](const MapSpace& space, Point point, Random& random, auto take) {
+        fit_layouts(layer, space, random, point);
+        take(point);
+    });
+}
+
+void add_parts(py::module_& module) {
+    module.def("walk_held", &held);
+    module.def("walk_unheld", &unheld);
+    module.def("tile_walk", &tile_walk);
+    module.def("find_linked", &linked);
+    module.def("count_hops", &hops);
+    module.def("random_points", &random_points);
+    module.def("random_neighbours", &random_neighbours);
+    module.def("all_neighbours", &all_neighbours);
+    module.def("layouts_fitted", &layouts_fitted);
+}
+
+}  // namespace fadiff

@@ -1,0 +1,199 @@
+"""The compiled search: optimal where that can be checked, honest about its end, and the same answer in any slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from small_specs import product, whole_space
+
+from fadiff_mapper import SearchOptions, load
+from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.legality import Room
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
+from fadiff_mapper.relaxation.objective import ILLEGAL, exact_value
+from fadiff_mapper.search import refinement
+from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.refinement import Refinement, refinement_of
+from fadiff_mapper.spec.spec import Spec
+
+QUICK = SearchOptions(chains=16, rounds=40, rounds_further=10, chains_further=4, neighbours_tried=6)
+LEAST_DESCENT = 1e-12
+"""By how much (in logarithms) a neighbour has to be better for the descent to go there, as in `chains.cpp`."""
+
+
+def alone(spec: Spec) -> LayerFamily:
+    """A layer by itself."""
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+    return family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)])
+
+
+def conv(design: str) -> LayerFamily:
+    return alone(load(find(f"arch/{design}"), find("layers/resnet18/conv3x3_64_64_56_s1")))
+
+
+def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refinement:
+    """The refinement of a layer from random mappings."""
+    given: dict[str, Any] = {"room": None, "weights": None, "watcher": lambda *_: None, "out_of_time": lambda: False}
+    return refinement_of(of, 0, options, None, **given | more)
+
+
+def every_neighbour(of: LayerFamily, nest: Nest, orders: bool = True) -> Nest:
+    """All mappings one decision away; every level has few enough layouts for all of them to be looked at."""
+    assert all(layouts.order.shape[1] <= 12 for layouts in of.layouts)
+    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0, orders), *nest_arrays(nest), 0)[:6])
+
+
+def same(a: Nest, b: Nest) -> bool:
+    return all(np.array_equal(one, other) for one, other in zip(nest_arrays(a), nest_arrays(b), strict=True))
+
+
+@pytest.mark.parametrize("metrics", [("edp",), ("energy",), ("delay",), ("last_level_accesses",), ("delay", "energy"),
+                                     ("last_level_accesses", "edp")])
+def test_the_optimum_of_a_space_that_can_be_enumerated(metrics: tuple[str, ...]) -> None:
+    spec = product()
+    of, nest = alone(spec), whole_space(spec)
+    best = exact_value(score(of.layer, nest), metrics).min()
+    for seed in range(3):
+        found = begun(of, SearchOptions(chains=16, rounds=40, metrics=metrics, seed=seed))
+        assert found.run() and found.chains.best_value == pytest.approx(best, abs=1e-9)
+
+
+def test_the_optimum_under_weights_of_energy_and_delay() -> None:
+    spec = product()
+    of, scores = alone(spec), score(alone(spec).layer, whole_space(spec))
+    optima = set()
+    for weights in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7), (2.0, 0.5)):
+        best = exact_value(scores, ("edp",), np.array(weights)[:, None]).min()
+        found = begun(of, weights=weights)
+        found.run()
+        assert found.chains.best_value == pytest.approx(best, abs=1e-9)
+        optima.add(float(score(of.layer, found.best()).energy[0]))
+    assert len(optima) > 1, "the weights decide"
+
+
+def test_the_optimum_beside_what_lies_there_already() -> None:
+    spec = product()
+    of, nest = alone(spec), whole_space(spec)
+    values = []
+    for words in (12.0, 7.0, 1.0):
+        room = np.array([words, 1e9]), np.array([[False, True, True], [True, True, True]])
+        batch = Room(*(np.repeat(part[..., None], nest.batch, axis=-1) for part in room))
+        values.append(float(exact_value(score(of.layer, nest, room=batch), ("energy",)).min()))
+        found = begun(of, SearchOptions(chains=16, rounds=40, metrics=("energy",)), room=room)
+        found.run()
+        assert found.chains.best_value == pytest.approx(values[-1], abs=1e-9)
+        one = Room(*(part[..., None] for part in room))
+        assert score(of.layer, found.best(), room=one).legal.all()
+    assert values == sorted(set(values)), "less room costs energy"
+
+
+def test_the_optimum_that_uses_enough_units() -> None:
+    """The energy is least on one unit or two; three quarters of them must work."""
+    spec = product(mapspace_constraints=[{"target": "Buffer", "type": "utilization", "min": 0.75}])
+    of, nest = alone(spec), whole_space(spec)
+    assert of.spaces[0].constraints.min_parallelism == 0.75
+    used = nest.spatial.prod(axis=(0, 1)) / 4
+    values = exact_value(score(of.layer, nest), ("energy",))
+    found = begun(of, SearchOptions(chains=16, rounds=40, metrics=("energy",)))
+    found.run()
+    assert found.chains.best_value == pytest.approx(values[used >= 0.75].min(), abs=1e-9)
+    assert found.best().spatial.prod() >= 3
+
+
+def test_too_few_units_count_as_a_broken_limit() -> None:
+    spec = product(mapspace_constraints=[{"target": "Buffer", "type": "utilization", "min": 0.75}])
+    of, nest = alone(spec), whole_space(spec)
+    one_unit = nest.take([int(np.flatnonzero((nest.spatial.prod(axis=(0, 1)) == 1) & score(of.layer, nest).legal)[0])])
+    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), compiled_objective(("edp",), None), None, None, 0)
+    chains.start_at(*nest_arrays(one_unit))
+    assert chains.best_value == pytest.approx(ILLEGAL + np.log2(0.75 / 0.25))
+
+
+@pytest.mark.parametrize("design", ["gemmini_small", "weight_stationary", "eyeriss_like"])
+def test_it_says_converged_only_where_no_neighbour_is_better(design: str) -> None:
+    of = conv(design)
+    for seed in range(3):
+        found = begun(of, SearchOptions(chains=4, rounds=3, rounds_further=0, neighbours_tried=2, seed=seed))
+        chains, options = found.chains, found.options
+        found.anneal(options.annealing)
+        steps, converged = 0, False
+        while not converged:
+            near = exact_value(score(of.layer, every_neighbour(of, found.best())), ("edp",)).min()
+            before = chains.best_value
+            converged = chains.polish(1)
+            assert converged == (near >= before - LEAST_DESCENT)
+            assert chains.best_value == pytest.approx(min(near, before), rel=1e-15), "steepest descent"
+            steps += not converged
+        assert steps > 0 and chains.polish(1)
+
+
+def test_the_history_counts_every_evaluation_and_only_falls() -> None:
+    of = conv("gemmini_small")
+    found = begun(of)
+    found.run()
+    values = [entry.value for entry in found.history]
+    counted = [entry.evaluations for entry in found.history]
+    assert values == sorted(values, reverse=True) and len(set(values)) == len(values)
+    assert counted == sorted(counted) and counted[-1] <= found.chains.evaluations
+    assert counted[0] == 1 and {entry.stage for entry in found.history} <= {"start", "refine", "polish"}
+    assert float(exact_value(score(of.layer, found.best()), ("edp",))[0]) == pytest.approx(values[-1], rel=1e-15)
+
+
+def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple[Nest, float, int]:
+    """The answer of chains that run a few rounds at a time."""
+    objective = compiled_objective(("edp",), None)
+    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), objective, None, None, seed)
+    chains.start_random(12)
+    chains.begin(40, 0.8, 0.01, 10, 6, 4, False)
+    while not chains.anneal(slices()):
+        pass
+    chains.keep_strongest(4)
+    chains.begin(20, 0.1, 0.01, 5, 3, 4, True)
+    while not chains.anneal(slices()):
+        pass
+    chains.polish(200)
+    best = found_nest(of)
+    chains.write_best(*nest_arrays(best))
+    return best, chains.best_value, chains.evaluations
+
+
+def found_nest(of: LayerFamily) -> Nest:
+    """Arrays for one mapping."""
+    levels, dims = len(of.spaces[0].levels), len(of.spaces[0].problem.dimensions)
+    tensors = len(of.spaces[0].problem.dataspaces)
+    return Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)), np.empty((levels, dims, 1), dtype=np.int64),
+                np.empty((levels, tensors, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.bool_),
+                np.empty((levels, dims, 1), dtype=np.int64))
+
+
+def test_slices_of_rounds_and_threads_change_nothing() -> None:
+    of, rng = conv("simba_like"), np.random.default_rng(0)
+    best, value, evaluations = finished(of, lambda: 5)
+    for slices in (lambda: 1, lambda: 60, lambda: int(rng.integers(0, 9))):
+        again = finished(of, slices)
+        assert same(again[0], best) and again[1:] == (value, evaluations)
+    seeds = range(3, 7)
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda seed: finished(of, lambda: 1, seed), seeds))
+    assert same(at_once[0][0], best) and at_once[0][1:] == (value, evaluations)
+    assert [one[1:] for one in at_once] == [finished(of, lambda: 5, seed)[1:] for seed in seeds]
+    assert len({one[2] for one in at_once}) > 1, "seeds search in their own way"
+
+
+def test_rounds_between_two_looks_at_the_clock_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    of, answers = conv("gemmini_small"), []
+    for rounds in (5, 1, 1000):
+        monkeypatch.setattr(refinement, "ROUNDS_AT_ONCE", rounds)
+        found = begun(of)
+        found.run()
+        answers.append((found.chains.best_value, found.chains.evaluations, found.best().temporal.tolist()))
+    assert answers[0] == answers[1] == answers[2]

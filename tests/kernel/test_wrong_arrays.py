@@ -1,0 +1,195 @@
+"""Arrays of the wrong shape or type are refused before compiled code touches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_specs import product, whole_space
+
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.model.compiled_layer import compiled_layer
+from fadiff_mapper.model.loop_nest import nest_arrays
+from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.relaxation.layer_batch import family_of
+from fadiff_mapper.search.compiled_space import compiled_space
+
+SPEC = product()
+LAYER = prepare_layer(SPEC.arch, SPEC.problem, SPEC.tables)
+FAMILY = family_of(LAYER, [build_mapspace(SPEC.arch, SPEC.problem, SPEC.constraints)])
+BATCH = 3
+NEST = whole_space(SPEC).take(slice(0, BATCH))
+NAMES = tuple(type(NEST).__dataclass_fields__)
+
+
+def wrong_nests() -> list[Any]:
+    """The arrays of a nest, one of them with an axis less, an axis too long, or another batch."""
+    found = []
+    for at, name in enumerate(NAMES):
+        for kind, change in (("flat", np.ravel), ("long", lambda array: np.concatenate([array, array])),
+                             ("wide", lambda array: np.concatenate([array, array], axis=1)),
+                             ("batch", lambda array: array[..., :-1]), ("empty", lambda array: array[:0])):
+            arrays = list(nest_arrays(NEST))
+            arrays[at] = change(arrays[at])
+            found.append(pytest.param(arrays, id=f"{name}-{kind}"))
+    return found
+
+
+def chains(**space: Any) -> _kernel.Chains:
+    return _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0) | space, [(1.0, 0)], None, None, 0)
+
+
+def scored(arrays: Any, out: Any, *, words: Any = None, counted: Any = None, last: int = BATCH) -> None:
+    _kernel.score(LAYER.compiled, *arrays, words, counted, out, 0, last, False)
+
+
+@pytest.mark.parametrize("arrays", wrong_nests())
+def test_a_nest_whose_arrays_do_not_match_is_refused_everywhere(arrays: list[np.ndarray]) -> None:
+    space = compiled_space(FAMILY, 0)
+    for call in (lambda: scored(arrays, np.empty((5, arrays[0].shape[-1]))),
+                 lambda: _kernel.traffic(LAYER.compiled, *arrays, True), lambda: chains().start_at(*arrays),
+                 lambda: _kernel.tile_walk(LAYER.compiled, *arrays, 0, 0),
+                 lambda: _kernel.random_neighbours(LAYER.compiled, space, *arrays, 1, 0),
+                 lambda: _kernel.all_neighbours(LAYER.compiled, space, *arrays, 0),
+                 lambda: _kernel.layouts_fitted(LAYER.compiled, space, *arrays, 0)):
+        with pytest.raises(ValueError, match="wrong shape"):
+            call()
+
+
+@pytest.mark.parametrize("out", [np.empty((4, BATCH)), np.empty((5, BATCH + 1)), np.empty(5 * BATCH)])
+def test_results_of_the_wrong_shape_are_refused(out: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="wrong shape"):
+        scored(nest_arrays(NEST), out)
+
+
+@pytest.mark.parametrize("out", [np.empty((5, BATCH), dtype=np.float32), np.empty((BATCH, 5)).T,
+                                 np.empty((5, BATCH), dtype=np.int64), [[0.0] * BATCH] * 5, None])
+def test_results_are_never_written_into_a_copy(out: Any) -> None:
+    with pytest.raises(TypeError):
+        scored(nest_arrays(NEST), out)
+
+
+def test_results_that_may_not_be_written_are_refused() -> None:
+    out = np.empty((5, BATCH))
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="not writeable"):
+        scored(nest_arrays(NEST), out)
+
+
+def test_no_column_beyond_the_batch_is_scored() -> None:
+    with pytest.raises(ValueError, match="wrong shape"):
+        scored(nest_arrays(NEST), np.empty((5, BATCH)), last=BATCH + 1)
+    with pytest.raises(TypeError):
+        scored(nest_arrays(NEST), np.empty((5, BATCH)), last=-1)
+
+
+def test_inputs_of_another_type_are_converted() -> None:
+    exact, converted = np.empty((5, BATCH)), np.empty((5, BATCH))
+    scored(nest_arrays(NEST), exact)
+    arrays = [np.asfortranarray(array.astype(np.int32) if array.dtype != np.bool_ else array)
+              for array in nest_arrays(NEST)]
+    scored(arrays, converted)
+    np.testing.assert_array_equal(exact, converted)
+
+
+@pytest.mark.parametrize(("words", "counted"), [
+    (np.ones((1, BATCH)), np.ones((2, 3, BATCH), dtype=bool)), (np.ones((2, BATCH)), np.ones((2, 3, 1), dtype=bool)),
+    (np.ones(2), np.ones((2, 3, BATCH), dtype=bool))])
+def test_a_room_of_the_wrong_shape_is_refused(words: np.ndarray, counted: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="room: wrong"):
+        scored(nest_arrays(NEST), np.empty((5, BATCH)), words=words, counted=counted)
+
+
+@pytest.mark.parametrize(("words", "counted"), [(np.ones(1), np.ones((2, 3), dtype=bool)),
+                                                (np.ones(2), np.ones((2, 2), dtype=bool))])
+def test_chains_refuse_a_room_of_the_wrong_size(words: np.ndarray, counted: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="room: wrong"):
+        _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0), [(1.0, 0)], words, counted, 0)
+
+
+@pytest.mark.parametrize("name", ["divisor", "quotient", "product", "allowed", "completable", "bound", "keep", "orders",
+                                  "layouts"])
+def test_chains_refuse_tables_of_the_wrong_size(name: str) -> None:
+    with pytest.raises(ValueError, match="wrong size"):
+        chains(**{name: compiled_space(FAMILY, 0)[name][:-1]})
+
+
+def test_chains_refuse_a_table_that_is_not_there() -> None:
+    table = compiled_space(FAMILY, 0)
+    del table["divisor"]
+    with pytest.raises(KeyError):
+        _kernel.Chains(LAYER.compiled, table, [(1.0, 0)], None, None, 0)
+
+
+def test_a_factor_that_divides_no_bound_is_refused() -> None:
+    arrays = [array.copy() for array in nest_arrays(NEST)]
+    arrays[0][0, 0] = 3
+    with pytest.raises(ValueError, match="divides no bound"):
+        chains().start_at(*arrays)
+
+
+@pytest.mark.parametrize("wrong", [{"temporal": np.float32}, {"order": np.int32}, {"keep": np.uint8}])
+def test_the_best_mapping_is_never_written_into_a_copy(wrong: dict[str, type]) -> None:
+    begun = chains()
+    begun.start_random(1)
+    one = [getattr(NEST, name)[..., :1].astype(wrong.get(name, getattr(NEST, name).dtype)) for name in NAMES]
+    with pytest.raises(TypeError):
+        begun.write_best(*one)
+
+
+def test_before_the_first_chain_there_is_no_best_mapping() -> None:
+    for ask in (lambda: chains().polish(1), lambda: chains().write_best(*nest_arrays(NEST.take(slice(0, 1))))):
+        with pytest.raises(ValueError, match="no chain"):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["units", "usable", "read", "bandwidth_scale", "held", "hop"])
+def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: list[dict[str, Any]] = []
+    monkeypatch.setattr("fadiff_mapper.model.compiled_layer._kernel.Layer", tables.append)
+    compiled_layer(LAYER.arch, LAYER.projection, LAYER.machine, LAYER.reuse)
+    monkeypatch.undo()
+    _kernel.Layer(tables[0])
+    with pytest.raises(ValueError, match="wrong length"):
+        _kernel.Layer(tables[0] | {name: tables[0][name][:-1]})
+
+
+DRAW: dict[str, Any] = {
+    "theta": np.zeros((2, 1, 4)), "noise": np.zeros((2, 1, 4, 3), dtype=np.float32), "alpha": 2.0, "tau": 1.0,
+    "member": np.zeros(4, dtype=np.int64), "divisor": np.ones((1, 1, 3)), "completable": np.ones((1, 2, 1, 3, 3), bool),
+    "left": np.zeros((1, 1, 3, 3), dtype=np.int64), "start": np.zeros((1, 1), dtype=np.int64),
+    "hard": np.zeros((2, 1, 4)), "slope": np.zeros((2, 1, 4))}
+
+
+@pytest.mark.parametrize("wrong", [
+    {"theta": np.zeros((2, 4))}, {"divisor": np.ones(3)}, {"divisor": np.ones((1, 2, 3))},
+    {"noise": np.zeros(3, dtype=np.float32)},
+    {"member": np.zeros(3, dtype=np.int64)}, {"member": np.full(4, 1)}, {"member": np.full(4, -1)},
+    {"completable": np.ones((1, 1, 1, 3, 3), bool)}, {"left": np.zeros((1, 1, 3), dtype=np.int64)},
+    {"start": np.zeros(2, dtype=np.int64)}, {"hard": np.zeros((1, 1, 4))}, {"slope": np.zeros((1, 1, 4))}])
+def test_a_draw_of_factors_refuses_arrays_that_do_not_match(wrong: dict[str, Any]) -> None:
+    _kernel.draw_columns(**DRAW)
+    with pytest.raises(ValueError, match=r"wrong|out of range"):
+        _kernel.draw_columns(**DRAW | wrong)
+
+
+def test_a_draw_is_never_written_into_a_copy() -> None:
+    with pytest.raises(TypeError):
+        _kernel.draw_columns(**DRAW | {"hard": np.zeros((2, 1, 4), dtype=np.float32)})
+
+
+@pytest.mark.parametrize("call", [
+    lambda: _kernel.walk_held(np.ones((2, 1)), np.ones((2, 1)), np.ones(1)),
+    lambda: _kernel.walk_held(np.ones(2), np.ones((3, 1)), np.ones(1)),
+    lambda: _kernel.walk_unheld(np.ones(2), np.ones((2, 2)), np.ones(1)),
+    lambda: _kernel.find_linked(np.ones(4), 2, 2, np.ones(1)),
+    lambda: _kernel.find_linked(np.ones((4, 2)), 2, 2, np.ones(1)),
+    lambda: _kernel.find_linked(np.ones((5, 2)), 2, 2, np.ones(2)),
+    lambda: _kernel.count_hops(np.zeros(5, int), 2, 2), lambda: _kernel.count_hops(np.full(4, 9), 2, 2),
+    lambda: _kernel.tile_walk(LAYER.compiled, *nest_arrays(NEST), 2, 0),
+    lambda: _kernel.tile_walk(LAYER.compiled, *nest_arrays(NEST), 0, -1)])
+def test_parts_refuse_arrays_that_do_not_match(call: Any) -> None:
+    with pytest.raises(ValueError, match=r"wrong shape|out of range"):
+        call()
