@@ -15,7 +15,7 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "base", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
+    "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
     "model", "model.exact", "model.smooth", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
