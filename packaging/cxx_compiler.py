@@ -43,8 +43,8 @@ class CxxCompiler:
         return [f"-march={level.replace('-', '_') if self.zig else level}"] if level else []
 
     def accepts(self, level: str) -> bool:
-        """Whether the compiler knows a level."""
-        return _works([*self.command, *self.flags(level)])
+        """Whether the compiler knows a level. Nothing is linked: Zig would compile its libraries for every level."""
+        return _works([*self.command, *self.flags(level), "-c"])
 
 
 def find_compiler(cache: Path) -> CxxCompiler:
@@ -88,13 +88,13 @@ def _zig_compiler(cache: Path) -> CxxCompiler | None:
 
 
 def _works(command: Sequence[str]) -> bool:
-    """Whether a command compiles and links a probe."""
+    """Whether a command compiles a probe and, unless told otherwise, makes a library of it."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.cpp")
         source.write_text(PROBE, encoding="utf-8")
         try:
-            done = subprocess.run([*command, "-std=c++17", "-fPIC", *SHARED, str(source), "-o", f"{folder}/probe.so"],
-                                  capture_output=True, check=False)
+            done = subprocess.run([*command, "-std=c++17", "-fPIC", *(() if "-c" in command else SHARED), str(source),
+                                   "-o", f"{folder}/probe"], capture_output=True, check=False)
         except OSError:
             return False
         return done.returncode == 0
