@@ -29,7 +29,8 @@ ORDER = (
 
 def modules() -> dict[str, Path]:
     """Dotted name within the package -> file."""
-    files = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in PACKAGE.rglob("*.py")}
+    files = {path: path.relative_to(PACKAGE).with_suffix("").parts
+             for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi"))}  # a stub stands for a compiled module
     return {".".join(parts): path for path, parts in files.items() if "timeloop_specs" not in parts}
 
 
