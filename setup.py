@@ -61,8 +61,9 @@ class BuildKernel(build_ext):
             target = Path(self.get_ext_fullpath(ext.name))
             target.parent.mkdir(parents=True, exist_ok=True)
             own = [objects[source, BASELINE if source == BINDING else ext.level] for source in SOURCES]
-            self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED, *map(str, own),
-                       "-o", str(target)])
+            self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED,
+                       "-O3",  # Zig compiles its libraries with what stands here
+                       *map(str, own), "-o", str(target)])
 
     def _compile(self, compiler: CxxCompiler, source: Path, level: str) -> Path:
         """The object of one file, compiled unless one is there that is newer than all that it is made of."""
