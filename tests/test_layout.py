@@ -15,7 +15,7 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "base", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
+    "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
     "model", "model.exact", "model.smooth", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
@@ -29,7 +29,8 @@ ORDER = (
 
 def modules() -> dict[str, Path]:
     """Dotted name within the package -> file."""
-    files = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in PACKAGE.rglob("*.py")}
+    files = {path: path.relative_to(PACKAGE).with_suffix("").parts
+             for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi"))}  # a stub stands for a compiled module
     return {".".join(parts): path for path, parts in files.items() if "timeloop_specs" not in parts}
 
 

@@ -23,6 +23,9 @@ from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.spec.mapper import METRICS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fadiff_mapper.results.mapped_layer import MappedLayer
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
 
@@ -60,14 +63,12 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
-    from fadiff_mapper.output.terminal.verdict import print_verdict
     from fadiff_mapper.search.options import SearchOptions
-    from fadiff_mapper.timeloop.verify import real_model, verify
     search = read_options(options.option, SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
         threads=options.jobs))
     specs = load_inputs(options)
-    program = real_model() if options.verify else None
+    check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
@@ -87,10 +88,20 @@ def run(options: argparse.Namespace) -> int:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:
         print_results(names, results, options.output)
-    disagreed = program is not None and max([
-        print_verdict(verify(result.spec, result.mapping, result.stats, program), name if len(names) > 1 else "")
-        for name, result in zip(names, results, strict=True)])
+    disagreed = check is not None and max(map(check, names, results))
     return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
+
+
+def _verification(names: list[str]) -> Callable[[str, MappedLayer], int]:
+    """A function that compares a result with real Timeloop, prints the verdict and returns 1 where they differ, else 0.
+
+    Raises FadiffError where Timeloop is not installed.
+    """
+    from fadiff_mapper.output.terminal.verdict import print_verdict
+    from fadiff_mapper.timeloop.verify import real_model, verify
+    program = real_model()
+    return lambda name, result: print_verdict(verify(result.spec, result.mapping, result.stats, program),
+                                              name if len(names) > 1 else "")
 
 
 def _warm_starts(file: str | None, specs: list[Spec]) -> list[Mapping]:

@@ -9,18 +9,26 @@
 #include <cstdint>
 #include <cstring>
 
+// Bytes of the target's vectors: lanes lie in as many of them as they need. Files that are compiled for different
+// targets are linked into one module, so the names below tell the target: no code of one is taken for that of another.
+#if defined(__AVX512F__)
+#define FADIFF_LANES lanes_in_64_bytes
+#define FADIFF_VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define FADIFF_LANES lanes_in_32_bytes
+#define FADIFF_VECTOR_BYTES 32
+#else
+#define FADIFF_LANES lanes_in_16_bytes
+#define FADIFF_VECTOR_BYTES 16
+#endif
+
 namespace fadiff {
 
 constexpr int LANES = 8;
 
-// Bytes of the target's vectors: lanes lie in as many of them as they need.
-#if defined(__AVX512F__)
-constexpr int VECTOR_BYTES = 64;
-#elif defined(__AVX__)
-constexpr int VECTOR_BYTES = 32;
-#else
-constexpr int VECTOR_BYTES = 16;
-#endif
+inline namespace FADIFF_LANES {
+
+constexpr int VECTOR_BYTES = FADIFF_VECTOR_BYTES;
 constexpr int PARTS = LANES * 8 / VECTOR_BYTES, WIDTH = LANES / PARTS;
 
 typedef double Doubles __attribute__((vector_size(VECTOR_BYTES)));
@@ -124,4 +132,5 @@ inline Lanes nearest(Lanes value) {
     return down + where(value - down >= 0.5, 1.0);
 }
 
+}  // namespace FADIFF_LANES
 }  // namespace fadiff

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.exact.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Array, array_namespace
-from fadiff_mapper.spec.mapper import METRICS
+from fadiff_mapper.relaxation.metrics import ILLEGAL
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
@@ -24,31 +23,6 @@ by less than about this fraction. Small enough to be a tie-break, large enough t
 
 TINY = 1e-30
 """Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
-
-ILLEGAL = 1e6
-"""Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
-
-
-def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple.
-
-    Args:
-        metrics: Names of metrics in order of priority.
-
-    Returns:
-        The same as a tuple.
-
-    Raises:
-        FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
-    """
-    if not isinstance(metrics, list | tuple):
-        raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
-    for name in metrics:
-        if name not in METRICS:
-            raise FadiffError(f'unknown metric "{name}"{nearest(str(name), METRICS)}; accepted: {listed(METRICS)}')
-    if not metrics:
-        raise FadiffError(f"no metric is given; accepted: {listed(METRICS)}")
-    return tuple(metrics)
 
 
 def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None) -> np.ndarray:

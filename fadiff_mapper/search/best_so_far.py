@@ -17,7 +17,8 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import ILLEGAL, exact_value
+from fadiff_mapper.relaxation.metrics import ILLEGAL
+from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
 
 Watcher = Callable[[int, Nest, Progress], None]

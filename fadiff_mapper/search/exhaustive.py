@@ -12,7 +12,7 @@ from fadiff_mapper.mapspace import MapSpace, factorizations, places
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import SearchState, Watcher
 from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions

@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.relaxation.objective import check_metrics
+from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.exhaustive import refuse_large
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task

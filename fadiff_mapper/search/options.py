@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.relaxation.objective import ILLEGAL, check_metrics
+from fadiff_mapper.relaxation.metrics import ILLEGAL, check_metrics
 
 
 @dataclass(frozen=True)

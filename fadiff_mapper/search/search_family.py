@@ -10,7 +10,7 @@ import numpy as np
 
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of

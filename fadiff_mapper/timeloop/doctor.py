@@ -13,6 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.kernel.instruction_sets import level_of
 from fadiff_mapper.timeloop.find_programs import find_real
 
 
@@ -34,7 +36,6 @@ class InstalledFinding:
 LIBRARIES = {
     "numpy": "evaluation",
     "array-api-compat": "evaluation",
-    "numba": "evaluation (compiled)",
     "torch": "mapping (gradient descent), networks from PyTorch modules",
     "scipy": "sensitivities of capacities and fan-outs, rank correlations",
     "networkx": "networks as graphs",
@@ -56,6 +57,7 @@ ENGINES = ("docker", "podman")
 def examine() -> list[InstalledFinding]:
     """Looks for the libraries in use, optional ones, and optional programs on the PATH."""
     return [InstalledFinding("python", platform.python_version(), "everything"),
+            InstalledFinding("compiled kernel", _kernel_build(), "evaluation, mapping"),
             *(InstalledFinding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
             *(InstalledFinding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
             InstalledFinding("accelergy", _accelergy(), "energy tables for designs that bring none"),
@@ -68,6 +70,11 @@ def _library(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return "importable" if find_spec(name.replace("-", "_")) else None
+
+
+def _kernel_build() -> str:
+    """The instruction set that the kernel in use was built for, and its file."""
+    return f"{level_of(_kernel.__file__)} {_kernel.__file__}"
 
 
 def _accelergy() -> str | None:

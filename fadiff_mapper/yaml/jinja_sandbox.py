@@ -13,9 +13,7 @@ rendered; they become the table that leads from a line of the output back to the
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -28,75 +26,15 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.yaml import expressions
 from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 # Plain safety limits; nothing was measured to choose them.
 MAX_TOKENS = 50_000
 """Words and signs inside the tags of one template: compiling them takes the longest."""
 MAX_OUTPUT = 8 << 20
 """Characters that one template may produce."""
-MAX_UNITS = 1_000_000
-"""Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
-MAX_SECONDS = 20.0
-"""Seconds for one file with all it includes."""
 
 Function = Callable[..., Any]
-
-
-@dataclass
-class Budget:
-    """The work that may still be done; shared by a file and all that it includes.
-
-    Attributes:
-        units: Units left: loop steps, calls, elements, and characters in portions of 16.
-        deadline: When the time is up, on the clock of `time.monotonic`.
-    """
-
-    units: int = MAX_UNITS
-    deadline: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
-
-    def charge(self, units: int) -> None:
-        """Spends units. Raises ValueError once there are none left, or the time is up."""
-        self.units -= units
-        if self.units < 0:
-            raise ValueError(f"the template does too much work; accepted: at most {MAX_UNITS} loop steps and values")
-        if time.monotonic() > self.deadline:
-            raise ValueError(f"the template takes too long; accepted: at most {MAX_SECONDS:g} seconds")
-
-    def weigh(self, value: Any) -> Any:
-        """Spends the units of a value, nested elements included, and returns the value."""
-        waiting = [value]
-        while waiting:
-            item = waiting.pop()
-            self.charge(1 + len(item) // 16 if isinstance(item, str) else 1)
-            if isinstance(item, dict):
-                waiting += [*item, *item.values()]
-            elif isinstance(item, list | tuple | set | frozenset):
-                waiting += item
-        return value
-
-    def steps(self, values: Iterable[Any]) -> Iterator[Any]:
-        """The same values one by one, one unit each."""
-        for value in values:
-            self.charge(1)
-            yield value
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A rendered template.
-
-    Attributes:
-        text: The text.
-        lines: For each line of the text the file and line (from 1) in which it was written.
-    """
-
-    text: str
-    lines: tuple[tuple[str, int], ...]
-
-
-def is_template(text: str) -> bool:
-    """Whether the text has template syntax at all; other text is never touched."""
-    return any(opening in text for opening in ("{{", "{%", "{#"))
 
 
 def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],

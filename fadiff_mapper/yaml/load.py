@@ -11,7 +11,7 @@ reads a text, `dump` writes literal YAML.
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import reduce
@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.yaml import jinja_sandbox
 from fadiff_mapper.yaml.dump import dump
-from fadiff_mapper.yaml.jinja_sandbox import Budget, Rendered
 from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of, mapping
 from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, joined, parse
+from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]
 
@@ -144,7 +143,7 @@ class _Loading:
 def _load(path: Path, loading: _Loading) -> Built:
     """Reads one file, rendered first where it is a template."""
     text = read_text(path)
-    if not jinja_sandbox.is_template(text):
+    if not is_template(text):
         return parse(text, str(path))
     scope = _TemplateScope(path, loading)
     rendered = _rendered(text, scope)
@@ -152,6 +151,8 @@ def _load(path: Path, loading: _Loading) -> Built:
 
 
 def _rendered(text: str, scope: _TemplateScope) -> Rendered:
+    """A template as it reads once rendered."""
+    from fadiff_mapper.yaml import jinja_sandbox  # loads Jinja
     return jinja_sandbox.render(text, str(scope.file), scope.functions(), scope.loading.data, scope.loading.budget)
 
 
@@ -174,7 +175,7 @@ class _TemplateScope:
     def __post_init__(self) -> None:
         self.folders = [self.file.resolve().parent, *self.loading.folders]
 
-    def functions(self) -> dict[str, jinja_sandbox.Function]:
+    def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions that a template may call, under the front end's names."""
         return {
             "add_to_path": self.add_to_path,
@@ -209,7 +210,8 @@ class _TemplateScope:
         """The rendered text of one or several files, in place."""
         inner = self._inner()
         scopes = [_TemplateScope(self._includable(path), inner) for path in self.found(pattern)]
-        return "\n".join(jinja_sandbox.marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
+        from fadiff_mapper.yaml.jinja_sandbox import marked
+        return "\n".join(marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
 
     def found(self, pattern: str) -> list[Path]:
         """All files and folders of that name, or matching its last component. Raises ValueError if none."""

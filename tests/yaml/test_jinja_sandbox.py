@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.yaml import jinja_sandbox
-from fadiff_mapper.yaml.jinja_sandbox import Budget, Rendered, is_template, marked, render
+from fadiff_mapper.yaml.jinja_sandbox import marked, render
+from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 
 def rendered(text: str, data: Mapping[str, object] | None = None,

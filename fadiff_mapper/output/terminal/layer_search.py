@@ -1,19 +1,14 @@
-"""A search of layers as it runs, and its results."""
+"""A search of layers as it runs, and its results.
+
+What prints is imported when there is something to print: a first mapping is on disk before.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from fadiff_mapper.analysis.lower_bound import sentence
-from fadiff_mapper.output.terminal.console import console, table
-from fadiff_mapper.output.terminal.mapping_stats import print_stats
-from fadiff_mapper.output.terminal.spec_summary import print_notes
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -28,6 +23,8 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
         results: The results in the same order.
         folder: Where their files are.
     """
+    from fadiff_mapper.output.terminal.console import console, table
+    from fadiff_mapper.output.terminal.spec_summary import print_notes
     if len(results) == 1:
         _print_one(results[0], folder)
         return
@@ -48,6 +45,10 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
 
 def _print_one(result: MappedLayer, folder: str) -> None:
     """Loop nest, statistics, notes, lower bound and status of the only result."""
+    from fadiff_mapper.analysis.lower_bound import sentence
+    from fadiff_mapper.output.terminal.console import console
+    from fadiff_mapper.output.terminal.mapping_stats import print_stats
+    from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.timeloop_files.map_txt import map_txt
     out = console()
     out.print(map_txt(result.spec, result.mapping, result.stats), markup=False)
@@ -69,10 +70,13 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
     Yields:
         A function to call with a problem's index and its progress.
     """
-    terminal = Console(stderr=True)
-    if quiet or not terminal.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+    terminal = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     latest: dict[int, Progress] = {}
     with Bar(*columns, console=terminal, transient=True) as bar:

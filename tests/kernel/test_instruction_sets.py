@@ -1,0 +1,75 @@
+"""Builds for several levels of the instruction set: the processor's best is taken, and all give the same numbers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fadiff_mapper.kernel
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.kernel.instruction_sets import (
+    BASELINE,
+    LEVELS,
+    V3,
+    V4,
+    level_of,
+    processor_features,
+    usable_levels,
+)
+
+HOME = Path(fadiff_mapper.kernel.__file__).parent
+BUILDS = [HOME, *(HOME / level for level in usable_levels(processor_features()) if (HOME / level).is_dir())]
+
+SEARCH = """
+import sys
+import fadiff_mapper.kernel as kernel
+kernel.__path__[:] = [sys.argv[1]]
+from fadiff_mapper import load, map_layer
+result = map_layer(load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), seed=3)
+from fadiff_mapper.kernel import _kernel
+print(_kernel.__file__)
+print(result.stats.energy_pj.hex(), result.stats.cycles, result.evaluations, repr(result.mapping))
+"""
+
+
+def test_a_level_is_usable_where_all_its_features_are_there() -> None:
+    assert usable_levels(V4) == ["x86-64-v4", "x86-64-v3"]
+    assert usable_levels(V3 | {"avx512f"}) == ["x86-64-v3"]
+    assert usable_levels(V3 - {"fma"}) == usable_levels([]) == []
+
+
+def test_features_are_those_of_the_first_processor_that_linux_lists(tmp_path: Path) -> None:
+    listing = tmp_path / "cpuinfo"
+    listing.write_text("processor\t: 0\nflags\t\t: fpu avx2 bmi1\nvmx flags\t: ept\n\nprocessor\t: 1\nflags\t\t: fpu\n")
+    assert processor_features(listing) == ["fpu", "avx2", "bmi1"]
+
+
+def test_there_are_no_features_where_none_are_listed(tmp_path: Path) -> None:
+    arm = tmp_path / "cpuinfo"
+    arm.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
+    assert processor_features(arm) == processor_features(tmp_path / "missing") == []
+
+
+def test_the_best_build_that_there_is_was_imported() -> None:
+    assert Path(_kernel.__file__ or "").parent == [*BUILDS[1:], HOME][0]
+
+
+def test_the_level_of_a_build_is_its_folder() -> None:
+    assert level_of("/site/fadiff_mapper/kernel/_kernel.so") == level_of(None) == BASELINE
+    assert [level_of(f"/site/fadiff_mapper/kernel/{level}/_kernel.so") for level in LEVELS] == list(LEVELS)
+
+
+@pytest.mark.skipif(len(BUILDS) == 1, reason="one build for this processor")
+def test_all_builds_find_the_same_mapping_with_the_same_energy() -> None:
+    answers = []
+    for build in BUILDS:
+        done = subprocess.run([sys.executable, "-c", SEARCH, str(build)], check=True, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONHASHSEED": "0"})  # sets are printed in one order
+        file, numbers = done.stdout.splitlines()
+        assert Path(file).parent == build
+        answers.append(numbers)
+    assert len(set(answers)) == 1
