@@ -22,7 +22,7 @@ import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
 from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.traffic import exact_traffic
+from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 ACTIONS = ("reads", "fills", "updates")

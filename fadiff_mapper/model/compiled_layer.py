@@ -10,7 +10,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.energy_latency import Machine
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
@@ -29,12 +29,13 @@ def compiled_layer(arch: Architecture, projection: Projection, machine: Machine,
         The kernel's layer.
     """
     levels = arch.levels
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *levels)
     usable = [level.usable for level in levels]
     table: dict[str, Any] = {
         "levels": len(levels), "dims": projection.relevant.shape[1],
         "ranks": [[list(rank) for rank in ranks] for ranks in projection.ranks],
         "written": list(projection.read_write),
-        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in (arch.arithmetic, *levels)],
+        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in units],
         "usable": [NO_LIMIT if words is None else words for words in usable],
         "least": [(words or 0) * level.min_utilization for words, level in zip(usable, levels, strict=True)],
         "fanout_x": [arch.fanout(level)[0] for level in range(len(levels))],

@@ -87,7 +87,7 @@ class Nest:
         return Nest(*(columns(getattr(self, name), rows) for name in Nest.__dataclass_fields__))
 
 
-def nest_arrays(nest: Nest) -> tuple[Array, ...]:
+def nest_arrays(nest: Nest) -> tuple[Array, Array, Array, Array, Array, Array]:
     """The arrays of a nest in the order in which the compiled kernel takes them."""
     return (nest.temporal, nest.spatial, nest.order, nest.keep, nest.on_y, nest.spatial_order)
 

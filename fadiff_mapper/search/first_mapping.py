@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, columns
-from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, random_decisions
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, random_decisions
 
 TRIED = 8
 """Draws of the other decisions; the first keeps every data space where it may, the second none but outermost. Nothing
 was measured: a space where all of them are illegal merely has no mapping before the search."""
-
-
-def first_nest(layer: PreparedLayer, space: MapSpace) -> Nest | None:
-    """The first mapping of one problem (see `first_of`) with a map space without contradictions."""
-    return None if space.constraints.min_parallelism else first_of(family_of(layer, [space]), 0)
 
 
 def first_of(family: LayerFamily, member: int) -> Nest | None:
@@ -47,6 +40,8 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
         for d in range(dims):
             number[p, d] = tables.completable[member, p, d, rest[d]].argmax()  # the first that can be completed
             rest[d] = tables.quotient[member, d, rest[d], number[p, d]]
+    if rest.any():  # a number above 0: no factors of some dimension multiply to its bound
+        return None
     factors = tables.divisor[member, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
     choices = random_decisions(family, TRIED * len(family.spaces), np.random.default_rng(0))
     own = slice(TRIED * member, TRIED * (member + 1))

@@ -6,12 +6,14 @@ Nothing here loads torch, so that constraints are checked and a first mapping is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
@@ -35,6 +37,11 @@ class MappingTask:
     given: Nest | None = None
     room: Room | None = None
     weights: tuple[float, float] | None = None
+
+    @cached_property
+    def family(self) -> LayerFamily:
+        """The problem as a family of one, made once."""
+        return family_of(self.layer, [self.space])
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,

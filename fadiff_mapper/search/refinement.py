@@ -16,7 +16,7 @@ import numpy as np
 from fadiff_mapper.kernel._kernel import Chains
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
@@ -115,9 +115,9 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     Returns:
         The refinement, before its first round.
     """
-    layer = family.layer.compiled
-    chains = Chains(layer, compiled_space(family, member, options.orders),
-                    compiled_objective(options.priorities, weights), *(room or (None, None)), options.seed)
+    words, counted = room or (None, None)
+    chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders),
+                    compiled_objective(options.priorities, weights), words, counted, options.seed)
     if starts is not None:
         chains.start_at(*nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))

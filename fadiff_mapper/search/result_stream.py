@@ -18,7 +18,7 @@ from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.first_mapping import first_nest
+from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.spec.spec import Spec
@@ -56,7 +56,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         for index, task in enumerate(tasks if self.on_better else ()):
-            nest = first_nest(task.layer, task.space)
+            nest = first_of(task.family, 0)
             if nest is not None:
                 self._send(index, nest)
 

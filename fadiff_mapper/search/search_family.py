@@ -67,8 +67,8 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = la
     for member in range(members):
         left = None if options.time_limit is None else (
             (options.time_limit - (time.monotonic() - start)) / (members - member))
-        outcomes.append(_refined(family, member, options, starts[member], descended and descended[member], left,
-                                 watcher, stopped, terms))
+        before = descended[member] if descended else None
+        outcomes.append(_refined(family, member, options, starts[member], before, left, watcher, stopped, terms))
     return outcomes
 
 
@@ -113,8 +113,8 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     def out_of_time() -> bool:
         return stopped() or (seconds is not None and time.monotonic() - start > seconds)
 
-    room = terms.room and (terms.room.words[..., member], terms.room.counted[..., member])
-    weights = None if terms.weights is None else terms.weights[:, member]
+    room = None if terms.room is None else (terms.room.words[..., member], terms.room.counted[..., member])
+    weights = None if terms.weights is None else tuple(float(weight) for weight in terms.weights[:, member])
     refinement = refinement_of(family, member, options, starts, watcher=watch, out_of_time=out_of_time, room=room,
                                weights=weights)
     converged = options.refinement and not out_of_time() and refinement.run()

@@ -68,7 +68,8 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
         given = [task.given for task in distinct if task.given is not None]
         own = replace(options, time_limit=clock.share(len(job.members)),
                       threads=max(1, options.workers // clock.workers))
-        family = family_of(distinct[0].layer, [task.space for task in distinct])
+        family = (distinct[0].family if len(distinct) == 1
+                  else family_of(distinct[0].layer, [task.space for task in distinct]))
         outcomes = (exhaust(family, own, watcher=tell, stopped=stopped, given=given) if options.exhaustive
                     else search(family, own, watcher=tell, stopped=stopped, given=given, terms=_terms(distinct)))
         return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]

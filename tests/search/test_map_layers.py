@@ -21,7 +21,7 @@ from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.compiled_space import compiled_space
-from fadiff_mapper.search.first_mapping import first_nest
+from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 
@@ -354,7 +354,7 @@ def test_a_result_knows_its_history(tmp_path: Path) -> None:
 def test_a_first_legal_mapping_is_there_at_once(design: str, layer: str) -> None:
     spec = load(find(f"arch/{design}"), find(layer))
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    nest = first_nest(prepare_layer(spec.arch, spec.problem, spec.tables), space)
+    nest = first_of(family_of(prepare_layer(spec.arch, spec.problem, spec.tables), [space]), 0)
     assert nest is not None
     mapping = unpack(nest, 0, spec.problem)
     assert check_mapping(space, mapping) == [] and evaluate(replace(spec, mapping=mapping)).cycles > 0

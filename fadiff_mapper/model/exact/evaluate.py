@@ -14,8 +14,8 @@ import numpy as np
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding
 from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
+from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
-from fadiff_mapper.model.exact.traffic import exact_traffic
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits
 from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.nest_evaluation import evaluate_with
@@ -167,10 +167,10 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
         Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
     batch, out = nest.batch, np.empty((5, nest.batch))
-    given = (None, None) if room is None else (room.words, room.counted)
+    words, counted = (None, None) if room is None else (room.words, room.counted)
 
     def run(first: int) -> None:
-        _kernel.score(layer.compiled, *nest_arrays(nest), *given, out, first, min(first + size, batch), False)
+        _kernel.score(layer.compiled, *nest_arrays(nest), words, counted, out, first, min(first + size, batch), False)
 
     size = max(WORTH_A_THREAD, -(-batch // threads))
     if size >= batch:
