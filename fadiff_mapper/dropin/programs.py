@@ -115,7 +115,9 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, 
     for name, value in sorted(settings.environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, tables = with_energies(load(*arguments.files), program, settings.environment, say)
+    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say)
+    for warning in spec.warnings:
+        say(f"WARNING: {warning}")
     for note in spec.notes:
         say(f"note: {note}")
     return spec, tables

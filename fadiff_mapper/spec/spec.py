@@ -28,6 +28,7 @@ class Spec:
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
         notes: Sentences about input that was understood but has no effect, and about missing energies.
+        warnings: Sentences about input that Timeloop ignores or puts up with; a strict reading has none.
     """
 
     arch: Architecture
@@ -39,6 +40,13 @@ class Spec:
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Warnings and notes, each with the word in front that tells them apart."""
+        return tuple(f"{kind}: {text}" for kind, texts in (("warning", self.warnings), ("note", self.notes))
+                     for text in texts)
 
     def _repr_html_(self) -> str:
         """For notebooks: the levels, outermost first, with the arithmetic below them, and the problem's dimensions."""

@@ -89,6 +89,6 @@ def _loops(constraint: LoopConstraint) -> str:
 
 
 def print_notes(spec: Spec) -> None:
-    """Prints a line for each statement of the input that was understood but has no effect."""
-    for note in spec.notes:
-        console().print(f"note: {note}", markup=False)
+    """Prints a line for each statement of the input that Timeloop ignores or that has no effect."""
+    for remark in spec.remarks:
+        console().print(remark, markup=False)

@@ -18,6 +18,7 @@ from fadiff_mapper.spec.native.constraint_sections import ConstraintEntry, find_
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
@@ -57,15 +58,18 @@ class ConstraintScope:
         levels: Names of the storage levels, innermost first.
         fanouts: Fan-outs (X, Y) below them.
         problem: The problem.
+        leniency: Decides about keys and factors that Timeloop ignores.
     """
 
     levels: tuple[str, ...]
     fanouts: tuple[tuple[int, int], ...]
     problem: Problem
+    leniency: Leniency
 
 
 def read_constraints(
-    document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem
+    document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
+    leniency: Leniency = STRICT
 ) -> Constraints:
     """Reads the constraints of a document; architecture and map-space sections count alike, as in Timeloop.
 
@@ -78,6 +82,7 @@ def read_constraints(
         levels: Storage levels, innermost first.
         fanouts: Fan-out (X, Y) below each level.
         problem: The problem.
+        leniency: Decides about keys and factors that Timeloop ignores.
 
     Returns:
         The limits per level; `native` holds them as plain lists with every factor and permutation as a string.
@@ -85,13 +90,13 @@ def read_constraints(
     Raises:
         SpecError: All mistakes at once.
     """
-    scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem)
+    scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem, leniency)
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for constraint in find_constraints(document):
+    for constraint in find_constraints(document, leniency):
         try:
-            entry = open_entry(constraint)
+            entry = open_entry(constraint, leniency)
             statements += _statements(entry, scope)
             native.setdefault(entry.section, []).append(_native(entry, problem))
         except SpecError as error:
@@ -120,7 +125,7 @@ def _statements(entry: ConstraintEntry, scope: ConstraintScope) -> list[Constrai
         raise entry.target_where.error(f'found "{entry.target}"',
                                        f"the innermost storage level, {scope.levels[0]}, for {entry.type}")
     statements = [ConstraintStatement(level, entry.kind, part, value, where)
-                  for part, value, where in read(entry, scope.problem)]
+                  for part, value, where in read(entry, scope)]
     entry.finish()
     return statements
 
@@ -140,9 +145,9 @@ Part = tuple[str, Any, Where]
 """Part, value and place of a `ConstraintStatement`."""
 
 
-def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
-    yield from _factor_parts(entry.attributes, problem)
-    permutation = entry.attributes.take("permutation", _permutation(problem), ((), ()))
+def _loop_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
+    yield from _factor_parts(entry.attributes, scope)
+    permutation = entry.attributes.take("permutation", _permutation(scope.problem), ((), ()))
     if any(permutation):
         yield "order", permutation, entry.attributes.at("permutation")
     if entry.kind == "spatial":
@@ -155,14 +160,16 @@ def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
     for switch in REUSE_SWITCHES[entry.kind]:
         names = entry.own.take(switch, sequence, None)
         if names:
-            yield "no_reuse", frozenset(_dataspaces(names, problem)), entry.own.at(switch)
+            yield "no_reuse", frozenset(_dataspaces(names, scope.problem)), entry.own.at(switch)
     if entry.own.take("remainders", integer(0), 1) > 1:
         raise entry.own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
 
 
-def _factor_parts(attributes: Reader, problem: Problem) -> Iterator[Part]:
+def _factor_parts(attributes: Reader, scope: ConstraintScope) -> Iterator[Part]:
     """Limits on factors; a default holds for the dimensions without a limit of the same direction."""
-    factors = attributes.take("factors", lambda value, where: parse_factors(value, where, problem.bounds), ())
+    problem = scope.problem
+    factors = attributes.take("factors", lambda value, where: parse_factors(
+        value, where, problem.bounds, leniency=scope.leniency), ())
     for factor in factors:
         yield f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where
     for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
@@ -177,20 +184,20 @@ def _permutation(problem: Problem) -> Check[tuple[tuple[str, ...], tuple[str, ..
     return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
 
 
-def _dataspace_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _dataspace_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     for key, kept in (("keep", True), ("bypass", False)):
         names = entry.attributes.take(key, sequence, None)
         if names:
-            for i, name in enumerate(_dataspaces(names, problem)):
+            for i, name in enumerate(_dataspaces(names, scope.problem)):
                 yield name, kept, names.at(i)
     entry.own.refuse("no_coalesce", "accesses of a level are always counted by its block size")
 
 
-def _parallelism_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _parallelism_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     yield "min", entry.attributes.take("min", number(0)), entry.attributes.at("min")
 
 
-def _overbooking_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _overbooking_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     if entry.own.take("proportion", number(0), 0) > 0:
         raise entry.own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
     yield from ()
@@ -212,7 +219,8 @@ def _native(entry: ConstraintEntry, problem: Problem) -> dict[str, Any]:
     """The constraint with its keys side by side and without lists that Timeloop does not read."""
     keys = plain(entry.keys())
     if keys.get("factors"):
-        keys["factors"] = factors_text(parse_factors(keys["factors"], entry.where, problem.bounds))
+        keys["factors"] = factors_text(parse_factors(keys["factors"], entry.where, problem.bounds,
+                                                     leniency=Leniency(strict=False)))
     if keys.get("permutation"):
         keys["permutation"] = permutation_text(*_permutation(problem)(keys["permutation"], entry.where))
     return {"target": entry.target, "type": entry.type} | {key: value for key, value in keys.items() if value != []}

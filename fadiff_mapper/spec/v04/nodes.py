@@ -13,6 +13,7 @@ from fadiff_mapper.spec.v04.attributes import (
     Names,
     expression_of,
     read_attributes,
+    refuse_hyphens,
     version,
     without_ignored,
 )
@@ -220,6 +221,8 @@ def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) ->
     empty = Map(where=node.where)
     defaults = STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS
     attributes = read_attributes(reader.take("attributes", mapping, empty), reader.at("attributes"), names, defaults)
+    if role == "storage":
+        refuse_hyphens(attributes)
     spatial = Reader(without_ignored(reader.take("spatial", mapping, empty)))
     scope = {**names, **attributes}
     mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
