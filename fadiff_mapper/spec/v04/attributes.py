@@ -81,15 +81,6 @@ def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[st
     return inherit(Map(defaults, where=where), without_empty(resolved))
 
 
-def refuse_hyphens(attributes: Map) -> None:
-    """Raises SpecError for a hyphenated spelling of an attribute in `DECLARED`, as the front end does."""
-    for key in attributes:
-        spelling = str(key).replace("-", "_")
-        if spelling != key and spelling in DECLARED:
-            raise attributes.at(key).error(
-                f"Timeloop's front end refuses the attribute \"{key}\" (did you mean \"{spelling}\"?)", f'"{spelling}"')
-
-
 def inherit(outer: Map, inner: Map) -> Map:
     """The entries of both maps. Where both have a key, that of `inner` counts."""
     items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}

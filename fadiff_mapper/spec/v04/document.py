@@ -12,7 +12,7 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
 from fadiff_mapper.spec.v04.constraints import ExpressionScope
 from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
-from fadiff_mapper.spec.v04.nodes import read_tree
+from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.load import combined
@@ -67,6 +67,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
+    if not leniency.strict:  # a strict reading refuses them as misspelt, like those that Timeloop would ignore
+        refuse_hyphens(tree)
     levels = place_levels(tree)
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)

@@ -9,11 +9,11 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.v04.attributes import (
     COMMON_DEFAULTS,
+    DECLARED,
     STORAGE_DEFAULTS,
     Names,
     expression_of,
     read_attributes,
-    refuse_hyphens,
     version,
     without_ignored,
 )
@@ -130,6 +130,16 @@ def leaves(tree: BranchNode) -> Iterator[LeafNode]:
             yield from leaves(node)
 
 
+def refuse_hyphens(tree: BranchNode) -> None:
+    """Raises SpecError for a hyphenated spelling of a memory's attribute in `DECLARED`, as the front end does."""
+    for leaf in leaves(tree):
+        for key in leaf.attributes if leaf.role == "storage" else ():
+            spelling = str(key).replace("-", "_")
+            if spelling != key and spelling in DECLARED:
+                raise leaf.attributes.at(key).error(
+                    f"Timeloop's front end refuses the attribute \"{key}\" (did you mean \"{spelling}\"?)", f'"{spelling}"')
+
+
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
     """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
     read: list[LeafNode | BranchNode] = []
@@ -221,8 +231,6 @@ def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) ->
     empty = Map(where=node.where)
     defaults = STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS
     attributes = read_attributes(reader.take("attributes", mapping, empty), reader.at("attributes"), names, defaults)
-    if role == "storage":
-        refuse_hyphens(attributes)
     spatial = Reader(without_ignored(reader.take("spatial", mapping, empty)))
     scope = {**names, **attributes}
     mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
