@@ -137,7 +137,7 @@ def refuse_hyphens(tree: BranchNode) -> None:
             spelling = str(key).replace("-", "_")
             if spelling != key and spelling in DECLARED:
                 raise leaf.attributes.at(key).error(
-                    f"Timeloop's front end refuses the attribute \"{key}\" (did you mean \"{spelling}\"?)", f'"{spelling}"')
+                    f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
