@@ -49,7 +49,8 @@ def test_ordinary_templates(text: str, result: str) -> None:
     "text | indent(2)", "text | indent('> ', first=true)", "text | title", "text | wordwrap(6)", "text | truncate(9)",
     "numbers | sort(reverse=true) | join('-')", "numbers | map('string') | join(', ')", "numbers | batch(2) | list",
     "numbers | slice(2) | list", "numbers | select('odd') | list", "rows | map(attribute='v') | sum",
-    "rows | selectattr('v', 'gt', 1) | list", "rows | groupby('n') | length", "table | dictsort", "table | items | list",
+    "rows | selectattr('v', 'gt', 1) | list", "rows | groupby('n') | length", "table | dictsort",
+    "table | items | list",
     "table | tojson(indent=1)", "'%03d-%s' | format(3, 'x')", "2.7 | round", "2.71 | round(1, 'floor')",
     "none | default('x', true)", "['b', 'A'] | sort | first", "'a' | center(7)"])
 def test_filters_give_what_jinja_gives(expression: str) -> None:
