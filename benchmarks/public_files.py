@@ -171,9 +171,9 @@ def inputs_table(write: Write, title: str, inputs: Sequence[PublicInput], option
     """One row for each input."""
     write(f"\n## {title}\n\n{heading('input', 'strict', 'lenient', 'run')}")
     for given in inputs:
-        reading = read(given
+        reading = read(given)
         result = "" if reading.spec is None or not options.seconds else run(given, reading.spec, options.seconds)
-        warnings = [shortened(text for text in reading.spec.warnings] if reading.spec else []
+        warnings = [shortened(text) for text in reading.spec.warnings] if reading.spec else []
         write(row(given.name, "refused" if reading.strict else "loads",
                   f"refused: {reading.refusal}" if reading.refusal else "<br>".join(warnings) or "loads", result))
 
@@ -187,7 +187,7 @@ def layers_table(write: Write, title: str, inputs: Sequence[PublicInput], option
     mapped: dict[str, bool] = {}
     totals: Counter[str] = Counter()
     for name, members in folders.items():
-        readings = [read(given for given in members]
+        readings = [read(given) for given in members]
         said = Counter(without_place(text) for reading in readings
                        for text in ([reading.refusal] if reading.spec is None else reading.spec.warnings))
         loaded = [reading.spec for reading in readings if reading.spec is not None]
