@@ -176,7 +176,7 @@ def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Wh
     reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "datawidth"), integer(1), 16)
+    word_bits = reader.take(("word_bits", "datawidth"), _word_width, 16)
     return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, reader.take("energy", number(0), None))
 
 
@@ -185,7 +185,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
     reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "word_width", "datawidth"), integer(1), 16)
+    word_bits = reader.take(("word_bits", "word_width", "datawidth"), _word_width, 16)
     block, cluster = _block_and_cluster(reader, word_bits)
     if instances % cluster:
         raise where.error(f'"{name}" has {instances} instances in clusters of {cluster}',
@@ -213,6 +213,14 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
         interconnect=_interconnect(reader, kind, word_bits))
+
+
+def _word_width(value: Any, where: Where) -> int:
+    """Bits of a word; a width per data space, which users ask for, is named as what no file of Timeloop's can say."""
+    if isinstance(value, dict):
+        raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
+                          "a whole number >= 1; a level of its own for a data space of another width")
+    return integer(1)(value, where)
 
 
 def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:

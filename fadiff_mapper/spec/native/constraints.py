@@ -37,8 +37,8 @@ class ConstraintStatement:
     Attributes:
         level: Number of the storage level.
         kind: "temporal", "spatial", "dataspace" or "parallelism".
-        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or "no_reuse"; for
-            data spaces the name of one; for parallelism "min".
+        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split", "no_reuse" or
+            "no_link_transfer"; for data spaces the name of one; for parallelism "min".
         value: A number, an order (inner, outer), a set of data spaces, or whether a data space is kept.
         where: Place of the statement.
     """
@@ -102,6 +102,7 @@ def read_constraints(
         except SpecError as error:
             mistakes += error.problems
     mistakes += _repetitions(statements, scope)
+    mistakes += _missing_links(statements, problem)
     if mistakes:
         raise SpecError(*mistakes)
     return Constraints(
@@ -154,7 +155,9 @@ def _loop_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part
         split = entry.own.take("split", integer(0), None)
         if split is not None:
             yield "split", split, entry.own.at("split")
-        entry.own.refuse("no_link_transfer", "links between neighbours are always used")
+        names = entry.own.take("no_link_transfer", sequence, None)
+        if names:
+            yield "no_link_transfer", frozenset(_dataspaces(names, scope.problem)), entry.own.at("no_link_transfer")
     else:
         entry.own.refuse("rmw_first_update", "the first update of an output is always a plain write")
     for switch in REUSE_SWITCHES[entry.kind]:
@@ -240,12 +243,22 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
                    f"constrained at {first.where}; accepted: one constraint for each")
 
 
+def _missing_links(statements: Sequence[ConstraintStatement], problem: Problem) -> Iterator[str]:
+    """A message for every `no_link_transfer` that would change a result: links between neighbours are always used."""
+    resent = {name for s in statements if (s.kind, s.part) == ("temporal", "no_reuse") for name in s.value}
+    for statement in (s for s in statements if s.part == "no_link_transfer"):
+        linked = [name for name in sorted(statement.value) if name in resent or problem.slides(name)]
+        if linked:
+            yield (f'{statement.where}: "no_link_transfer" of {listed(linked)} is not supported: links between '
+                   "neighbours are always used; accepted: data spaces whose tiles do not overlap")
+
+
 def _subject(statement: ConstraintStatement) -> str:
     """The property that a statement is about, in words."""
     if statement.kind == "dataspace":
         return f"the data space {statement.part}"
     names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
-             "order": "permutation", "no_reuse": "no_reuse list"}
+             "order": "permutation", "no_reuse": "no_reuse list", "no_link_transfer": "no_link_transfer list"}
     head, _, dimension = statement.part.partition(".")
     return f"the {statement.kind} {names.get(head, head)} {dimension}".rstrip()
 

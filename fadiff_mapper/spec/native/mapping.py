@@ -6,6 +6,7 @@ Permutations are written innermost loop first; the first `split` dimensions of a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +17,11 @@ from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
 """Types of directives; the last four mean the same, the data spaces that a level keeps."""
-REFUSED = {"no_link_transfer": "links between neighbours are always used",
-           "no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
+REFUSED = {"no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
            "rmw_first_update": "the first update of an output is always a plain write",
            "no_coalesce": "accesses of a level are always counted by its block size"}
 """Switches of a directive that are not modelled -> the reason."""
@@ -67,6 +67,8 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         else:
             levels[index] = replace(levels[index], keep=_keep(reader, levels[index].keep, problem))
         reader.finish(f" of a {kind} directive")
+    for i, item in enumerate(directives):
+        _check_links(mapping(item, directives.at(i)), levels, problem)
     _check_products(levels, problem, where)
     return Mapping(tuple(levels))
 
@@ -122,7 +124,21 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
     factors, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
     off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
+    reader.take("no_link_transfer", anything, None)  # checked once all directives are read
     return replace(level, spatial=factors, spatial_order=order, split=split, no_multicast=off)
+
+
+def _check_links(directive: Map, levels: Sequence[LevelMapping], problem: Problem) -> None:
+    """Raises SpecError for a `no_link_transfer` that would change a result.
+
+    Links carry nothing for data spaces whose tiles neither overlap nor are sent again (`no_reuse`) by any level.
+    """
+    reader = Reader(directive)
+    for name in sorted(_spaces(reader, "no_link_transfer", problem) or ()):
+        if problem.slides(name) or any(name in level.no_temporal_reuse for level in levels):
+            raise reader.at("no_link_transfer").error(
+                f'"no_link_transfer" of {name} is not supported: links between neighbours are always used',
+                "data spaces whose tiles do not overlap")
 
 
 def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:
