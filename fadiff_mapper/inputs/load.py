@@ -132,7 +132,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
                         "ERT in the input", keys)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
-    options = (read_mapper(document["mapper"], document.at("mapper"), keys) if document.get("mapper")
+    options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")
                else MapperOptions())
     mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem, leniency)
                if document.get("mapping") else None)

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from jinja2 import Environment
-from jinja2.defaults import DEFAULT_FILTERS
+from jinja2.filters import FILTERS
 from jinja2.nodes import EvalContext
 from jinja2.runtime import Context
 
@@ -21,7 +21,7 @@ from fadiff_mapper.yaml.expressions import rounded
 LEFT_OUT = ("attr", "random", "urlize")
 """Filters of Jinja's that do not exist here: Python's attributes, chance, and links have no place in input files."""
 
-NAMES = tuple(sorted(name for name in DEFAULT_FILTERS if name not in LEFT_OUT))
+NAMES = tuple(sorted(name for name in FILTERS if name not in LEFT_OUT))
 """The filters that exist here."""
 
 STEP_BY_STEP = ("join", "map", "select", "reject", "selectattr", "rejectattr")
@@ -43,7 +43,7 @@ def filters(charge: Charge, steps: Steps) -> dict[str, Callable[..., Any]]:
         charge: Spends units of the budget.
         steps: Passes values on one by one and charges each.
     """
-    return {name: _priced(DEFAULT_FILTERS[name], PRICES.get(name), charge, steps if name in STEP_BY_STEP else None)
+    return {name: _priced(FILTERS[name], PRICES.get(name), charge, steps if name in STEP_BY_STEP else None)
             for name in NAMES}
 
 

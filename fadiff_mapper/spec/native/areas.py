@@ -32,5 +32,6 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
 
 def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     """um^2 of all instances by component name, outermost first; arguments as for `areas`."""
-    instances = {unit.name: unit.instances for unit in (*arch.levels, arch.arithmetic)}
+    instances = {level.name: level.instances for level in arch.levels}
+    instances[arch.arithmetic.name] = arch.arithmetic.instances
     return {name: area * instances[name] for name, area in areas(arch, tables).items()}

@@ -184,8 +184,7 @@ def _globals(reader: Reader) -> Map | None:
     inner.take("version", version, None)
     _refuse_custom_functions(inner)
     inner.take("accelergy_plug_ins", sequence, None)
-    variables = inner.take("environment_variables", lambda value, where: mapping(value or {}, where),
-                           Map(where=node.where))  # an empty list is the front end's own default
+    variables = inner.take("environment_variables", mapping, Map(where=node.where))
     for name in variables:
         if str(name).startswith("TIMELOOP_") and name not in HARMLESS_VARIABLES:
             raise variables.at(name).error(f'the environment variable "{name}" is not supported: it can change results')
