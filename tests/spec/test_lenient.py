@@ -96,7 +96,8 @@ ODDITIES = {
         "num_threads: 2", "num_threads: 2, num_thread: 3", 23,
         'unknown key "num_thread" in the mapper section (did you mean "num_threads"?): Timeloop ignores it'),
     "section": (
-        "mapper:", "maper: {a: 1}\nmapper:", 23, 'unknown section "maper" (did you mean "mapper"?): Timeloop ignores it'),
+        "mapper:", "maper: {a: 1}\nmapper:", 23,
+        'unknown section "maper" (did you mean "mapper"?): Timeloop ignores it'),
     "leftover text": (
         "factors: P=4 R=1 K=1", "factors: P=4 ; R=1 K=1", 20, 'found ";": Timeloop ignores it'),
 }
