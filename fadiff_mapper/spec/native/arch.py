@@ -13,7 +13,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
-from fadiff_mapper.spec.native.attributes import read_attributes
+from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import (
@@ -35,6 +35,9 @@ STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")
 NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
 """A class whose name contains one of these words is of that sort (Timeloop's rule); other classes are left out."""
+
+UNNAMED = "__ARITH__"
+"""Timeloop's name for an arithmetic without one, as old list formats write it."""
 
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 
@@ -150,7 +153,7 @@ def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
         node = mapping(value, storage.at(i))
         kind = "DRAM" if node.get("technology") == "DRAM" else "storage"
         components.append((bare(text(node.get("name", f"storage{i}"), node.at("name"))), kind, node, 1, node.where))
-    name = bare(text(arithmetic.get("name", "MACs"), arithmetic.at("name")))
+    name = bare(text(arithmetic.get("name", UNNAMED), arithmetic.at("name")))
     return [*components, (name, "mac", arithmetic, 1, arithmetic.where)]
 
 
@@ -176,7 +179,7 @@ def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Wh
     reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "datawidth"), _word_width, 16)
+    word_bits = reader.take(("word_bits", "datawidth"), word_width, 16)
     return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, reader.take("energy", number(0), None))
 
 
@@ -185,7 +188,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
     reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "word_width", "datawidth"), _word_width, 16)
+    word_bits = reader.take(("word_bits", "word_width", "datawidth"), word_width, 16)
     block, cluster = _block_and_cluster(reader, word_bits)
     if instances % cluster:
         raise where.error(f'"{name}" has {instances} instances in clusters of {cluster}',
@@ -213,14 +216,6 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
         interconnect=_interconnect(reader, kind, word_bits))
-
-
-def _word_width(value: Any, where: Where) -> int:
-    """Bits of a word; a width per data space, which users ask for, is named as what no file of Timeloop's can say."""
-    if isinstance(value, dict):
-        raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
-                          "a whole number >= 1; a level of its own for a data space of another width")
-    return integer(1)(value, where)
 
 
 def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:

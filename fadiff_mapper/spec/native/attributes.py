@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader
+from fadiff_mapper.yaml.located import Map, Reader, Where, integer
 
 LEVEL_ATTRIBUTES = (
     "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
@@ -56,6 +57,14 @@ def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> 
                 attributes.at(key), f"attribute {key}",
                 f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"', "")])
     return Reader(node)
+
+
+def word_width(value: Any, where: Where) -> int:
+    """A check for bits of a word; one width per data space, which users ask for, is refused in words of its own."""
+    if isinstance(value, dict):
+        raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
+                          "a whole number >= 1; a level of its own for a data space of another width")
+    return integer(1)(value, where)
 
 
 def _squash(key: str) -> str:
