@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from v04_designs import PROBLEM, buffer
 
 from fadiff_mapper import SpecError, evaluate, load
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.arguments import MODEL, read_arguments
 from fadiff_mapper.dropin.programs import ProgramSettings, run
+from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.output.timeloop_files.result_json import result_json
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.workload.readers.load_network import load_network
 
 RECORDED = json.loads(gzip.decompress(
     (Path(__file__).parents[1] / "recorded" / "lenient" / "timeloop_model.json.gz").read_bytes()))
@@ -268,6 +271,17 @@ def test_warnings_stand_in_the_notes_of_a_result(tmp_path: Path) -> None:
     assert spec.mapping is not None
     result = MappedLayer(spec, spec.mapping, evaluate(spec), "converged", (), {"seed": 0}, 1, 0.0)
     assert json.loads(result_json(result))["notes"][0] == f"warning: {spec.warnings[0]}"
+
+
+def test_a_network_reads_its_design_as_told() -> None:
+    sections = yaml.safe_load(NATIVE.replace("word_bits: 16,", "word_bits: 16, read-bandwidth: 1,", 1))
+    design = {key: sections[key] for key in ("architecture", "ERT")}
+    network = load_network("bundled:networks/alexnet")
+    with pytest.raises(SpecError, match="read-bandwidth"):
+        specs_of(network, design)
+    specs = specs_of(network, design, strict=False)
+    assert {len(spec.warnings) for spec in specs} == {1}
+    assert specs_of(network, specs[0])[-1].warnings == specs[0].warnings
 
 
 def test_the_command_line_is_strict_unless_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
