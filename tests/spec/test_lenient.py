@@ -276,7 +276,7 @@ def test_warnings_stand_in_the_notes_of_a_result(tmp_path: Path) -> None:
 def test_a_network_reads_its_design_as_told() -> None:
     sections = yaml.safe_load(NATIVE.replace("word_bits: 16,", "word_bits: 16, read-bandwidth: 1,", 1))
     design = {key: sections[key] for key in ("architecture", "ERT")}
-    network = load_network("bundled:networks/alexnet")
+    network = load_network("bundled:networks/gpt3_6b7_block")
     with pytest.raises(SpecError, match="read-bandwidth"):
         specs_of(network, design)
     specs = specs_of(network, design, strict=False)
