@@ -18,7 +18,7 @@ from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.tables import read_tables
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
@@ -139,13 +139,13 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
     energies = find_tables(arch, given, energy, literal)
-    notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes = [f"{WARNING}{text}" for text in leniency.warnings]
+    notes += [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
     notes += [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
               for actions in missing_actions(arch, energies.tables)]
     notes += energies.notes
-    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes),
-                leniency.warnings)
+    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes))
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

@@ -36,7 +36,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
     literals = [entry.layer.literal for entry in workload.distinct()]
     if isinstance(design, Spec):
         return tuple(replace(read_spec(_with_problem(document, literal), files, "built-in", strict=False),
-                             tables=design.tables, notes=design.notes, warnings=design.warnings, mapper=design.mapper)
+                             tables=design.tables, notes=design.notes, mapper=design.mapper)
                      for literal in literals)
     return tuple(read_spec(_with_problem(document, literal), files, energy, strict) for literal in literals)
 

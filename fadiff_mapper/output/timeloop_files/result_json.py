@@ -40,7 +40,7 @@ def result_json(result: MappedLayer) -> str:
         "options": result.options,
         "seed": result.options.get("seed"),
         "files": spec.files,
-        "notes": [*(f"warning: {warning}" for warning in spec.warnings), *spec.notes],
+        "notes": spec.notes,
         "versions": versions(),
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
     }
