@@ -168,7 +168,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                energy: str = "bundled", checkpoint_file: str | PathLike[str] | None = None,
+                energy: str = "bundled", strict: bool = True, checkpoint_file: str | PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """Plans a whole network: fused groups, their tiles, all mappings.
@@ -181,6 +181,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         seed: Takes the place of `options.seed`.
         time_limit: Seconds; takes the place of `options.time_limit`.
         energy: Where energies come from that no ERT in the design gives (see `energy.source_names.CHOICES`).
+        strict: Whether input of the design that Timeloop ignores is an error, not a warning.
         checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
             they are read if it exists.
         on_progress: Called with a stage and the network's value at every improvement.
@@ -196,5 +197,5 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     """
     from fadiff_mapper.network import map_network as network_search  # loads torch
     return NetworkResult(**vars(network_search.map_network(
-        workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy,
+        workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
         checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped)))

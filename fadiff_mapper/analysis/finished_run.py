@@ -63,7 +63,7 @@ def read_run(folder: Path | str) -> FinishedRun:
     if missing:
         raise FadiffError(f"{folder}: {listed(missing)} not found; accepted: {WRITTEN}")
     stored = _stored(folder / RESULT)
-    spec = load(str(folder / INPUT))
+    spec = load(str(folder / INPUT), strict=False)
     if spec.mapping is None:
         raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: the file as it was written")
     stats = evaluate(spec)

@@ -44,6 +44,9 @@ def inputs() -> argparse.ArgumentParser:
                              "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
                              "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
                              "ERT lacks")
+    parser.add_argument("--lenient", action="store_true",
+                        help="warn, instead of refusing, where Timeloop ignores input or puts up with it, such as "
+                             "misspelt attributes; the numbers are then Timeloop's")
     parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
                         help="the same as --energy built-in")
     return parser
@@ -157,13 +160,15 @@ def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.inputs.load_layers import files_of
-    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy))
+    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
+                                strict=not options.lenient))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
     """Reads one spec for every problem in the input, by name. Raises SpecError."""
     from fadiff_mapper.inputs.load_layers import files_of, load_layers
-    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy)
+    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
+                        strict=not options.lenient)
     return {name: priced(options, spec) for name, spec in specs.items()}
 
 

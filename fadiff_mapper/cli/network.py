@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
         from fadiff_mapper.network.map_network import map_network
         atomic_files.check_writable(root)
         result = map_network(
-            network, design, search, energy=options.energy, checkpoint_file=root / CHECKPOINT,
-            on_progress=on_progress, stopped=stopped)
+            network, design, search, energy=options.energy, strict=not options.lenient,
+            checkpoint_file=root / CHECKPOINT, on_progress=on_progress, stopped=stopped)
         for name, files in network_files(result).items():
             atomic_files.write_files(root / name, files)
     if not options.quiet:

@@ -9,7 +9,6 @@ from typing import Any
 from fadiff_mapper.dropin.programs import ProgramOutcome
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
-from fadiff_mapper.spec.native.areas import areas
 from fadiff_mapper.spec.native.written_components import written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
 
@@ -104,7 +103,8 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
         cycle_seconds=_cycle_seconds(spec),
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
-        per_component_area=_total_areas(spec), accesses={level["name"]: _accesses(level) for level in stats.levels},
+        per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
+        accesses={level["name"]: _accesses(level) for level in stats.levels},
         mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
 
 
@@ -113,13 +113,6 @@ def _cycle_seconds(spec: Spec) -> float:
     given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
     values = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
     return next((value for value in values if value), DEFAULT_CYCLE)
-
-
-def _total_areas(spec: Spec) -> dict[str, float]:
-    """Square meters by component."""
-    instances = {level.name: level.instances for level in spec.arch.levels}
-    instances[spec.arch.arithmetic.name] = spec.arch.arithmetic.instances
-    return {name: area * instances[name] * 1e-12 for name, area in areas(spec.arch, spec.tables).items()}
 
 
 def _accesses(level: dict[str, Any]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from fadiff_mapper.output.timeloop_files.run_files import program_files, run_fil
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.spec import WARNING, Spec
 
 SWITCHES = "TIMELOOP_"
 """The variables with this prefix switch parts of Timeloop's model."""
@@ -115,9 +115,9 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, 
     for name, value in sorted(settings.environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, tables = with_energies(load(*arguments.files), program, settings.environment, say)
+    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say)
     for note in spec.notes:
-        say(f"note: {note}")
+        say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
     return spec, tables
 
 

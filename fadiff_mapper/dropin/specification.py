@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.inputs.load import read_document
+from fadiff_mapper.yaml.expressions import Expression, Literal
 from fadiff_mapper.yaml.load import dump
+from fadiff_mapper.yaml.located import Map, Seq
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
@@ -49,12 +51,21 @@ def input_files(specification: Specification, folder: Path, for_model: bool) -> 
         calls = import_module(f"{front_end}.common.backend_calls")
         text = str(calls._specification_to_yaml_string(specification, for_model))
     elif isinstance(specification, Mapping):
-        text = dump(read_document(specification))
+        text = dump(_unquoted(read_document(specification)))
     else:
         raise SpecError(f"specification: found {type(specification).__name__}; accepted: a Specification of "
                         "Timeloop's Python front end, a file, a list of files, or a dict")
     write_files(folder, {WRITTEN_INPUT: text})
     return (os.path.abspath(folder / WRITTEN_INPUT),)
+
+
+def _unquoted(value: Any) -> Any:
+    """The same tree with its strings as expressions, as they are in Python; those quoted in a file stay literal."""
+    if isinstance(value, Map):
+        return Map({key: _unquoted(item) for key, item in value.items()}, where=value.where, tag=value.tag)
+    if isinstance(value, Seq):
+        return Seq(map(_unquoted, value), where=value.where, tag=value.tag)
+    return Expression(value) if isinstance(value, str) and not isinstance(value, Literal) else value
 
 
 def front_end_of(specification: Specification) -> str:

@@ -18,9 +18,10 @@ from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.tables import read_tables
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.load import load_file, load_files
 from fadiff_mapper.yaml.located import Map, Where, plain, with_places
 
@@ -43,7 +44,8 @@ Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 
 
-def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled") -> Spec:
+def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
+         strict: bool = True) -> Spec:
     """Reads Timeloop input in either dialect, v0.4 or the native one of Timeloop's binaries.
 
     Unlike on the command line, the default of `energy` runs no program and gives Timeloop's own numbers: the tables
@@ -54,6 +56,8 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
             name of a folder stands for all files in it), or one dict of the same sections.
         jinja_data: Variables of the files' Jinja2 templates.
         energy: Where energies come from that no ERT in the input gives, one of `energy.choose_source.CHOICES`.
+        strict: Whether input that Timeloop ignores or puts up with is an error; else it is a warning of the spec's,
+            and the numbers are Timeloop's.
 
     Returns:
         One problem on one architecture, with the constraints, energy tables and mapping that the input gives.
@@ -63,7 +67,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
     check_choice(energy)
-    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict)
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -100,38 +104,43 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled") -> Spec:
+def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True) -> Spec:
     """Interprets a merged document, which is first translated where it is in the v0.4 dialect.
 
     Args:
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
         energy: As in `load`.
+        strict: As in `load`.
 
     Raises:
         SpecError: A section is missing, unknown, not supported, or says something that cannot be understood.
         FadiffError: Accelergy is asked and fails.
     """
-    translation = translate(document) if is_v04(document) else None
+    leniency = Leniency(strict)
+    translation = translate(document, leniency) if is_v04(document) else None
+    keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
         document = translation.document
-    _check_keys(document)
+    _check_keys(document, keys)
     arch_key = _architecture_key(document)
-    arch = read_architecture(document[arch_key], document.at(arch_key), arch_key)
+    arch = read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency)
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
-                                else read_problem(document["problem"], document.at("problem")))
+                                else read_problem(document["problem"], document.at("problem"), keys, leniency))
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
-                        "ERT in the input")
+                        "ERT in the input", keys)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
-    constraints = read_constraints(document, arch.levels, fanouts, problem)
-    options = read_mapper(document["mapper"], document.at("mapper")) if document.get("mapper") else MapperOptions()
-    mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem)
+    constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
+    options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")
+               else MapperOptions())
+    mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem, leniency)
                if document.get("mapping") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
     energies = find_tables(arch, given, energy, literal)
-    notes = [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
+    notes = [f"{WARNING}{text}" for text in leniency.warnings]
+    notes += [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
     notes += [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
               for actions in missing_actions(arch, energies.tables)]
@@ -180,16 +189,14 @@ def _architecture_key(document: Map) -> str:
     return arch_key
 
 
-def _check_keys(document: Map) -> None:
-    """Refuses unknown and unsupported sections, all of them in one SpecError."""
+def _check_keys(document: Map, leniency: Leniency) -> None:
+    """Refuses unsupported sections, and unknown ones where strict, all of them in one SpecError."""
     accepted = [*READ_KEYS, *PASSED_ON]
-    problems = []
-    for key in document:
-        if key in REFUSED and document[key]:
-            problems.append(f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}')
-        elif key not in accepted and key not in REFUSED:
-            problems.append(f'{document.at(key)}: unknown section "{key}"{nearest(str(key), accepted)}; '
-                            f"accepted: {listed(READ_KEYS)}")
+    problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
+                for key in document if key in REFUSED and document[key]]
+    problems += leniency.mistakes(
+        Oddity(document.at(key), f"section {key}", f'unknown section "{key}"{nearest(str(key), accepted)}',
+               listed(READ_KEYS)) for key in document if key not in accepted and key not in REFUSED)
     if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
         problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
     if problems:

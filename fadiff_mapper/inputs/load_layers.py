@@ -53,7 +53,7 @@ def _expanded(name: str) -> Iterator[Path]:
 
 
 def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
-                energy: str = "bundled") -> dict[str, Spec]:
+                energy: str = "bundled", strict: bool = True) -> dict[str, Spec]:
     """One spec for every problem among the files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
@@ -62,6 +62,7 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         files: YAML files in any order.
         jinja_data: Variables of the files' templates.
         energy: As in `load.load`.
+        strict: As in `load.load`.
 
     Returns:
         The specs by unique names: the name of the problem's file, with the folder's in front where several files
@@ -75,11 +76,12 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
     problems = [file for file, tree in trees.items() if _is_problem(tree)]
     if len(problems) < 2:
         only = problems[0] if problems else None
-        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy)}
+        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
+                                                     strict)}
     specs = {}
     for name, problem in zip(_names(problems), problems, strict=True):
         used = [file for file in files if file == problem or file not in problems]
-        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy)
+        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
     return specs
 
 

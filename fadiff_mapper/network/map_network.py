@@ -47,7 +47,8 @@ LAYERS_SHARE = 0.6
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                energy: str = "bundled", checkpoint_file: str | os.PathLike[str] | None = None,
+                energy: str = "bundled", strict: bool = True,
+                checkpoint_file: str | os.PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
     """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
@@ -60,6 +61,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         seed: Takes the place of `options.seed`.
         time_limit: Seconds; takes the place of `options.time_limit`.
         energy: Source of energies, as in `inputs.load.load`.
+        strict: As in `inputs.load.load`, for the design.
         checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
             they are read if it exists.
         on_progress: Called with a stage and the network's value at every improvement.
@@ -78,7 +80,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                       seed=options.seed if seed is None else seed,
                       time_limit=options.time_limit if time_limit is None else time_limit)
     check(options)
-    specs = specs_of(workload, arch_spec, energy)
+    specs = specs_of(workload, arch_spec, energy, strict)
     clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(specs, options, clock, saved)

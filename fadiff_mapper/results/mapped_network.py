@@ -120,6 +120,11 @@ class MappedNetwork:
         """The share of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of a lenient reading of the design, each once; that of a factor may speak of one layer alone."""
+        return tuple(dict.fromkeys(text for outcome in self.layers for text in outcome.spec.warnings))
+
     def layer_of(self, node: str) -> LayerInNetwork:
         """Looks up a layer of the network by its name.
 

@@ -103,6 +103,15 @@ class Problem:
         """Names of the data spaces, in the order of the shape."""
         return tuple(ds.name for ds in self.dataspaces)
 
+    def slides(self, name: str) -> bool:
+        """Whether tiles of this data space can overlap their neighbours, as several dimensions move one rank.
+
+        Only then can a neighbour hold, from the step before, words that are wanted now (link transfers), unless every
+        step sends whole tiles (`no_reuse` in time).
+        """
+        space = next(ds for ds in self.dataspaces if ds.name == name)
+        return any(sum(self.bounds[term.dimension] > 1 for term in rank) > 1 for rank in space.ranks)
+
     def tensor_size(self, dataspace: DataSpace) -> int:
         """Words of the whole tensor, holes of strided ranks counted."""
         return math.prod(dataspace.tile_extents(self.bounds))

@@ -13,6 +13,9 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables
 
+WARNING = "warning: "
+"""The beginning of a note about input that a strict reading refuses."""
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -27,7 +30,8 @@ class Spec:
         mapper: Wishes of the mapper section.
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
-        notes: Sentences about input that was understood but has no effect, and about missing energies.
+        notes: Sentences about input that Timeloop ignores or puts up with (each begins with `WARNING`), about input
+            that was understood but has no effect, and about missing energies.
     """
 
     arch: Architecture
@@ -39,6 +43,11 @@ class Spec:
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes about input that Timeloop ignores or puts up with; a strict reading has none."""
+        return tuple(note.removeprefix(WARNING) for note in self.notes if note.startswith(WARNING))
 
     def _repr_html_(self) -> str:
         """For notebooks: the levels, outermost first, with the arithmetic below them, and the problem's dimensions."""

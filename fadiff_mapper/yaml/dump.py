@@ -1,7 +1,8 @@
 """Plain values -> literal YAML that every reader, YAML 1.1 or 1.2, reads back as the same values.
 
 No anchors, no aliases, no implicit conversions: text that some reader would take for a number, boolean or
-null is quoted, floats always show a point. Mappings are written as blocks, short lists in one line.
+null is quoted, floats always show a point. Mappings are written as blocks, short lists in one line. An expression that
+would need quotes, by which it would become a literal string, is written as a block, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fadiff_mapper.yaml.expressions import Literal
+from fadiff_mapper.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
 """Characters of the longest list that is written in one line: a matter of taste alone."""
@@ -39,11 +40,16 @@ def _lines(value: Any) -> list[str]:
     flow = _flow(value)
     if flow is not None:
         return [flow]
-    return [*([value.tag] if _tag(value) else []), *_block(value)]
+    head = _head(value)
+    return [*([head.rstrip()] if head else []), *(("  " + line if isinstance(value, str) else line)
+                                                  for line in _block(value))]
 
 
 def _block(value: Any) -> Iterator[str]:
-    """The lines of a mapping or list that does not fit into one line, without its tag."""
+    """The lines of a mapping, list or expression that does not fit into one line, without its head."""
+    if isinstance(value, str):
+        yield str(value)
+        return
     if not isinstance(value, dict):
         for item in value:
             first, *rest = _lines(item)
@@ -52,7 +58,7 @@ def _block(value: Any) -> Iterator[str]:
         return
     for key, item in value.items():
         flow = _flow(item)
-        yield f"{_scalar(key)}: {_tag(item) if flow is None else flow}".rstrip()
+        yield f"{_scalar(key)}: {_head(item) if flow is None else flow}".rstrip()
         yield from ("  " + line for line in (_block(item) if flow is None else ()))
 
 
@@ -61,8 +67,21 @@ def _tag(value: Any) -> str:
     return f"{value.tag} " if getattr(value, "tag", None) else ""
 
 
+def _head(value: Any) -> str:
+    """The words in front of a block: its tag, or the sign of a block of text, with a blank behind; else empty."""
+    return "|- " if isinstance(value, str) else _tag(value)
+
+
+def _is_block(value: Any) -> bool:
+    """Whether the value is an expression that stands neither plainly nor in quotes."""
+    return (isinstance(value, Expression) and not _is_plain(value) and value.isprintable()
+            and bool(value) and value == value.strip())
+
+
 def _flow(value: Any) -> str | None:
-    """The value in one line, or None where it is a mapping with entries or a long list."""
+    """The value in one line, or None where it is a mapping with entries, a long list, or has such a part."""
+    if _is_block(value):
+        return None
     if isinstance(value, dict):
         return None if value else f"{_tag(value)}{{}}"
     if not isinstance(value, list | tuple):

@@ -41,6 +41,12 @@ class Literal(str):
     __slots__ = ()
 
 
+class Expression(str):
+    """A string that is to be written without quotes: equal to the plain string, and an expression where one may be."""
+
+    __slots__ = ()
+
+
 def evaluate(text: str, names: Mapping[str, object]) -> Any:
     """Computes an expression.
 

@@ -3,8 +3,8 @@
 Timeloop's Python front end renders templates in an open Jinja environment; here three fences stand around it.
 Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by the caller, macros and
 a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in
-`_filters` exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the syntax
-tree is rewritten before it is compiled, so nothing can be had for free.
+`jinja_filters.NAMES` exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the
+syntax tree is rewritten before it is compiled, so nothing can be had for free.
 
 The newlines of the template's own text carry marks (control characters, which YAML does not allow) while it is
 rendered; they become the table that leads from a line of the output back to the file and line it came from.
@@ -19,12 +19,12 @@ from typing import Any, NoReturn
 
 import jinja2
 from jinja2 import nodes
-from jinja2.filters import do_default, do_float, do_int
 from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.yaml import expressions
+from fadiff_mapper.yaml.jinja_filters import NAMES, filters
 from fadiff_mapper.yaml.located import Where
 from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
@@ -100,7 +100,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         super().__init__(undefined=jinja2.StrictUndefined, finalize=paid, optimized=False, cache_size=0)
         own = {name: self.globals[name] for name in ("range", "namespace")}
         self.globals = {**own, **functions}
-        self.filters = {**_filters(budget), "_weighed": budget.weigh, "_steps": budget.steps}
+        self.filters = {**filters(budget.charge, budget.steps), "_weighed": budget.weigh, "_steps": budget.steps}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Jinja's hook for arithmetic: bounded as in expressions."""
@@ -132,27 +132,6 @@ _STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, n
 
 _PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
 """Expressions whose value may be much larger than the text that asks for it."""
-
-
-def _filters(budget: Budget) -> dict[str, Function]:
-    """The filters of templates. Their operands are weighed before, so each may do work in proportion to them."""
-    def join(values: Iterable[Any], separator: str = "") -> str:
-        texts = [str(value) for value in values]
-        budget.charge(len(texts) * len(separator) // 16)
-        return separator.join(texts)
-
-    def replace(text: Any, old: str, new: str) -> str:
-        budget.charge(str(text).count(old) * len(new) // 16)
-        return str(text).replace(old, new)
-
-    return {
-        "abs": abs, "count": len, "d": do_default, "default": do_default, "float": do_float, "int": do_int,
-        "first": lambda values: next(iter(values)), "last": lambda values: list(values)[-1], "join": join,
-        "length": len, "list": list, "lower": lambda text: str(text).lower(), "max": max, "min": min,
-        "replace": replace, "round": expressions.rounded, "sort": sorted, "string": str,
-        "sum": lambda values: sum(values), "trim": lambda text: str(text).strip(),
-        "unique": lambda values: list(dict.fromkeys(values)), "upper": lambda text: str(text).upper(),
-    }
 
 
 def _refuse_statements(tree: nodes.Template, file: str) -> None:
@@ -243,6 +222,5 @@ def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:
         reason = f'the name "{undefined[1]}" is not defined{nearest(undefined[1], names)}; accepted: {listed(names)}'
     unknown = re.match(r"No filter named '(\w+)'", reason)
     if unknown:
-        accepted = sorted(_filters(Budget()))
-        reason = f'there is no filter "{unknown[1]}"{nearest(unknown[1], accepted)}; accepted: {listed(accepted)}'
+        reason = f'there is no filter "{unknown[1]}"{nearest(unknown[1], NAMES)}; accepted: {listed(NAMES)}'
     raise Where(file, line).error(f"template: {reason}") from None

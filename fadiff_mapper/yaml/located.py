@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 
 T = TypeVar("T")
 Check = Callable[[Any, "Where"], T]
@@ -251,10 +252,12 @@ class Reader:
 
     Attributes:
         node: The mapping that is read.
+        leniency: Decides whether a key that was never asked for is an error.
         asked: All keys asked for so far, in order.
     """
 
     node: Map
+    leniency: Leniency = STRICT
     asked: list[str] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
@@ -296,14 +299,16 @@ class Reader:
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
-        """Refuses keys that were never asked for, each in a line of one SpecError, with the nearest known key.
+        """Meets keys that were never asked for, each with the nearest known key.
 
         Args:
             context: Words after the key in the message, such as " of a coefficient".
+
+        Raises:
+            SpecError: There are such keys, and the reader is strict.
         """
-        unknown = [key for key in self.node if key not in self.asked]
-        if unknown:
-            accepted = list(dict.fromkeys(self.asked))
-            raise SpecError(*(
-                f'{self.node.at(key)}: unknown key "{key}"{context}{nearest(str(key), accepted)}; '
-                f"accepted: {listed(accepted)}" for key in unknown))
+        accepted = list(dict.fromkeys(self.asked))
+        self.leniency.meet(
+            Oddity(self.node.at(key), f"key {key}{context}",
+                   f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
+            for key in self.node if key not in self.asked)

@@ -13,7 +13,7 @@ from fadiff_mapper.cli import _parser
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SHARED = "Shared by commands that read Timeloop files"
-SHARED_FLAGS = {"-D", "--energy", "--built-in-energies"}
+SHARED_FLAGS = {"-D", "--energy", "--lenient", "--built-in-energies"}
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +44,21 @@ def refusal(text: str, data: Mapping[str, object] | None = None, units: int = 20
 def test_ordinary_templates(text: str, result: str) -> None:
     data = {"x": 5, "m": {"C": 3}}
     assert rendered(text, data, {"twice": lambda value: 2 * value}).text == result
+
+
+@pytest.mark.parametrize("expression", [
+    "text | indent(2)", "text | indent('> ', first=true)", "text | title", "text | wordwrap(6)", "text | truncate(9)",
+    "numbers | sort(reverse=true) | join('-')", "numbers | map('string') | join(', ')", "numbers | batch(2) | list",
+    "numbers | slice(2) | list", "numbers | select('odd') | list", "rows | map(attribute='v') | sum",
+    "rows | selectattr('v', 'gt', 1) | list", "rows | groupby('n') | length", "table | dictsort",
+    "table | items | list",
+    "table | tojson(indent=1)", "'%03d-%s' | format(3, 'x')", "2.7 | round", "2.71 | round(1, 'floor')",
+    "none | default('x', true)", "['b', 'A'] | sort | first", "'a' | center(7)"])
+def test_filters_give_what_jinja_gives(expression: str) -> None:
+    data = {"numbers": [3, 1, 2], "table": {"b": 1, "a": 2}, "text": "a few words\nx",
+            "rows": [{"n": "a", "v": 1}, {"n": "b", "v": 2}]}
+    template = f"{{{{ {expression} }}}}"
+    assert rendered(template, data).text == jinja2.Environment().from_string(template).render(data)
 
 
 @given(st.text().filter(lambda text: "{" not in text))
@@ -105,7 +121,11 @@ GROW = ("{{% set ns = namespace(v={start}) %}}"
     GROW.format(start="[1]", step="[ns.v, ns.v]"),
     GROW.format(start="2", step="ns.v * ns.v"),
     "{{ 'a' * 10**9 }}", "{{ 10 ** 9999 }}", "{{ '%1000000000d' % 1 }}", "{{ 'a'.center(10**9) }}",
-    "{{ 'a' | center(10**9) }}", "{{ 5 | round(-10**9) }}", "{{ '9' | int(base=0) * 'a' * 10**9 }}",
+    "{{ 'a' | center(10**9) }}", "{{ 5 | round(-10**9) }}", "{{ 'a' | indent(10**9) }}",
+    "{{ [1] | batch(10**9, 0) | list }}", "{{ [1] | slice(10**9) | list }}", "{{ '%1000000000d' | format(1) }}",
+    "{{ '%*d' | format(10**9, 1) }}", "{{ {'a': 1} | tojson(indent=10**9) }}", "{{ [[1]] | sum(start=[]) }}",
+    "{{ ['a'] | map('center', 10**9) | list }}", "{{ range(9999) | map('string') | join('x' * 9999) }}",
+    "{{ ('ab\n' * 999) | wordwrap(1, true, 'x' * 9999) }}", "{{ '9' | int(base=0) * 'a' * 10**9 }}",
     "{{ [" + "1," * 200_000 + "] }}", "{{ (" * 2000, "{{ " + "-" * 5000 + "1 }}", "{{ " + "9" * 5000 + " }}",
     "{% if 1 %}" * 200 + "{% endif %}" * 200,
 ])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.yaml import load
-from fadiff_mapper.yaml.expressions import Literal
+from fadiff_mapper.yaml.expressions import Expression, Literal
 from fadiff_mapper.yaml.load import dump, load_files, load_text
 from fadiff_mapper.yaml.located import Map, Seq, Where, plain
 
@@ -271,3 +271,13 @@ def test_reference_specifications_survive_reading_and_writing() -> None:
     for path in sorted([*SHARED.glob("specs/*.yaml"), *SHARED.glob("workloads/*.yaml")]):
         tree = load_files([path])
         assert load_text(load.dump(tree)) == tree
+
+
+@pytest.mark.parametrize("text", ["max(a, 16)", "a if b else 'c'", "[1, 2]", "5", "plain + 1", " padded", "true"])
+def test_expressions_stay_expressions_where_quotes_would_make_them_strings(text: str) -> None:
+    value = {"key": Expression(text), "list": [Expression(text), 1, {"inner": Expression(text)}], "own": Literal(text)}
+    read = load_text(dump(value))
+    assert read == value
+    assert isinstance(read["own"], Literal)
+    for found in (read["key"], read["list"][0], read["list"][2]["inner"]):
+        assert not isinstance(found, Literal) or text == " padded"

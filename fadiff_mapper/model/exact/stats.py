@@ -24,6 +24,7 @@ class Stats:
         levels: Fields of every storage level, innermost first; `to_dict` lists them.
         networks: Fields of the interconnect below every level, by name; data spaces without traffic are left out.
         energy_source: Source of the energies of every component, by its name.
+        areas_um2: Area of all instances of every component in um^2, by its name.
     """
 
     cycles: int
@@ -35,11 +36,17 @@ class Stats:
     levels: list[dict[str, Any]]
     networks: list[dict[str, Any]]
     energy_source: dict[str, str] = field(default_factory=dict)
+    areas_um2: dict[str, float] = field(default_factory=dict)
 
     @property
     def edp(self) -> float:
         """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
+
+    @property
+    def area_mm2(self) -> float:
+        """Area of all components in mm^2. Interconnects have none, and Timeloop's built-in areas are 0."""
+        return sum(self.areas_um2.values()) / 1e6
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
@@ -52,7 +59,8 @@ class Stats:
         """All numbers under Timeloop's names.
 
         cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
-        (pJ * cycles), energy_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
+        (pJ * cycles), energy_source (component to source), area_mm2 and areas_um2 (component to area of all its
+        instances), arithmetic, levels[...]["dataspaces"][...] with
         partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
         ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
         """
@@ -60,6 +68,7 @@ class Stats:
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
             "energy_pj": self.energy_pj, "network_energy_pj": self.network_energy_pj, "edp": self.edp,
             "energy_source": dict(self.energy_source),
+            "area_mm2": self.area_mm2, "areas_um2": dict(self.areas_um2),
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
             "printed": self.printed(),
@@ -68,7 +77,7 @@ class Stats:
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
 
-        The area is always 0: Timeloop clears the sum before printing.
+        The area is always 0: Timeloop clears the sum before printing. `area_mm2` has it.
         """
         energies = self.component_energies() | {"Total": self.energy_pj}
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
@@ -84,7 +93,8 @@ class Stats:
     def _repr_html_(self) -> str:
         """For notebooks: the summary, and the energy of everything that takes any, outermost level first."""
         summary = (("cycles", self.cycles), ("energy (pJ)", self.energy_pj), ("EDP (pJ * cycles)", self.edp),
-                   ("utilization", self.utilization), ("multiply-accumulates", self.computes))
+                   ("utilization", self.utilization), ("multiply-accumulates", self.computes),
+                   ("area (mm^2)", self.area_mm2))
         energies = [(name, energy, f"{energy / self.energy_pj:.1%}")
                     for name, energy in reversed(self.component_energies().items()) if energy]
         return (html_table("statistics", ("quantity", "value"), summary)
@@ -97,7 +107,7 @@ def network_energy(network: dict[str, Any]) -> float:
 
 
 def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
-             energy_source: dict[str, str] | None = None) -> Stats:
+             energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None) -> Stats:
     """The statistics of one mapping of a batch.
 
     Args:
@@ -105,6 +115,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         evaluation: Its evaluation with `details=True`.
         row: Column of a legal mapping in the batch.
         energy_source: Source of the energies of every component, by its name.
+        areas_um2: Area of all instances of every component in um^2, by its name.
 
     Returns:
         Statistics under the names that `timeloop-model` prints.
@@ -122,7 +133,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
         networks=sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
                         key=lambda network: str(network["name"])),
-        energy_source=energy_source or {})
+        energy_source=energy_source or {}, areas_um2=areas_um2 or {})
 
 
 def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:

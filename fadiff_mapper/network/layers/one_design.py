@@ -17,13 +17,14 @@ Design: TypeAlias = Spec | Source | Sequence[Source]
 """A spec (whose problem and mapping are left out), a dict, a file, or several files."""
 
 
-def specs_of(workload: Workload, design: Design, energy: str = "bundled") -> tuple[Spec, ...]:
+def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict: bool = True) -> tuple[Spec, ...]:
     """Reads a design once for every distinct problem of a network.
 
     Args:
         workload: The network.
         design: A spec (whose problem and mapping are left out), a dict, a file, or several files.
         energy: Source of energies, as in `inputs.load.load`; a `Spec` keeps its own tables.
+        strict: As in `inputs.load.load`; a `Spec` has been read and keeps its own warnings.
 
     Returns:
         Specs, in the order of `workload.distinct()`.
@@ -34,9 +35,10 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled") -> tup
     document, files = _document(design)
     literals = [entry.layer.literal for entry in workload.distinct()]
     if isinstance(design, Spec):
-        return tuple(replace(read_spec(_with_problem(document, literal), files, "built-in"), tables=design.tables,
-                             notes=design.notes, mapper=design.mapper) for literal in literals)
-    return tuple(read_spec(_with_problem(document, literal), files, energy) for literal in literals)
+        return tuple(replace(read_spec(_with_problem(document, literal), files, "built-in", strict=False),
+                             tables=design.tables, notes=design.notes, mapper=design.mapper)
+                     for literal in literals)
+    return tuple(read_spec(_with_problem(document, literal), files, energy, strict) for literal in literals)
 
 
 def _document(design: Design) -> tuple[Map, tuple[str, ...]]:

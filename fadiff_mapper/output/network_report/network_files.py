@@ -66,7 +66,7 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
 
 
 def network_json(result: MappedNetwork) -> str:
-    """The run as JSON: status, options, totals, history, versions.
+    """The run as JSON: status, options, totals, area of the design, warnings, history, versions.
 
     All seconds stand under `timing`, so that the rest is equal for equal runs.
     """
@@ -75,6 +75,8 @@ def network_json(result: MappedNetwork) -> str:
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp},
+        "area_mm2": result.layers[0].stats.area_mm2,
+        "notes": [f"warning: {warning}" for warning in result.warnings],
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "versions": versions(),
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}

@@ -14,7 +14,8 @@ def print_stats(stats: Stats) -> None:
     """
     out = console()
     out.print(f"cycles {stats.cycles}   energy {stats.energy_pj / 1e6:.6g} uJ   EDP {stats.edp:.6g} pJ*cycles   "
-                  f"utilization {stats.utilization:.2%}   computes {stats.computes}")
+                  f"utilization {stats.utilization:.2%}   computes {stats.computes}"
+                  + (f"   area {stats.area_mm2:.6g} mm^2" if stats.area_mm2 else ""))
     print_energy_sources(stats.energy_source)
     rows = table("accesses per instance, outermost level first", "level", "data space", "instances", "tile",
                    "reads", "fills", "updates", "energy pJ", "cycles", text=2)

@@ -33,13 +33,15 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 def print_plan(result: MappedNetwork, written_to: str) -> None:
-    """Prints the fused groups with the part of the EDP that they save, and the totals with and without fusion.
+    """Prints warnings, the fused groups with the part of the EDP that they save, and totals with and without fusion.
 
     Args:
         result: The plan.
         written_to: The run folder.
     """
     out = console()
+    for warning in result.warnings:
+        out.print(f"warning: {warning}", markup=False)
     rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
     for outcome in result.groups:
         loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in outcome.group.loops) or "none"

@@ -8,7 +8,7 @@ from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.energy_sources import print_energy_sources
 from fadiff_mapper.spec.constraints import LoopConstraint
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_energy
 
 
@@ -89,6 +89,6 @@ def _loops(constraint: LoopConstraint) -> str:
 
 
 def print_notes(spec: Spec) -> None:
-    """Prints a line for each statement of the input that was understood but has no effect."""
+    """Prints a line for each statement of the input that Timeloop ignores or that has no effect."""
     for note in spec.notes:
-        console().print(f"note: {note}", markup=False)
+        console().print(note if note.startswith(WARNING) else f"note: {note}", markup=False)

@@ -18,14 +18,16 @@ LABEL = 40
 def stats_txt(spec: Spec, stats: Stats) -> str:
     """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
 
-    As there, levels without accesses and energy and networks without energy are left out, and the summary's area is 0.
+    As there, levels without accesses and energy and networks without energy are left out, and the summary's area is 0;
+    the first line has it.
     Energies are in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
 
     Args:
         spec: The input.
         stats: Statistics of the mapping.
     """
-    lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics"]
+    lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics; all components "
+             f"take {stats.area_mm2:.6g} mm^2, which Timeloop's summary leaves at 0"]
     lines += ["Buffer and Arithmetic Levels", "----------------------------", *_levels(spec, stats)]
     lines += ["Networks", "--------", *_networks(spec, stats)]
     lines += ["", *_operational_intensity(spec, stats), "", ""]

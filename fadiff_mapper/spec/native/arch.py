@@ -13,8 +13,9 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
-from fadiff_mapper.spec.native.attributes import read_attributes
+from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.tables import BITS_PER_KIB
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import (
     Map,
     Reader,
@@ -35,25 +36,29 @@ COMPUTE_CLASSES = ("mac", "compute")
 NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
 """A class whose name contains one of these words is of that sort (Timeloop's rule); other classes are left out."""
 
+UNNAMED = "__ARITH__"
+"""Timeloop's name for an arithmetic without one, as old list formats write it."""
+
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 
 
-def read_architecture(node: Any, where: Where, key: str = "architecture") -> Architecture:
+def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
     """Reads an architecture and flattens it as Timeloop's model does.
 
     Args:
         node: The section: a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`.
         where: Its place.
         key: Its top-level key, "architecture" or "arch", under which it is written out again.
+        leniency: Decides about keys and attributes that Timeloop ignores.
 
     Raises:
-        SpecError: An unknown key, a size or word width that does not fit, a memory without a size, two components of
-            one name, or meshes that do not divide.
+        SpecError: An unknown key (where strict), a size or word width that does not fit, a memory without a size, two
+            components of one name, or meshes that do not divide.
     """
     root = mapping(node, where)
-    components, name = (_from_lists(root), "") if "storage" in root else _from_tree(root)
-    storage = [_storage(*c) for c in components if _matches(c[1], STORAGE_CLASSES)]
-    arithmetic = [_arithmetic(*c) for c in components
+    components, name = (_from_lists(root, leniency), "") if "storage" in root else _from_tree(root, leniency)
+    storage = [_storage(*c, leniency) for c in components if _matches(c[1], STORAGE_CLASSES)]
+    arithmetic = [_arithmetic(*c, leniency) for c in components
                   if _matches(c[1], COMPUTE_CLASSES) and not _matches(c[1], STORAGE_CLASSES)]
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
@@ -89,9 +94,9 @@ Component = tuple[str, str, Map, int, Where]
 """Name without range, class, attributes, instances by ranges, place."""
 
 
-def _from_tree(root: Map) -> tuple[list[Component], str]:
+def _from_tree(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """Components of the tree format from the outside in, and the name of the outermost node."""
-    reader = Reader(root)
+    reader = Reader(root, leniency)
     reader.take("version", anything, None)
     for key in ("constraints", "name", "attributes", "local"):
         reader.take(key, anything, None)
@@ -102,7 +107,7 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = Reader(mapping(subtree[0], subtree.at(0)))
+        node = Reader(mapping(subtree[0], subtree.at(0)), leniency)
         node_name = node.take("name", text, "")
         name = name or bare(node_name)
         instances *= span(node_name)
@@ -110,14 +115,14 @@ def _from_tree(root: Map) -> tuple[list[Component], str]:
         local = node.take("local", sequence, Seq(where=node.node.where))
         subtree = node.take("subtree", sequence, Seq(where=node.node.where))
         node.finish(f' of the node "{node_name}"')
-        components += [_component(item, local.at(i), instances) for i, item in enumerate(local)]
+        components += [_component(item, local.at(i), instances, leniency) for i, item in enumerate(local)]
     return components, name
 
 
-def _component(node: Any, where: Where, instances: int) -> Component:
+def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> Component:
     """One entry of a `local` list; keys that only Accelergy reads are accepted. `instances`: the instances of its
     node."""
-    reader = Reader(mapping(node, where))
+    reader = Reader(mapping(node, where), leniency)
     name = reader.take("name", text)
     kind = reader.take("class", text)
     attributes = reader.take("attributes", mapping, Map(where=reader.node.where))
@@ -132,12 +137,12 @@ def _component(node: Any, where: Where, instances: int) -> Component:
     return bare(name), kind, attributes, instances * span(name), reader.node.where
 
 
-def _from_lists(root: Map) -> list[Component]:
+def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
     """Components of the old format from the outside in.
 
     The format has `arithmetic` and a list `storage` from the innermost outwards, with attributes inline.
     """
-    reader = Reader(root)
+    reader = Reader(root, leniency)
     reader.take("version", anything, None)
     reader.take("constraints", anything, None)
     arithmetic = reader.take("arithmetic", mapping)
@@ -148,7 +153,7 @@ def _from_lists(root: Map) -> list[Component]:
         node = mapping(value, storage.at(i))
         kind = "DRAM" if node.get("technology") == "DRAM" else "storage"
         components.append((bare(text(node.get("name", f"storage{i}"), node.at("name"))), kind, node, 1, node.where))
-    name = bare(text(arithmetic.get("name", "MACs"), arithmetic.at("name")))
+    name = bare(text(arithmetic.get("name", UNNAMED), arithmetic.at("name")))
     return [*components, (name, "mac", arithmetic, 1, arithmetic.where)]
 
 
@@ -169,19 +174,21 @@ def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
     return x, y
 
 
-def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Where) -> Arithmetic:
-    reader = read_attributes(name, attributes)
+def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Where,
+                leniency: Leniency) -> Arithmetic:
+    reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "datawidth"), integer(1), 16)
+    word_bits = reader.take(("word_bits", "datawidth"), word_width, 16)
     return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, reader.take("energy", number(0), None))
 
 
-def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where) -> StorageLevel:
-    reader = read_attributes(name, attributes)
+def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where,
+             leniency: Leniency) -> StorageLevel:
+    reader = read_attributes(name, attributes, leniency)
     instances = reader.take("instances", integer(1), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "word_width", "datawidth"), integer(1), 16)
+    word_bits = reader.take(("word_bits", "word_width", "datawidth"), word_width, 16)
     block, cluster = _block_and_cluster(reader, word_bits)
     if instances % cluster:
         raise where.error(f'"{name}" has {instances} instances in clusters of {cluster}',

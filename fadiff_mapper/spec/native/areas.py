@@ -28,3 +28,10 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     written[arch.arithmetic.name] = own(arch.arithmetic.name, "area")
     in_table = {component_name(full_name): area for full_name, area in tables.art.items()} if tables.ert else {}
     return {name: in_table.get(name, area) for name, area in written.items()}
+
+
+def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:
+    """um^2 of all instances by component name, outermost first; arguments as for `areas`."""
+    instances = {level.name: level.instances for level in arch.levels}
+    instances[arch.arithmetic.name] = arch.arithmetic.instances
+    return {name: area * instances[name] for name, area in areas(arch, tables).items()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from fadiff_mapper.base.errors import nearest
-from fadiff_mapper.yaml.located import Map, Reader
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.yaml.located import Map, Reader, Where, integer
 
 LEVEL_ATTRIBUTES = (
     "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
@@ -28,18 +30,19 @@ def underscored(key: str) -> str:
     return key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
 
 
-def read_attributes(name: str, attributes: Map) -> Reader:
+def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> Reader:
     """Prepares the attributes of a component for reading.
 
     Args:
         name: Name of the component, for messages.
         attributes: As written; unknown attributes may stay, as they are for Accelergy.
+        leniency: Decides about attributes that look like misspelt ones of `LEVEL_ATTRIBUTES`, which Timeloop drops.
 
     Returns:
         A reader of the attributes in Timeloop's spelling.
 
     Raises:
-        SpecError: An attribute looks like a misspelt one of `LEVEL_ATTRIBUTES`, which Timeloop would drop.
+        SpecError: There is such an attribute, and the reading is strict.
     """
     node = Map(where=attributes.where)
     for key, value in attributes.items():
@@ -50,9 +53,18 @@ def read_attributes(name: str, attributes: Map) -> Reader:
                    and (_squash(key) in _SQUASHED or _one_edit(key)))
         if dropped:
             meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
-            raise attributes.at(key).error(
-                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"')
+            leniency.meet([Oddity(
+                attributes.at(key), f"attribute {key}",
+                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"', "")])
     return Reader(node)
+
+
+def word_width(value: Any, where: Where) -> int:
+    """A check for bits of a word; one width per data space, which users ask for, is refused in words of its own."""
+    if isinstance(value, dict):
+        raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
+                          "a whole number >= 1; a level of its own for a data space of another width")
+    return integer(1)(value, where)
 
 
 def _squash(key: str) -> str:

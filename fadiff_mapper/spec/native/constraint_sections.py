@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.located import Map, Reader, Where, kind_of, mapping, one_of, sequence, text
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
@@ -78,12 +79,16 @@ class FoundConstraint:
     node: Map
 
 
-def find_constraints(document: Map) -> Iterator[FoundConstraint]:
+def find_constraints(document: Map, leniency: Leniency) -> Iterator[FoundConstraint]:
     """Every single constraint of a document, in the order of the text, architecture sections first.
 
     Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or
     `constraints` (one of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first
     it finds of the former without a word on the others; here two of them are an error.
+
+    Args:
+        document: The merged input in the native dialect.
+        leniency: Decides about keys that Timeloop ignores.
 
     Raises:
         SpecError: Two sections of which Timeloop would read one, or a section that is no list of constraints.
@@ -94,22 +99,26 @@ def find_constraints(document: Map) -> Iterator[FoundConstraint]:
             (first, first_where, _), (second, second_where, _) = written[:2]
             raise second_where.error(f'found "{second}" besides "{first}" ({first_where})', "one of these sections")
         for _, where, value in written:
-            yield from _section_entries(section, value, where)
+            yield from _section_entries(section, value, where, leniency)
 
 
-def open_entry(constraint: FoundConstraint) -> ConstraintEntry:
+def open_entry(constraint: FoundConstraint, leniency: Leniency) -> ConstraintEntry:
     """Reads target and type of a constraint.
+
+    Args:
+        constraint: The constraint.
+        leniency: Decides about keys that Timeloop ignores.
 
     Raises:
         SpecError: There is no target, or the type is unknown.
     """
-    own = Reader(constraint.node)
+    own = Reader(constraint.node, leniency)
     named = own if constraint.target is constraint.node else Reader(constraint.target)
     target = named.take(("target", "name"), text)
     target_where = named.at("target" if constraint.target.get("target") is not None else "name")
     kind = own.take("type", one_of(*TYPES))
     nested = own.take("attributes", mapping, None)
-    attributes = own if nested is None else Reader(nested)
+    attributes = own if nested is None else Reader(nested, leniency)
     return ConstraintEntry(constraint.section, target, target_where, kind, TYPES[kind], own, attributes)
 
 
@@ -129,21 +138,21 @@ def _present(document: Map, *keys: str) -> list[tuple[str, Where, Any]]:
     return [(key, document.at(key), document[key]) for key in keys if document.get(key) is not None]
 
 
-def _section_entries(section: str, value: Any, where: Where) -> Iterator[FoundConstraint]:
+def _section_entries(section: str, value: Any, where: Where, leniency: Leniency) -> Iterator[FoundConstraint]:
     """A section is a list of constraints, or a mapping with such a list under `targets` or `constraints`."""
     if isinstance(value, dict):
-        yield from _named_list(section, mapping(value, where))
+        yield from _named_list(section, mapping(value, where), leniency)
         return
     if not isinstance(value, list):
         raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with such a list as targets")
     entries = sequence(value, where)
     for i, entry in enumerate(entries):
-        yield from _target_entries(section, mapping(entry, entries.at(i)))
+        yield from _target_entries(section, mapping(entry, entries.at(i)), leniency)
 
 
-def _named_list(section: str, node: Map) -> Iterator[FoundConstraint]:
+def _named_list(section: str, node: Map, leniency: Leniency) -> Iterator[FoundConstraint]:
     """`targets: [...]`, `constraints: [...]`, or `constraints: NAME` with the list under `constraints_NAME`."""
-    reader = Reader(node)
+    reader = Reader(node, leniency)
     reader.take("version", text, None)
     template = reader.take("template", one_of("uber", "ruby"), "uber")
     if template == "ruby":
@@ -159,15 +168,15 @@ def _named_list(section: str, node: Map) -> Iterator[FoundConstraint]:
     constraints = reader.take(key, sequence, [])
     reader.finish()
     if constraints:
-        yield from _section_entries(section, constraints, reader.at(key))
+        yield from _section_entries(section, constraints, reader.at(key), leniency)
 
 
-def _target_entries(section: str, node: Map) -> Iterator[FoundConstraint]:
+def _target_entries(section: str, node: Map, leniency: Leniency) -> Iterator[FoundConstraint]:
     """One constraint, or several of them listed under the `constraints` of their common target."""
     if "constraints" not in node:
         yield FoundConstraint(section, node, node)
         return
-    reader = Reader(node)
+    reader = Reader(node, leniency)
     reader.take(("target", "name"), text)
     constraints = reader.take("constraints", sequence)
     reader.finish()

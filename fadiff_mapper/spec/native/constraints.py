@@ -18,6 +18,7 @@ from fadiff_mapper.spec.native.constraint_sections import ConstraintEntry, find_
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
@@ -36,8 +37,8 @@ class ConstraintStatement:
     Attributes:
         level: Number of the storage level.
         kind: "temporal", "spatial", "dataspace" or "parallelism".
-        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or "no_reuse"; for
-            data spaces the name of one; for parallelism "min".
+        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split", "no_reuse" or
+            "no_link_transfer"; for data spaces the name of one; for parallelism "min".
         value: A number, an order (inner, outer), a set of data spaces, or whether a data space is kept.
         where: Place of the statement.
     """
@@ -57,15 +58,18 @@ class ConstraintScope:
         levels: Names of the storage levels, innermost first.
         fanouts: Fan-outs (X, Y) below them.
         problem: The problem.
+        leniency: Decides about keys and factors that Timeloop ignores.
     """
 
     levels: tuple[str, ...]
     fanouts: tuple[tuple[int, int], ...]
     problem: Problem
+    leniency: Leniency
 
 
 def read_constraints(
-    document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem
+    document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
+    leniency: Leniency = STRICT
 ) -> Constraints:
     """Reads the constraints of a document; architecture and map-space sections count alike, as in Timeloop.
 
@@ -78,6 +82,7 @@ def read_constraints(
         levels: Storage levels, innermost first.
         fanouts: Fan-out (X, Y) below each level.
         problem: The problem.
+        leniency: Decides about keys and factors that Timeloop ignores.
 
     Returns:
         The limits per level; `native` holds them as plain lists with every factor and permutation as a string.
@@ -85,18 +90,19 @@ def read_constraints(
     Raises:
         SpecError: All mistakes at once.
     """
-    scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem)
+    scope = ConstraintScope(tuple(level.name for level in levels), tuple(fanouts), problem, leniency)
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for constraint in find_constraints(document):
+    for constraint in find_constraints(document, leniency):
         try:
-            entry = open_entry(constraint)
+            entry = open_entry(constraint, leniency)
             statements += _statements(entry, scope)
             native.setdefault(entry.section, []).append(_native(entry, problem))
         except SpecError as error:
             mistakes += error.problems
     mistakes += _repetitions(statements, scope)
+    mistakes += _missing_links(statements, problem)
     if mistakes:
         raise SpecError(*mistakes)
     return Constraints(
@@ -120,7 +126,7 @@ def _statements(entry: ConstraintEntry, scope: ConstraintScope) -> list[Constrai
         raise entry.target_where.error(f'found "{entry.target}"',
                                        f"the innermost storage level, {scope.levels[0]}, for {entry.type}")
     statements = [ConstraintStatement(level, entry.kind, part, value, where)
-                  for part, value, where in read(entry, scope.problem)]
+                  for part, value, where in read(entry, scope)]
     entry.finish()
     return statements
 
@@ -140,29 +146,33 @@ Part = tuple[str, Any, Where]
 """Part, value and place of a `ConstraintStatement`."""
 
 
-def _loop_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
-    yield from _factor_parts(entry.attributes, problem)
-    permutation = entry.attributes.take("permutation", _permutation(problem), ((), ()))
+def _loop_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
+    yield from _factor_parts(entry.attributes, scope)
+    permutation = entry.attributes.take("permutation", _permutation(scope.problem), ((), ()))
     if any(permutation):
         yield "order", permutation, entry.attributes.at("permutation")
     if entry.kind == "spatial":
         split = entry.own.take("split", integer(0), None)
         if split is not None:
             yield "split", split, entry.own.at("split")
-        entry.own.refuse("no_link_transfer", "links between neighbours are always used")
+        names = entry.own.take("no_link_transfer", sequence, None)
+        if names:
+            yield "no_link_transfer", frozenset(_dataspaces(names, scope.problem)), entry.own.at("no_link_transfer")
     else:
         entry.own.refuse("rmw_first_update", "the first update of an output is always a plain write")
     for switch in REUSE_SWITCHES[entry.kind]:
         names = entry.own.take(switch, sequence, None)
         if names:
-            yield "no_reuse", frozenset(_dataspaces(names, problem)), entry.own.at(switch)
+            yield "no_reuse", frozenset(_dataspaces(names, scope.problem)), entry.own.at(switch)
     if entry.own.take("remainders", integer(0), 1) > 1:
         raise entry.own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
 
 
-def _factor_parts(attributes: Reader, problem: Problem) -> Iterator[Part]:
+def _factor_parts(attributes: Reader, scope: ConstraintScope) -> Iterator[Part]:
     """Limits on factors; a default holds for the dimensions without a limit of the same direction."""
-    factors = attributes.take("factors", lambda value, where: parse_factors(value, where, problem.bounds), ())
+    problem = scope.problem
+    factors = attributes.take("factors", lambda value, where: parse_factors(
+        value, where, problem.bounds, leniency=scope.leniency), ())
     for factor in factors:
         yield f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where
     for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
@@ -177,20 +187,20 @@ def _permutation(problem: Problem) -> Check[tuple[tuple[str, ...], tuple[str, ..
     return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
 
 
-def _dataspace_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _dataspace_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     for key, kept in (("keep", True), ("bypass", False)):
         names = entry.attributes.take(key, sequence, None)
         if names:
-            for i, name in enumerate(_dataspaces(names, problem)):
+            for i, name in enumerate(_dataspaces(names, scope.problem)):
                 yield name, kept, names.at(i)
     entry.own.refuse("no_coalesce", "accesses of a level are always counted by its block size")
 
 
-def _parallelism_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _parallelism_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     yield "min", entry.attributes.take("min", number(0)), entry.attributes.at("min")
 
 
-def _overbooking_parts(entry: ConstraintEntry, problem: Problem) -> Iterator[Part]:
+def _overbooking_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
     if entry.own.take("proportion", number(0), 0) > 0:
         raise entry.own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
     yield from ()
@@ -212,7 +222,8 @@ def _native(entry: ConstraintEntry, problem: Problem) -> dict[str, Any]:
     """The constraint with its keys side by side and without lists that Timeloop does not read."""
     keys = plain(entry.keys())
     if keys.get("factors"):
-        keys["factors"] = factors_text(parse_factors(keys["factors"], entry.where, problem.bounds))
+        keys["factors"] = factors_text(parse_factors(keys["factors"], entry.where, problem.bounds,
+                                                     leniency=Leniency(strict=False)))
     if keys.get("permutation"):
         keys["permutation"] = permutation_text(*_permutation(problem)(keys["permutation"], entry.where))
     return {"target": entry.target, "type": entry.type} | {key: value for key, value in keys.items() if value != []}
@@ -232,12 +243,22 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
                    f"constrained at {first.where}; accepted: one constraint for each")
 
 
+def _missing_links(statements: Sequence[ConstraintStatement], problem: Problem) -> Iterator[str]:
+    """A message for every `no_link_transfer` that would change a result: links between neighbours are always used."""
+    resent = {name for s in statements if (s.kind, s.part) == ("temporal", "no_reuse") for name in s.value}
+    for statement in (s for s in statements if s.part == "no_link_transfer"):
+        linked = [name for name in sorted(statement.value) if name in resent or problem.slides(name)]
+        if linked:
+            yield (f'{statement.where}: "no_link_transfer" of {listed(linked)} is not supported: links between '
+                   "neighbours are always used; accepted: data spaces whose tiles do not overlap")
+
+
 def _subject(statement: ConstraintStatement) -> str:
     """The property that a statement is about, in words."""
     if statement.kind == "dataspace":
         return f"the data space {statement.part}"
     names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
-             "order": "permutation", "no_reuse": "no_reuse list"}
+             "order": "permutation", "no_reuse": "no_reuse list", "no_link_transfer": "no_link_transfer list"}
     head, _, dimension = statement.part.partition(".")
     return f"the {statement.kind} {names.get(head, head)} {dimension}".rstrip()
 

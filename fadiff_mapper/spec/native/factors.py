@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
@@ -34,8 +35,8 @@ class LoopFactor:
     where: Where
 
 
-def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
-                  bounded: bool = True) -> tuple[LoopFactor, ...]:
+def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *, bounded: bool = True,
+                  leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
     """Reads the factors in a string or a list of strings.
 
     As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
@@ -47,24 +48,42 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *,
         dimensions: Bound by dimension.
         bounded: Whether a factor may be at most its dimension. The factors of a mapping are checked as a product
             instead.
+        leniency: Decides about input that Timeloop skips: a factor above its dimension, leftover text, and the first
+            of two values for the same dimension.
 
     Returns:
-        The factors in the order of the text.
+        The factors in the order of the text, without those that are skipped.
 
     Raises:
-        SpecError: Imperfect factors (`P=5,3`), and what Timeloop skips in silence: leftover text, a factor above its
-            dimension, two values for the same dimension.
+        SpecError: Imperfect factors (`P=5,3`), a dimension that is unknown, and, where strict, whatever Timeloop skips.
     """
     factors: list[LoopFactor] = []
     for part, place in _strings(value, where):
-        for factor in _scan(part.split("#")[0], place, dimensions, bounded):
+        for factor in _scan(part.split("#")[0], place, dimensions, leniency):
+            if bounded and factor.operator == "=" and factor.value > dimensions[factor.dimension]:
+                leniency.meet([_above(factor, dimensions)])
+                continue
             same = [f for f in factors if (f.dimension, f.operator) == (factor.dimension, factor.operator)]
             if not same:
                 factors.append(factor)
             elif same[0].value != factor.value:
-                raise place.error(f'found both "{factor_text(same[0])}" and "{factor_text(factor)}"',
-                                  "one value for each dimension")
+                leniency.meet([_twice(same[0], factor)])
+                factors[factors.index(same[0])] = factor
     return tuple(factors)
+
+
+def _above(factor: LoopFactor, dimensions: Mapping[str, int]) -> Oddity:
+    name, bound = factor.dimension, dimensions[factor.dimension]
+    return Oddity(factor.where, f"{name}={factor.value} of {bound}",
+                  f'"{name}={factor.value}" is larger than the dimension {name}={bound}',
+                  f"factors of {bound}, or 0 for the whole dimension",
+                  f"Timeloop ignores it, {name} is free here")
+
+
+def _twice(first: LoopFactor, second: LoopFactor) -> Oddity:
+    return Oddity(second.where, f"{factor_text(first)} and {factor_text(second)}",
+                  f'found both "{factor_text(first)}" and "{factor_text(second)}"', "one value for each dimension",
+                  "Timeloop takes the second")
 
 
 MOST_DIGITS = 15
@@ -94,32 +113,35 @@ def _strings(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
         yield text(whole, entries.at(i)), entries.at(i)
 
 
-def _scan(line: str, where: Where, dimensions: Mapping[str, int], bounded: bool) -> Iterator[LoopFactor]:
+def _scan(line: str, where: Where, dimensions: Mapping[str, int], leniency: Leniency) -> Iterator[LoopFactor]:
     rest = line.strip(" \t\n,")
     while rest:
         match = _FACTOR.match(rest)
         if match is None:
-            raise where.error(f'found "{rest.split()[0]}"', f"factors such as {ACCEPTED} {listed(dimensions)}")
+            leniency.meet([Oddity(where, f"text {rest}", f'found "{rest.split()[0]}"',
+                                  f"factors such as {ACCEPTED} {listed(dimensions)}")])
+            rest = _from_next_factor(rest)
+            continue
         imperfect = _IMPERFECT.match(rest, match.end())
         if imperfect:
             raise where.error(f'the imperfect factor "{rest[:imperfect.end()]}" is not supported',
                               "factors that divide the dimension, such as P=5")
         if len(match["value"]) > MOST_DIGITS:
             raise where.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
-        yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions,
-                      bounded)
+        yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions)
         rest = rest[match.end():].lstrip(" \t\n,")
 
 
-def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int],
-            bounded: bool) -> LoopFactor:
+def _from_next_factor(text: str) -> str:
+    """The text from the next factor on, as Timeloop searches for one; empty where there is none."""
+    following = _FACTOR.search(text)
+    return text[following.start():] if following else ""
+
+
+def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int]) -> LoopFactor:
     if name not in dimensions:
         raise where.error(f'unknown dimension "{name}" in "{name}{operator}{value}"'
                           f"{nearest(name, list(dimensions))}", listed(dimensions))
-    bound = dimensions[name]
     if value == 0 and operator != "=":
         raise where.error(f'found "{name}{operator}0"', f"a limit of 1 or more (0 is the whole dimension in {name}=0)")
-    if bounded and value > bound and operator == "=":
-        raise where.error(f'"{name}={value}" is larger than the dimension {name}={bound}',
-                          f"factors of {bound}, or 0 for the whole dimension")
-    return LoopFactor(name, operator, value or bound, where)
+    return LoopFactor(name, operator, value or dimensions[name], where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.spec.mapper import METRICS, MapperOptions
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence
 
 WITHOUT_MEANING = {
@@ -36,17 +37,18 @@ UNSET = (None, False, -1, "timeloop-mapper")
 """Values by which Timeloop's front end says that an option is not used; they need no word."""
 
 
-def read_mapper(node: Any, where: Where) -> MapperOptions:
+def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
     """Reads the mapper section; hyphens may stand for underscores.
 
     Args:
         node: The section.
         where: Its place.
+        leniency: Decides about unknown keys.
 
     Raises:
         SpecError: An unknown key or metric.
     """
-    reader = Reader(mapping(node, where))
+    reader = Reader(mapping(node, where), leniency)
     reader.take("version", anything, None)
     spelling = ("optimization_metric", "optimization_metrics", "optimization-metric", "optimization-metrics")
     written = reader.take(spelling, anything, None)

@@ -6,6 +6,7 @@ Permutations are written innermost loop first; the first `split` dimensions of a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +16,19 @@ from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
-from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.yaml.located import Map, Reader, Where, anything, integer, mapping, one_of, sequence, text
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
 """Types of directives; the last four mean the same, the data spaces that a level keeps."""
-REFUSED = {"no_link_transfer": "links between neighbours are always used",
-           "no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
+REFUSED = {"no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
            "rmw_first_update": "the first update of an output is always a plain write",
            "no_coalesce": "accesses of a level are always counted by its block size"}
 """Switches of a directive that are not modelled -> the reason."""
 
 
-def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) -> Mapping:
+def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
+                 leniency: Leniency = STRICT) -> Mapping:
     """Reads a mapping, with Timeloop's defaults for everything left out.
 
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a
@@ -38,6 +40,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
         where: Its place.
         arch: The architecture, whose levels the directives name.
         problem: The problem, whose dimensions and data spaces they name.
+        leniency: Decides about keys and lists that Timeloop ignores.
 
     Raises:
         SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
@@ -47,7 +50,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
     levels = [_untouched(problem) for _ in arch.levels]
     for i, item in enumerate(directives):
         directive = mapping(item, directives.at(i))
-        reader = Reader(directive)
+        reader = Reader(directive, leniency)
         index = _target(reader, arch)
         kind = reader.take("type", one_of(*KINDS, "skew"))
         if kind == "skew":
@@ -64,6 +67,8 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem) 
         else:
             levels[index] = replace(levels[index], keep=_keep(reader, levels[index].keep, problem))
         reader.finish(f" of a {kind} directive")
+    for i, item in enumerate(directives):
+        _check_links(mapping(item, directives.at(i)), levels, problem)
     _check_products(levels, problem, where)
     return Mapping(tuple(levels))
 
@@ -86,21 +91,29 @@ def _target(reader: Reader, arch: Architecture) -> int:
 
 def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
     """(factor by dimension, full order) of a temporal or spatial directive."""
-    written = reader.take("factors", anything, "")
-    if isinstance(written, list) and single_letter(problem.dimensions):
-        raise reader.at("factors").error("timeloop-model ignores a list of factors", 'one string such as "C=2 M=3"')
+    written = _unless_list(reader, "factors", problem, ("timeloop-model ignores a list of factors",
+                                                        'one string such as "C=2 M=3"'))
     factors = dict.fromkeys(problem.dimensions, 1)
-    for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False):
+    for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False,
+                                leniency=reader.leniency):
         if factor.operator != "=":
             raise factor.where.error(f'found "{factor_text(factor)}"', "exact factors in a mapping")
         factors[factor.dimension] = factor.value
-    permutation = reader.take("permutation", anything, "")
-    if isinstance(permutation, list) and single_letter(problem.dimensions):
-        raise reader.at("permutation").error("timeloop-model ignores a list as permutation", 'one string such as "RSP"')
+    permutation = _unless_list(reader, "permutation", problem, ("timeloop-model ignores a list as permutation",
+                                                                'one string such as "RSP"'))
     inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions)
     if outer:
         raise reader.at("permutation").error('found "_"', "one letter per dimension, innermost first")
     return factors, inner + tuple(name for name in problem.dimensions if name not in inner)
+
+
+def _unless_list(reader: Reader, key: str, problem: Problem, complaint: tuple[str, str]) -> Any:
+    """The value of a key; a list, which Timeloop ignores where dimensions have one letter, counts as absent."""
+    value = reader.take(key, anything, "")
+    if not isinstance(value, list) or not single_letter(problem.dimensions):
+        return value
+    reader.leniency.meet([Oddity(reader.at(key), f"list of {key}", *complaint, outcome="")])
+    return ""
 
 
 def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture, problem: Problem) -> LevelMapping:
@@ -111,7 +124,21 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
     factors, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
     off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
+    reader.take("no_link_transfer", anything, None)  # checked once all directives are read
     return replace(level, spatial=factors, spatial_order=order, split=split, no_multicast=off)
+
+
+def _check_links(directive: Map, levels: Sequence[LevelMapping], problem: Problem) -> None:
+    """Raises SpecError for a `no_link_transfer` that would change a result.
+
+    Links carry nothing for data spaces whose tiles neither overlap nor are sent again (`no_reuse`) by any level.
+    """
+    reader = Reader(directive)
+    for name in sorted(_spaces(reader, "no_link_transfer", problem) or ()):
+        if problem.slides(name) or any(name in level.no_temporal_reuse for level in levels):
+            raise reader.at("no_link_transfer").error(
+                f'"no_link_transfer" of {name} is not supported: links between neighbours are always used',
+                "data spaces whose tiles do not overlap")
 
 
 def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:

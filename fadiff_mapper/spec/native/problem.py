@@ -11,6 +11,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -49,13 +50,17 @@ HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-lay
 """Old spellings that Timeloop rewrites. It rewrites no others in a problem."""
 
 
-def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
+def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
+                 instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
     """Reads a problem section.
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
             the bounds lie beside `shape`.
         where: Its place.
+        keys: Decides about unknown keys of the section and its shape.
+        instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
+            coefficient of the shape.
 
     Returns:
         (the problem, the same as plain data for writing it out, see `literal_problem`)
@@ -64,18 +69,18 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
         SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
             dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
-    reader = Reader(mapping(node, where))
+    reader = Reader(mapping(node, where), keys)
     _refuse_sparse(reader)
     reader.take("version", anything, None)
     reader.take("name", text, None)
     shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
-    shape_reader = Reader(shape)
+    shape_reader = Reader(shape, keys)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
     shape_reader.take("version", anything, None)
     name = shape_reader.take("name", text, "")
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
-    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)))
+    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys)
     spaces = shape_reader.take(("data_spaces", "data-spaces"), sequence)
     shape_reader.finish(" in the problem's shape")
 
@@ -85,8 +90,9 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
     else:  # the oldest form: bounds lie beside `shape`
         instance = Map({k: v for k, v in reader.node.items() if k not in reader.asked},
                        where=reader.node.where, places=reader.node.places)
-    bounds, coefficients = _instance(instance, dimensions, defaults)
-    dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients) for i, space in enumerate(spaces))
+    bounds, coefficients = _instance(instance, dimensions, defaults, instance_keys)
+    dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients, keys)
+                       for i, space in enumerate(spaces))
     _check_dataspaces(dataspaces, spaces)
     problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces)
     if problem.computes > MOST_COMPUTES:
@@ -159,11 +165,11 @@ def _names(node: Seq, word: str) -> list[str]:
     return names
 
 
-def _coefficients(node: Seq) -> dict[str, int]:
+def _coefficients(node: Seq, keys: Leniency) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
     result = {}
     for i, value in enumerate(node):
-        reader = Reader(mapping(value, node.at(i)))
+        reader = Reader(mapping(value, node.at(i)), keys)
         result[reader.take("name", text)] = reader.take("default", integer(0), 1)
         reader.finish(" of a coefficient")
     return result
@@ -179,14 +185,14 @@ def dropped(instance: Map, known: list[str]) -> list[str]:
     return [str(key) for key in instance if key not in known and key not in ("name", *SPARSE)]
 
 
-def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
+              leniency: Leniency) -> tuple[dict[str, int], dict[str, int]]:
     """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
     known = [*dimensions, *defaults]
     _refuse_sparse(Reader(node))
-    problems = [
-        f'{node.at(key)}: "{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-        f"it{nearest(str(key), known)}; accepted: {listed(known)}"
-        for key in dropped(node, known) if node[key] != 1 and key not in FOR_THE_READER]
+    problems = leniency.mistakes(
+        _dropped_key(node, str(key), known, defaults) for key in dropped(node, known)
+        if node[key] != 1 and key not in FOR_THE_READER)
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
     if problems:
@@ -195,8 +201,18 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tup
     return bounds, {name: integer(0)(node.get(name, default), node.at(name)) for name, default in defaults.items()}
 
 
-def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> DataSpace:
-    reader = Reader(mapping(node, where))
+def _dropped_key(node: Map, key: str, known: list[str], defaults: dict[str, int]) -> Oddity:
+    """A key of an instance that the shape does not know; the outcome names the coefficient that keeps its value."""
+    meant = next((name for name in known if name.lower() == key.lower()), "")
+    kept = f"; {meant} is {node.get(meant, defaults[meant])}" if meant in defaults else ""
+    return Oddity(node.at(key), f"instance {key}",
+                  f'"{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
+                  f"it{nearest(key, known)}", listed(known), f"dropped{kept}")
+
+
+def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int],
+               keys: Leniency) -> DataSpace:
+    reader = Reader(mapping(node, where), keys)
     name = reader.take("name", text)
     projection = reader.take("projection", sequence)
     read_write = reader.take(("read_write", "read-write"), boolean, False)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.spec.tables import EnergyTable, Tables
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
 
 MOST_ENERGY = 1e15
 """pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 
 
-def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str) -> Tables:
+def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str,
+                leniency: Leniency = STRICT) -> Tables:
     """Reads the tables of one input.
 
     An action that is listed several times counts with its largest energy, as in Timeloop.
@@ -22,6 +24,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         art: The ART section, or None.
         art_where: Its place.
         source: Where the energies come from, for the report.
+        leniency: Decides about unknown keys.
 
     Returns:
         The tables; a missing section leaves them empty.
@@ -29,19 +32,19 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     Raises:
         SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
-    ert_reader = Reader(mapping(ert, ert_where)) if ert is not None else None
+    ert_reader = Reader(mapping(ert, ert_where), leniency) if ert is not None else None
     version = "0.4"
     energy_tables = []
     if ert_reader is not None:
         version = ert_reader.take("version", text, "0.4")
         rows = ert_reader.take("tables", sequence)
         ert_reader.finish(" in the ERT")
-        energy_tables = [_energy_table(row, rows.at(i), source) for i, row in enumerate(rows)]
+        energy_tables = [_energy_table(row, rows.at(i), source, leniency) for i, row in enumerate(rows)]
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     areas = {}
     if art is not None:
-        art_reader = Reader(mapping(art, art_where))
+        art_reader = Reader(mapping(art, art_where), leniency)
         art_reader.take("version", anything, None)
         rows = art_reader.take("tables", sequence)
         art_reader.finish(" in the ART")
@@ -51,14 +54,14 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     return Tables(tuple(energy_tables), areas, version)
 
 
-def _energy_table(node: Any, where: Where, source: str) -> EnergyTable:
-    reader = Reader(mapping(node, where))
+def _energy_table(node: Any, where: Where, source: str, leniency: Leniency) -> EnergyTable:
+    reader = Reader(mapping(node, where), leniency)
     name = reader.take("name", text)
     rows = reader.take("actions", sequence)
     reader.finish(f' of the ERT table "{name}"')
     actions: dict[str, float] = {}
     for i, row in enumerate(rows):
-        action = Reader(mapping(row, rows.at(i)))
+        action = Reader(mapping(row, rows.at(i)), leniency)
         key = action.take("name", text)
         energy = action.take("energy", number(0))
         if energy > MOST_ENERGY:

@@ -23,6 +23,10 @@ STORAGE_DEFAULTS: dict[str, Any] = {
     **COMMON_DEFAULTS, "n_banks": 2, "cluster_size": 1, "reduction_supported": True, "multiple_buffering": 1,
     "min_utilization": 0, "allow_overbooking": False}
 """Attributes that the front end writes where a memory says nothing."""
+DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width", "depth", "entries", "sizeKB",
+            "shared_bandwidth", "read_bandwidth", "write_bandwidth", "network_fill_latency", "network_drain_latency",
+            "per_dataspace_bandwidth_consumption_scale")
+"""Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
 SPARSE_ATTRIBUTES = (

@@ -11,6 +11,7 @@ from fadiff_mapper.spec.native.factors import LoopFactor, factor_text, factors_t
 from fadiff_mapper.spec.native.permutation import SEPARATOR, parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_ignored
+from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
 
 KINDS = ("spatial", "temporal", "dataspace")
@@ -65,10 +66,12 @@ class ExpressionScope:
     Attributes:
         problem: The problem, whose dimensions and data spaces they name.
         names: Values that expressions can use.
+        leniency: Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
     """
 
     problem: Problem
     names: Names
+    leniency: Leniency
 
 
 def read_group(node: Map, scope: ExpressionScope) -> Group:
@@ -231,7 +234,7 @@ def _read_directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
 def _checks(kind: str, scope: ExpressionScope) -> dict[str, Check[Any]]:
     """The keys of one kind of constraint, and how each is read."""
     def factors(value: Any, where: Where) -> tuple[LoopFactor, ...]:
-        return parse_factors(value, where, scope.problem.bounds)
+        return parse_factors(value, where, scope.problem.bounds, bounded=scope.leniency.strict)
 
     def order(value: Any, where: Where) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return parse_permutation(value, where, scope.problem.dimensions, commas=True)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
 from fadiff_mapper.spec.v04.constraints import ExpressionScope
 from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
-from fadiff_mapper.spec.v04.nodes import read_tree
+from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.yaml.load import combined
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of, sequence
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
@@ -44,7 +47,7 @@ class Translation:
     literal_problem: dict[str, Any]
 
 
-def translate(document: Map) -> Translation:
+def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     """Translates a document as Timeloop's Python front end would hand it to the binaries.
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
@@ -53,18 +56,21 @@ def translate(document: Map) -> Translation:
 
     Args:
         document: The merged input, in the v0.4 dialect (see `is_v04`).
+        leniency: Decides about input that the front end puts up with and Timeloop then ignores.
 
     Raises:
-        SpecError: Something that the front end would refuse or ignore, or that is valid but not modelled.
+        SpecError: Something that the front end would refuse, or ignore where strict, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
-    variables = _variables(reader)
+    variables = _variables(reader, leniency)
     problem_node = _problem_node(reader, variables)
-    problem, literal_problem = read_problem(problem_node, problem_node.where)
+    problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
+    if not leniency.strict:  # a strict reading refuses them as misspelt, like those that Timeloop would ignore
+        refuse_hyphens(tree)
     levels = place_levels(tree)
-    scope = ExpressionScope(problem, names)
+    scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
     groups = design_constraints(tree, targets, scope)
@@ -82,26 +88,40 @@ def translate(document: Map) -> Translation:
     return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
 
 
-def translated_architecture(document: Map) -> Map:
+def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read.
+
+    Args:
+        document: As in `translate`.
+        leniency: As in `translate`.
 
     Raises:
         SpecError: The variables, the problem's instance or the architecture cannot be understood.
     """
     reader = Reader(without_ignored(document))
-    variables = _variables(reader)
+    variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
     tree = read_tree(reader.take("architecture", mapping), names)
     return native_architecture(tree, place_levels(tree), variables)
 
 
-def _variables(reader: Reader) -> Map:
+def _variables(reader: Reader, leniency: Leniency) -> Map:
     """The variables section, worked out."""
-    node = reader.take("variables", mapping, Map(where=reader.node.where))
+    node = reader.take("variables", lambda value, where: _one_mapping(value, where, leniency),
+                       Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=node.where, places=node.places)
     variables.update(resolve_map(node, {}))
     variables["version"] = version(variables["version"], variables.at("version"))
     return variables
+
+
+def _one_mapping(value: Any, where: Where, leniency: Leniency) -> Map:
+    """A mapping; the front end makes one of a list of mappings, whose common keys must agree."""
+    if not isinstance(value, list):
+        return mapping(value, where)
+    leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
+    items = sequence(value, where)
+    return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
 
 
 def _names(variables: Map, problem: Map) -> Names:
@@ -162,7 +182,7 @@ def _globals(reader: Reader) -> Map | None:
         return None
     inner = Reader(without_ignored(node))
     inner.take("version", version, None)
-    inner.refuse("expression_custom_functions", "expressions call no code from files")
+    _refuse_custom_functions(inner)
     inner.take("accelergy_plug_ins", sequence, None)
     variables = inner.take("environment_variables", mapping, Map(where=node.where))
     for name in variables:
@@ -170,6 +190,14 @@ def _globals(reader: Reader) -> Map | None:
             raise variables.at(name).error(f'the environment variable "{name}" is not supported: it can change results')
     inner.finish(" in the globals")
     return node
+
+
+def _refuse_custom_functions(reader: Reader) -> None:
+    """Raises SpecError for files with Python functions; an empty list may stay."""
+    files = reader.take("expression_custom_functions", sequence, Seq(where=reader.node.where))
+    if files:
+        raise reader.at("expression_custom_functions").error(
+            f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})')
 
 
 def _components(reader: Reader, keys: Sequence[str]) -> Map | None:

@@ -9,6 +9,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.v04.attributes import (
     COMMON_DEFAULTS,
+    DECLARED,
     STORAGE_DEFAULTS,
     Names,
     expression_of,
@@ -127,6 +128,16 @@ def leaves(tree: BranchNode) -> Iterator[LeafNode]:
     for node in tree.nodes:
         if isinstance(node, BranchNode):
             yield from leaves(node)
+
+
+def refuse_hyphens(tree: BranchNode) -> None:
+    """Raises SpecError for a hyphenated spelling of a memory's attribute in `DECLARED`, as the front end does."""
+    for leaf in leaves(tree):
+        for key in leaf.attributes if leaf.role == "storage" else ():
+            spelling = str(key).replace("-", "_")
+            if spelling != key and spelling in DECLARED:
+                raise leaf.attributes.at(key).error(
+                    f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
