@@ -149,8 +149,12 @@ def kind_of(value: object) -> str:
 LARGEST = 1e30
 """The largest number that is read: sums and products of a few such numbers stay within a float's range."""
 
+SMALLEST = 1e-30
+"""The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
+
 LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
+
 
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
     """A check for a finite number; the type, int or float, is kept.
@@ -175,6 +179,8 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
             raise where.error(f"found {kind_of(value)}", wanted)
         if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
             raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
+        if value and abs(value) < SMALLEST:
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at least {SMALLEST:g} where it is not 0")
         if (minimum is not None and value < minimum) or (above is not None and value <= above):
             raise where.error(f"found {value}", wanted)
         return value
