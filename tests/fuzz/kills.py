@@ -1,85 +1,208 @@
 """Kills at random moments: `python -m tests.fuzz.kills --kills 200`; every file that a killed run leaves is whole.
 
-For each command the run is started in a fresh folder and killed (SIGKILL) after a random time, and every file that was
-left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line. Every tenth folder
-is then given to the same command again, which must end by itself. The exit code is 1 where anything was lost.
+Each command runs in a fork of a process that has loaded and compiled all that it needs, so that the moments of the kills
+fall into its work. Half of the runs are killed (SIGKILL) after a random time, half a few milliseconds after their n-th
+change of the folder, n random: while they write. Half of the folders hold the files of an earlier run. Every file that
+is left is read, YAML by the package's own reader, JSON as JSON, others as text that ends with a line; none of an earlier
+run may be missing, but for those commands that remove them first. Every folder is then given to the same command again, which must end by itself and leave whole files
+and no part of one. The exit code is 1 where anything was lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of a process with threads may hang
+sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
+
+import yaml
+from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
+from fuzz.worker import run
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.yaml.load import load_text
 
-LAYER, DESIGN = "bundled:layers/resnet18/fc_512_1000", "bundled:arch/gemmini_small"
+DESIGN = "bundled:arch/gemmini_small"
+SEARCH = ("--quiet", *TABLES, *EFFORT)
 
-COMMANDS = {
-    "map": ("map", DESIGN, LAYER, "-o", "out", "--quiet", "--energy", "bundled"),
-    "map of many": ("map", DESIGN, "bundled:layers/resnet18", "-o", "out", "--quiet", "--energy", "bundled"),
-    "network": ("network", "bundled:networks/gpt3_6b7_block", DESIGN, "-o", "out", "--quiet", "--energy", "bundled"),
-    "import": ("import", "bundled:networks/vgg16", "-o", "out.yaml"),
-    "shim": ("shim", "out"),
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
+    "map of many": ("fadiff-mapper", "map", DESIGN, "bundled:layers/vgg16", "-o", "out", *SEARCH),
+    "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES, "--time-limit", "0.5"),
+    "import": ("fadiff-mapper", "import", "bundled:networks/vgg16", "-o", "out/net.yaml"),
+    "shim": ("fadiff-mapper", "shim", "out"),
+    "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
+    "timeloop-model": ("launcher", "timeloop-model", "input.yaml", "-o", "out"),
 }
+"""The commands that write, with the program (see `worker.run`) and their words."""
+
+AFRESH = ("timeloop-mapper", "timeloop-model")
+"""Those that remove the results of an earlier run before they begin, so that no script takes them for new ones."""
+
+PATIENCE = 300.0
+"""Seconds after which a run that should end by itself hangs."""
 
 
-def started(folder: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "fadiff_mapper", *words], cwd=folder, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
+@dataclass
+class Count:
+    """The figures of one command.
+
+    Attributes:
+        runs: Runs to be killed.
+        killed: Those that were killed before their end.
+        writing: Those that were killed while a part of a file was beside its destination.
+        read: Files that were read.
+        resumed: Killed runs whose folder was given to the same command again.
+        lost: Files that were half-written or missing, and runs that could not be gone on with.
+    """
+
+    runs: int = 0
+    killed: int = 0
+    writing: int = 0
+    read: int = 0
+    resumed: int = 0
+    lost: list[str] = field(default_factory=list)
 
 
-def broken(folder: Path) -> list[str]:
-    """Files of a folder that are not whole; hidden ones are locks and parts that no reader looks at."""
-    wrong = []
+def prepared(folder: Path, earlier: Path | None) -> None:
+    """A folder with the inputs, and with the files of an earlier run."""
+    folder.mkdir()
+    (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
+    (folder / "net.yaml").write_text(TWO_LAYERS)
+    shutil.copytree(earlier / "out", folder / "out") if earlier else (folder / "out").mkdir()
+
+
+def forked(folder: Path, words: Sequence[str]) -> int:
+    """Starts a command in a folder; the process id of the fork, which leads a group of its own."""
+    pid = os.fork()
+    if pid:
+        return pid
+    os.setpgid(0, 0)
+    os.chdir(folder)
+    silent = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silent, stream)
+    code = 99  # of an exception that left the command
+    try:
+        code = run(words[0], words[1:])
+    finally:
+        os._exit(code)
+
+
+def ended(pid: int) -> bool:
+    """Whether the process has ended; it is reaped by `waited` alone."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def waited(pid: int) -> int:
+    """The exit code of a process, negative for a signal; one that hangs is killed."""
+    deadline = time.monotonic() + PATIENCE
+    while not ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    if not ended(pid):
+        os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def seen(folder: Path) -> Any:
+    """The names and times of all files: another value after every change."""
+    with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+        return sorted((entry.path, entry.stat().st_mtime_ns, entry.stat().st_size)
+                      for inside in (folder, *(path for path in folder.iterdir() if path.is_dir()))
+                      for entry in os.scandir(inside))
+    return object()
+
+
+def at_a_time(pid: int, folder: Path, seconds: float) -> None:
+    """Waits for a moment of the run."""
+    deadline = time.monotonic() + seconds
+    while not ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def at_a_change(pid: int, folder: Path, changes: float) -> None:
+    """Waits for a number of changes of the folder, and the fraction of it in milliseconds more."""
+    before = seen(folder)
+    for _ in range(int(changes)):
+        while not ended(pid) and (now := seen(folder)) == before:
+            pass
+        before = now if not ended(pid) else before
+    time.sleep(changes % 1 / 1000)
+
+
+def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
+    """(name, what is wrong with it or "") of the files; hidden ones are locks and parts that no reader looks at."""
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
-            continue
-        text = path.read_text(encoding="utf-8")
-        try:
-            if path.suffix == ".json":
-                json.loads(text)
-            elif path.suffix == ".yaml":
-                load_text(text, path.name)
-            if not text.endswith("\n"):
-                wrong.append(f"{path.name}: ends within a line")
-        except (ValueError, FadiffError) as error:
-            wrong.append(f"{path.name}: {error}")
-    return wrong
-
-
-def attacked(name: str, kills: int, rng: random.Random) -> tuple[int, int, list[str]]:
-    """(runs that were killed before their end, folders that were gone on with, findings)."""
-    killed, repeated, findings = 0, 0, []
-    with TemporaryDirectory() as root:
-        start = time.monotonic()
-        started(Path(root), COMMANDS[name]).wait()
-        whole = time.monotonic() - start
-        for number in range(kills):
-            folder = Path(root) / str(number)
-            folder.mkdir()
-            process = started(folder, COMMANDS[name])
+        name = str(path.relative_to(folder))
+        if path.is_file() and not any(part.startswith(".") for part in Path(name).parts):
+            text = path.read_text(encoding="utf-8")
             try:
-                process.wait(rng.uniform(0.1, 1.05) * whole)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                killed += 1
-                process.wait()
-            findings += [f"{name} {number}: {line}" for line in broken(folder)]
-            if number % 10 == 0:
-                repeated += 1
-                code = started(folder, COMMANDS[name]).wait()
-                findings += [f"{name} {number}: exit code {code} when gone on with"] if code else []
-                findings += [f"{name} {number}: {line}, when gone on with" for line in broken(folder)]
-    return killed, repeated, findings
+                if path.suffix == ".json":
+                    json.loads(text)
+                elif path.suffix == ".yaml":
+                    load_text(text, path.name)
+                yield name, "" if text.endswith("\n") else "ends within a line"
+            except (ValueError, FadiffError) as error:
+                yield name, str(error)
+
+
+def parts(folder: Path) -> list[str]:
+    """Parts of files, which a killed run leaves beside their destinations."""
+    return [path.name for path in folder.rglob(".*") if path.suffix in (".partial", ".probe")]
+
+
+def judged(folder: Path, expected: set[str], count: Count, when: str) -> None:
+    """Reads all files of a folder and notes those that are not whole or are missing."""
+    files = dict(unwhole(folder))
+    count.read += len(files)
+    count.lost += [f"{when}: {name}: {wrong}" for name, wrong in files.items() if wrong]
+    count.lost += [f"{when}: {name} is missing" for name in sorted(expected - files.keys())]
+
+
+def attacked(name: str, kills: int, rng: random.Random, root: Path) -> Count:
+    """Kills the runs of one command."""
+    words, count = COMMANDS[name], Count(kills)
+    whole, longest, changes = root / "whole", 0.0, 8
+    prepared(whole, None)
+    for _ in range(2):  # the first one compiles
+        start = time.monotonic()
+        if code := waited(forked(whole, words)):
+            count.lost.append(f"exit code {code} without a kill")
+        longest = time.monotonic() - start
+    finished = {path for path, _ in unwhole(whole / "out")}
+    for number in range(kills):
+        earlier = rng.random() < 0.5
+        folder = root / "killed"
+        prepared(folder, whole if earlier else None)
+        wait: Callable[[int, Path, float], None] = rng.choice((at_a_time, at_a_change))
+        moment = rng.uniform(0, longest) if wait is at_a_time else rng.uniform(1, changes)
+        pid = forked(folder, words)
+        wait(pid, folder / "out", moment)
+        if not ended(pid):
+            os.kill(pid, signal.SIGKILL)
+        count.killed += waited(pid) == -signal.SIGKILL
+        count.writing += bool(parts(folder))
+        judged(folder / "out", finished if earlier and name not in AFRESH else set(), count, f"kill {number}")
+        if code := waited(forked(folder, words)):
+            count.lost.append(f"kill {number}: exit code {code} when gone on with")
+        count.resumed += 1
+        judged(folder / "out", finished, count, f"kill {number}, gone on with")
+        count.lost += [f"kill {number}, gone on with: left {part}" for part in parts(folder)]
+        shutil.rmtree(folder)
+    return count
 
 
 def main() -> int:
@@ -88,12 +211,15 @@ def main() -> int:
     parser.add_argument("--command", action="append", choices=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    native()  # compiles, before the forks
     lost = 0
     for name in options.command or COMMANDS:
-        killed, repeated, findings = attacked(name, options.kills, random.Random(f"{options.seed} {name}"))
-        print(f"{name:12} {options.kills} runs, {killed} killed before their end, {repeated} gone on with, "
-              f"{len(findings)} findings", *findings, sep="\n  ", flush=True)
-        lost += len(findings)
+        with TemporaryDirectory(prefix="fadiff-kills-") as root:
+            count = attacked(name, options.kills, random.Random(f"{options.seed} {name}"), Path(root))
+        print(f"{name:15} {count.runs} runs, {count.killed} killed before their end, {count.writing} of them while a "
+              f"file was written, {count.resumed} gone on with, {count.read} files read, {len(count.lost)} lost",
+              *count.lost, sep="\n  ", flush=True)
+        lost += len(count.lost)
     return int(bool(lost))
 
 
