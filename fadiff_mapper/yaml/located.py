@@ -8,11 +8,12 @@ silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError, listed, nearest
 
 T = TypeVar("T")
 Check = Callable[[Any, "Where"], T]
@@ -21,6 +22,9 @@ Check = Callable[[Any, "Where"], T]
 
 MOST_SHOWN = 1000
 """Characters of one part of a message."""
+
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
 
 MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
@@ -127,8 +131,13 @@ def plain(value: Any) -> Any:
 
 
 def shortened(words: str) -> str:
-    """The words of a message, long ones cut in the middle: input is quoted in messages, whatever its length."""
-    return words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    """The words of a message in one line of printable characters, long ones cut in the middle.
+
+    Input is quoted in messages, whatever its length and characters.
+    """
+    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    return words if words.isprintable() else "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter in words)
 
 
 def kind_of(value: object) -> str:
@@ -204,6 +213,8 @@ def integer(minimum: int | None = None) -> Check[int]:
 def text(value: Any, where: Where) -> str:
     """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
     if isinstance(value, str):
+        if control := CONTROL.search(value):
+            raise where.error(f"the character {control[0]!r} stands in a text", "printable characters")
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return str(value)
@@ -312,4 +323,6 @@ class Reader:
             accepted = list(dict.fromkeys(self.asked))
             raise SpecError(*(
                 f'{self.node.at(key)}: unknown key "{key}"{context}{nearest(str(key), accepted)}; '
-                f"accepted: {listed(accepted)}" for key in unknown))
+                f"accepted: {listed(accepted)}" for key in unknown[:MOST_PROBLEMS]),
+                *[f"{self.node.where}: {len(unknown) - MOST_PROBLEMS} more unknown keys"] * (
+                    len(unknown) > MOST_PROBLEMS))

@@ -164,8 +164,9 @@ def judged(case: Case, answer: Ended | str, seconds: float) -> tuple[str, str]:
 
 def left_behind(root: Path) -> list[str]:
     """Files that no case may leave: parts of files, those outside of the case's folder, and temporary ones."""
-    return [str(path.relative_to(root)) for path in root.rglob("*") if path.name.endswith((".tmp", ".partial", ".probe"))
-            or path.relative_to(root).parts[0] not in ("case", "tmp") or path.parent == root / "tmp"]
+    return [str(path.relative_to(root)) for path in root.rglob("*")
+            if path.name.endswith((".tmp", ".partial", ".probe")) or path.parent == root / "tmp"
+            or path.relative_to(root).parts[0] not in ("case", "tmp")]
 
 
 class Attack:

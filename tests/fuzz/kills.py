@@ -1,11 +1,13 @@
 """Kills at random moments: `python -m tests.fuzz.kills --kills 200`; every file that a killed run leaves is whole.
 
-Each command runs in a fork of a process that has loaded and compiled all that it needs, so that the moments of the kills
-fall into its work. Half of the runs are killed (SIGKILL) after a random time, half a few milliseconds after their n-th
-change of the folder, n random: while they write. Half of the folders hold the files of an earlier run. Every file that
-is left is read, YAML by the package's own reader, JSON as JSON, others as text that ends with a line; none of an earlier
-run may be missing, but for those commands that remove them first. Every folder is then given to the same command again, which must end by itself and leave whole files
-and no part of one. The exit code is 1 where anything was lost.
+Each command runs in a fork of a process that has loaded and compiled all that it needs, so that the kills fall into its
+work. Half of the runs are killed (SIGKILL) after a random time, half within a millisecond of their n-th change of the
+folder, n random: while they write. Half of the folders hold the files of an earlier run.
+
+Every file that is left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line.
+None of an earlier run may be missing, but for those commands that remove them first. Every folder is then given to the
+same command again, which must end by itself, and leave whole files and no part of one. The exit code is 1 where
+anything was lost.
 """
 
 from __future__ import annotations

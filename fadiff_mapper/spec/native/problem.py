@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError, listed, nearest
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
 
@@ -34,6 +34,9 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
+
+MOST_NAMES = 64
+"""Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
 
 MOST_COMPUTES = 2 ** 53
 """Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
@@ -150,6 +153,8 @@ def _shape(value: Any, where: Where) -> Map:
 
 def _names(node: Seq, word: str) -> list[str]:
     """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
+    if len(node) > MOST_NAMES:
+        raise node.where.error(f"found {len(node)} names", f"at most {MOST_NAMES}, each a {word}")
     names = [text(value, node.at(i)) for i, value in enumerate(node)]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -161,6 +166,8 @@ def _names(node: Seq, word: str) -> list[str]:
 
 def _coefficients(node: Seq) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
+    if len(node) > MOST_NAMES:
+        raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
     for i, value in enumerate(node):
         reader = Reader(mapping(value, node.at(i)))
@@ -186,7 +193,7 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int]) -> tup
     problems = [
         f'{node.at(key)}: "{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
         f"it{nearest(str(key), known)}; accepted: {listed(known)}"
-        for key in dropped(node, known) if node[key] != 1 and key not in FOR_THE_READER]
+        for key in dropped(node, known)[:MOST_PROBLEMS] if node[key] != 1 and key not in FOR_THE_READER]
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
     if problems:
