@@ -5,8 +5,8 @@ work. Half of the runs are killed (SIGKILL) after a random time, half within a m
 folder, n random: while they write. Half of the folders hold the files of an earlier run.
 
 Every file that is left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line.
-None of an earlier run may be missing, but for those commands that remove them first. Every folder is then given to the
-same command again, which must end by itself, and leave whole files and no part of one. The exit code is 1 where
+None of an earlier run may be missing, but for those commands that remove them first. Every fourth folder is then given
+to the same command again, which must end by itself, and leave whole files and no part of one. The exit code is 1 where
 anything was lost.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -34,6 +35,7 @@ import yaml
 from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
 from fuzz.worker import run
 
+from fadiff_mapper.base.bundled_files import root
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.yaml.load import load_text
 
@@ -42,17 +44,23 @@ SEARCH = ("--quiet", *TABLES, *EFFORT)
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
-    "map of many": ("fadiff-mapper", "map", DESIGN, "bundled:layers/vgg16", "-o", "out", *SEARCH),
+    "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
     "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES, "--time-limit", "0.5"),
-    "import": ("fadiff-mapper", "import", "bundled:networks/vgg16", "-o", "out/net.yaml"),
+    "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
     "shim": ("fadiff-mapper", "shim", "out"),
     "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
     "timeloop-model": ("launcher", "timeloop-model", "input.yaml", "-o", "out"),
 }
 """The commands that write, with the program (see `worker.run`) and their words."""
 
+MANY = ("fc_4096_1000.yaml", "fc_4096_4096.yaml")
+"""The problems of "map of many"."""
+
 AFRESH = ("timeloop-mapper", "timeloop-model")
 """Those that remove the results of an earlier run before they begin, so that no script takes them for new ones."""
+
+RESUMED = 4
+"""Of so many folders one is given to the same command again."""
 
 PATIENCE = 300.0
 """Seconds after which a run that should end by itself hangs."""
@@ -84,6 +92,9 @@ def prepared(folder: Path, earlier: Path | None) -> None:
     folder.mkdir()
     (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
     (folder / "net.yaml").write_text(TWO_LAYERS)
+    (folder / "layers").mkdir()
+    for name in MANY:
+        shutil.copy(root() / "layers" / "vgg16" / name, folder / "layers")
     shutil.copytree(earlier / "out", folder / "out") if earlier else (folder / "out").mkdir()
 
 
@@ -174,10 +185,10 @@ def judged(folder: Path, expected: set[str], count: Count, when: str) -> None:
     count.lost += [f"{when}: {name} is missing" for name in sorted(expected - files.keys())]
 
 
-def attacked(name: str, kills: int, rng: random.Random, root: Path) -> Count:
+def attacked(name: str, kills: int, rng: random.Random, place: Path) -> Count:
     """Kills the runs of one command."""
     words, count = COMMANDS[name], Count(kills)
-    whole, longest, changes = root / "whole", 0.0, 8
+    whole, longest, changes = place / "whole", 0.0, 8
     prepared(whole, None)
     for _ in range(2):  # the first one compiles
         start = time.monotonic()
@@ -187,7 +198,7 @@ def attacked(name: str, kills: int, rng: random.Random, root: Path) -> Count:
     finished = {path for path, _ in unwhole(whole / "out")}
     for number in range(kills):
         earlier = rng.random() < 0.5
-        folder = root / "killed"
+        folder = place / "killed"
         prepared(folder, whole if earlier else None)
         wait: Callable[[int, Path, float], None] = rng.choice((at_a_time, at_a_change))
         moment = rng.uniform(0, longest) if wait is at_a_time else rng.uniform(1, changes)
@@ -198,11 +209,12 @@ def attacked(name: str, kills: int, rng: random.Random, root: Path) -> Count:
         count.killed += waited(pid) == -signal.SIGKILL
         count.writing += bool(parts(folder))
         judged(folder / "out", finished if earlier and name not in AFRESH else set(), count, f"kill {number}")
-        if code := waited(forked(folder, words)):
-            count.lost.append(f"kill {number}: exit code {code} when gone on with")
-        count.resumed += 1
-        judged(folder / "out", finished, count, f"kill {number}, gone on with")
-        count.lost += [f"kill {number}, gone on with: left {part}" for part in parts(folder)]
+        if number % RESUMED == 0:
+            if code := waited(forked(folder, words)):
+                count.lost.append(f"kill {number}: exit code {code} when gone on with")
+            count.resumed += 1
+            judged(folder / "out", finished, count, f"kill {number}, gone on with")
+            count.lost += [f"kill {number}, gone on with: left {part}" for part in parts(folder)]
         shutil.rmtree(folder)
     return count
 
@@ -213,11 +225,12 @@ def main() -> int:
     parser.add_argument("--command", action="append", choices=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    native()  # compiles, before the forks
+    native()  # loads and compiles, before the forks
+    importlib.import_module("fadiff_mapper.network")
     lost = 0
     for name in options.command or COMMANDS:
-        with TemporaryDirectory(prefix="fadiff-kills-") as root:
-            count = attacked(name, options.kills, random.Random(f"{options.seed} {name}"), Path(root))
+        with TemporaryDirectory(prefix="fadiff-kills-") as place:
+            count = attacked(name, options.kills, random.Random(f"{options.seed} {name}"), Path(place))
         print(f"{name:15} {count.runs} runs, {count.killed} killed before their end, {count.writing} of them while a "
               f"file was written, {count.resumed} gone on with, {count.read} files read, {len(count.lost)} lost",
               *count.lost, sep="\n  ", flush=True)
