@@ -1,8 +1,8 @@
 """Kills at random moments: `python -m tests.fuzz.kills --kills 200`; every file that a killed run leaves is whole.
 
-Each command runs in a fork of a process that has loaded and compiled all that it needs, so that the kills fall into its
-work. Half of the runs are killed (SIGKILL) after a random time, half within a millisecond of their n-th change of the
-folder, n random: while they write. Half of the folders hold the files of an earlier run.
+Each command runs in a fork of a loaded process (`runs.py`), so that the kills fall into its work. Half of the runs are
+killed (SIGKILL) after a random time, half within a millisecond of their n-th change of the folder, n random: while they
+write. Half of the folders hold the files of an earlier run.
 
 Every file that is left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line.
 None of an earlier run may be missing, but for those commands that remove them first. Every fourth folder is then given
@@ -14,56 +14,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
-import json
 import os
 import random
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of a process with threads may hang
 sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
 
-import yaml
-from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
-from fuzz.worker import run
-
-from fadiff_mapper.base.bundled_files import root
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.yaml.load import load_text
-
-DESIGN = "bundled:arch/gemmini_small"
-SEARCH = ("--quiet", *TABLES, *EFFORT)
-
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
-    "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
-    "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES, "--time-limit", "0.5"),
-    "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
-    "shim": ("fadiff-mapper", "shim", "out"),
-    "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
-    "timeloop-model": ("launcher", "timeloop-model", "input.yaml", "-o", "out"),
-}
-"""The commands that write, with the program (see `worker.run`) and their words."""
-
-MANY = ("fc_4096_1000.yaml", "fc_4096_4096.yaml")
-"""The problems of "map of many"."""
-
-AFRESH = ("timeloop-mapper", "timeloop-model")
-"""Those that remove the results of an earlier run before they begin, so that no script takes them for new ones."""
+from fuzz.runs import AFRESH, COMMANDS, ended, forked, loaded, parts, prepared, unwhole, waited
 
 RESUMED = 4
 """Of so many folders one is given to the same command again."""
-
-PATIENCE = 300.0
-"""Seconds after which a run that should end by itself hangs."""
 
 
 @dataclass
@@ -85,49 +53,6 @@ class Count:
     read: int = 0
     resumed: int = 0
     lost: list[str] = field(default_factory=list)
-
-
-def prepared(folder: Path, earlier: Path | None) -> None:
-    """A folder with the inputs, and with the files of an earlier run."""
-    folder.mkdir()
-    (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
-    (folder / "net.yaml").write_text(TWO_LAYERS)
-    (folder / "layers").mkdir()
-    for name in MANY:
-        shutil.copy(root() / "layers" / "vgg16" / name, folder / "layers")
-    shutil.copytree(earlier / "out", folder / "out") if earlier else (folder / "out").mkdir()
-
-
-def forked(folder: Path, words: Sequence[str]) -> int:
-    """Starts a command in a folder; the process id of the fork, which leads a group of its own."""
-    pid = os.fork()
-    if pid:
-        return pid
-    os.setpgid(0, 0)
-    os.chdir(folder)
-    silent = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(silent, stream)
-    code = 99  # of an exception that left the command
-    try:
-        code = run(words[0], words[1:])
-    finally:
-        os._exit(code)
-
-
-def ended(pid: int) -> bool:
-    """Whether the process has ended; it is reaped by `waited` alone."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def waited(pid: int) -> int:
-    """The exit code of a process, negative for a signal; one that hangs is killed."""
-    deadline = time.monotonic() + PATIENCE
-    while not ended(pid) and time.monotonic() < deadline:
-        time.sleep(0.002)
-    if not ended(pid):
-        os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def seen(folder: Path) -> Any:
@@ -154,27 +79,6 @@ def at_a_change(pid: int, folder: Path, changes: float) -> None:
             pass
         before = now if not ended(pid) else before
     time.sleep(changes % 1 / 1000)
-
-
-def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong with it or "") of the files; hidden ones are locks and parts that no reader looks at."""
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_file() and not any(part.startswith(".") for part in Path(name).parts):
-            text = path.read_text(encoding="utf-8")
-            try:
-                if path.suffix == ".json":
-                    json.loads(text)
-                elif path.suffix == ".yaml":
-                    load_text(text, path.name)
-                yield name, "" if text.endswith("\n") else "ends within a line"
-            except (ValueError, FadiffError) as error:
-                yield name, str(error)
-
-
-def parts(folder: Path) -> list[str]:
-    """Parts of files, which a killed run leaves beside their destinations."""
-    return [path.name for path in folder.rglob(".*") if path.suffix in (".partial", ".probe")]
 
 
 def judged(folder: Path, expected: set[str], count: Count, when: str) -> None:
@@ -225,8 +129,7 @@ def main() -> int:
     parser.add_argument("--command", action="append", choices=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    native()  # loads and compiles, before the forks
-    importlib.import_module("fadiff_mapper.network")
+    loaded()
     lost = 0
     for name in options.command or COMMANDS:
         with TemporaryDirectory(prefix="fadiff-kills-") as place:
