@@ -28,8 +28,8 @@ SECONDS = 10.0
 BYTES = 1 << 30
 """Bytes in memory, at any time of a case, of its process or of one of its child processes."""
 
-HANGS = 120.0
-"""Seconds after which a case that uses no processor, as it waits for something, is ended."""
+HANGS = 60.0
+"""Seconds without any processor time after which a case waits for something that does not come."""
 
 WARMING = 90.0
 """Seconds of processor time of a worker's first case at a door, which loads and compiles."""
@@ -123,10 +123,11 @@ class Worker:
         request = {"folder": str(folder), "program": case.program, "words": case.words}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
-        start, before = time.monotonic(), self.processor()
+        before = used = self.processor()
+        moved = time.monotonic()
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
-            while time.monotonic() < start + HANGS:
+            while time.monotonic() < moved + HANGS:
                 if selector.select(WATCHED):
                     line = self.process.stdout.readline()
                     if not line:
@@ -134,9 +135,11 @@ class Worker:
                     return Ended(**json.loads(line))
                 if self.memory() > BYTES:
                     return TOO_LARGE
-                if self.processor() > before + seconds:
+                if (now := self.processor()) > used:
+                    used, moved = now, time.monotonic()
+                if used > before + seconds:
                     return f"took longer than {seconds:g} s"
-        return f"did not end within {HANGS:g} s"
+        return f"waited for {HANGS:g} s"
 
 
 def judged(case: Case, answer: Ended | str, seconds: float) -> tuple[str, str]:

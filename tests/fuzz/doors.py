@@ -149,8 +149,8 @@ def sizes(folder: Path, rng: random.Random) -> Case:
     for name in rng.sample(names, min(len(names), rng.choice((1, 2, 5, 20)))):
         bounds[name] = rng.choice((2, 6, 997, 65521, 5040, 735134400, 2 ** 53 - 111, 2 ** 53, 6064949221531200, 2 ** 26,
                                    73513440, 1))
-    spaces = [{"name": f"S{i}", "projection": [[[name]] * rng.choice((1, 1, 1, 400)) for name in names[:40]]}
-              for i in range(rng.choice((1, 2, 60, 5000)))]
+    spaces = [{"name": f"S{i}", "projection": [[[name]] * rng.choice((1, 1, 1, 40)) for name in names[:40]]}
+              for i in range(rng.choice((1, 2, 60, 1000)))]
     spaces.append({"name": "Out", "projection": [[[names[0]]]], "read_write": True})
     levels = [{"name": f"L{i}[0..{rng.choice((0, 0, 3, 10 ** 9, 2 ** 53))}]", "class": "SRAM", "attributes": {
         "entries": rng.choice((64, 2 ** 40, 1)), "word_bits": 8}} for i in range(rng.choice((1, 3, 30, 70, 3000)))]
