@@ -35,7 +35,8 @@ SEARCH = ("--quiet", *TABLES, *EFFORT)
 COMMANDS: dict[str, tuple[str, ...]] = {
     "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
     "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
-    "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES, "--time-limit", "0.5"),
+    "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES,
+                "--option", "gradient=no", "--option", "kept=1"),
     "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
     "shim": ("fadiff-mapper", "shim", "out"),
     "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
