@@ -321,8 +321,8 @@ class Reader:
         unknown = [key for key in self.node if key not in self.asked]
         if unknown:
             accepted = list(dict.fromkeys(self.asked))
+            shown, more = unknown[:MOST_PROBLEMS - 1], len(unknown) - MOST_PROBLEMS + 1
             raise SpecError(*(
                 f'{self.node.at(key)}: unknown key "{key}"{context}{nearest(str(key), accepted)}; '
-                f"accepted: {listed(accepted)}" for key in unknown[:MOST_PROBLEMS]),
-                *[f"{self.node.where}: {len(unknown) - MOST_PROBLEMS} more unknown keys"] * (
-                    len(unknown) > MOST_PROBLEMS))
+                f"accepted: {listed(accepted)}" for key in shown),
+                *([f"{self.node.where}: {more} more unknown keys"] if more > 0 else []))

@@ -72,8 +72,6 @@ def test_import(tmp_path: Path) -> None:
 def test_a_network_with_a_fused_group(tmp_path: Path) -> None:
     write_network(result(), tmp_path)
     assert read_all(tmp_path) >= {"plan.yaml", "fadiff.input.yaml", "timeloop-mapper.map.yaml", "looptree.yaml"}
-    for inputs in tmp_path.rglob("fadiff.input.yaml"):
-        assert main(["evaluate", str(inputs)]) == 0
     text = (tmp_path / "groups" / "1" / "looptree.yaml").read_text(encoding="utf-8")
     first, tagged = text.splitlines()[0], [line for line in text.splitlines() if "!" in line]
     assert first.startswith("# An input of LoopTree") and "read by timeloopfe.v4fused" in first and tagged
