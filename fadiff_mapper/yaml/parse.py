@@ -23,7 +23,7 @@ from fadiff_mapper.yaml.expressions import Literal
 from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of
 from fadiff_mapper.yaml.located import text as checked_text
 
-MAX_NODES = 500_000
+MAX_NODES = 250_000
 """Values in one document, aliases written out. A plain safety limit; nothing was measured."""
 MAX_DEPTH = 100
 """Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""

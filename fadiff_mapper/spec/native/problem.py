@@ -80,6 +80,8 @@ def read_problem(node: Any, where: Where) -> tuple[Problem, dict[str, Any]]:
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
     defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)))
     spaces = shape_reader.take(("data_spaces", "data-spaces"), sequence)
+    if len(spaces) > MOST_NAMES:
+        raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
     if reader.has("instance"):
