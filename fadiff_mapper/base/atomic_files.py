@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
+
+REMAINS = re.compile(r"\.(?:(?P<name>.+)\.)?(?P<process>\d{1,9})\.(?:partial|probe)", re.DOTALL)
+"""The names under which files are written, and of probes: with the number of the process."""
 
 LOCK_NAME = ".fadiff.lock"
 """The file in a run's folder that its process holds locked."""
@@ -38,6 +42,7 @@ def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666)
     for name in files:
         with _reported(folder / name):
             _check_name(folder, name)
+    _remove_remains(folder, files)
     partial = {name: folder / f".{name}.{os.getpid()}.partial" for name in files}
     try:
         for name, text in files.items():
@@ -61,6 +66,7 @@ def check_writable(folder: Path | str) -> None:
     """
     folder = Path(folder)
     _make(folder)
+    _remove_remains(folder, ())
     probe = folder / f".{os.getpid()}.probe"
     try:
         with _reported(folder):
@@ -144,6 +150,27 @@ def _check_name(folder: Path, name: str) -> None:
         raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
     if (folder / name).is_dir():
         raise FadiffError(f"{folder / name}: cannot be written: Is a directory")
+
+
+def _remove_remains(folder: Path, names: Collection[str]) -> None:
+    """Removes probes, and parts of the named files, that were left by processes that were killed while they wrote."""
+    with suppress(OSError):  # a folder that cannot be listed can still be written to
+        for entry in list(os.scandir(folder)):
+            match = REMAINS.fullmatch(entry.name)
+            if match and (match["name"] is None or match["name"] in names) and not _runs(int(match["process"])):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this machine runs, be it ours or not."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _write(path: Path, text: str, mode: int = 0o666) -> None:

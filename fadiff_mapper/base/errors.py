@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+MOST_PROBLEMS = 50
+"""Mistakes of one input that a message lists."""
+
 
 class FadiffError(Exception):
     """Base of all errors that are meant for the user. Its text is one or several plain lines."""
@@ -23,7 +26,8 @@ class SpecError(FadiffError):
 
     def __init__(self, *problems: str):
         self.problems: tuple[str, ...] = problems
-        super().__init__("\n".join(problems))
+        more = [f"and {len(problems) - MOST_PROBLEMS} more mistakes"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
 
 
 class InvalidMapping(FadiffError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import selectors
 import signal
@@ -27,12 +28,15 @@ PATIENCE = 0.2
 Nothing was measured: it delays only the end of programs that leave children behind.
 """
 
-
 MARK = "FADIFF_MAPPER_RUN"
 """The environment variable that tells the processes of one run from all others, wherever they went."""
 
 LOOKS = 100
 """Looks at most for processes that are left; a safety limit against a program that forks without end."""
+
+
+class TimeLimitPassed(FadiffError):
+    """A program did not end in time, and was ended."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class FinishedProgram:
             return f"was killed by signal {-self.returncode}"
 
 
-def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float) -> FinishedProgram:
+def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float,
+        memory: int | None = None) -> FinishedProgram:
     """Runs a program in a folder, without a shell and without input.
 
     Every process that the program started ends with it, and after `timeout` seconds in any case. The middle of a long
@@ -69,9 +74,12 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         folder: Working directory.
         environment: All environment variables of the program.
         timeout: Seconds.
+        memory: Bytes of address space that the program, and each process that it starts, may have; None: no limit.
+            Systems other than Linux set none.
 
     Raises:
-        FadiffError: The program cannot be started, or did not end in time.
+        TimeLimitPassed: The program did not end in time.
+        FadiffError: The program cannot be started.
     """
     token = secrets.token_hex(16)
     try:
@@ -81,12 +89,21 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
     except OSError as error:
         raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
     try:
+        if memory is not None:
+            _limit_memory(process, memory)
         output, ended = _listen(process, time.monotonic() + timeout)
     finally:
         _end_all(process, f"{MARK}={token}".encode())
     if not ended:
-        raise FadiffError(f"{arguments[0]} did not end within {timeout:g} s")
+        raise TimeLimitPassed(f"{arguments[0]} did not end within {timeout:g} s")
     return FinishedProgram(process.returncode, output)
+
+
+def _limit_memory(process: subprocess.Popen[bytes], memory: int) -> None:
+    """Limits a process that has just begun: from outside, as no code may run between fork and exec beside threads."""
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError):  # ended already
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
 
 
 def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:

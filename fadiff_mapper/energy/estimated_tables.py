@@ -20,6 +20,7 @@ from fadiff_mapper.energy.sram_regressor import SramRegressor, sram_regressor
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.native.written_components import WrittenComponent, written_components
 from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
+from fadiff_mapper.yaml.located import LARGEST, SMALLEST, Where
 
 USUAL_DRAM = "LPDDR4"
 USUAL_TECHNOLOGY_NM = 45.0
@@ -66,7 +67,7 @@ def _storage_row(name: str, level: StorageLevel, written: WrittenComponent, regr
     scale = _number(written.component, "energy_scale", 1.0)
     actions = {"read": read, "write": write, "update": write,
                "leak": leak * _number(written.attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS) / 1e-9}
-    return EnergyTable(name, {action: energy * scale for action, energy in actions.items()}, source)
+    return _row(name, {action: energy * scale for action, energy in actions.items()}, source)
 
 
 Estimate = tuple[float, float, float, str]
@@ -92,7 +93,8 @@ def _sram(level: StorageLevel, attributes: Mapping[str, Any], regressor: SramReg
     """Energies of the memory of a cluster by the regressor; banks are rounded up to a power of two."""
     technology = _technology(attributes)
     banks = 2 ** math.ceil(math.log2(max(1.0, _number(attributes, "n_banks", 1.0))))
-    memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks])
+    memory = np.array([_depth(level) * _width(level), _width(level), technology or USUAL_TECHNOLOGY_NM, banks],
+                      dtype=np.float64)
     read, write, leak = regressor.energies(memory)
     source = (f"estimate: network fitted to CACTI, {regressor.mean_error:.0%} mean error on held-out figures, "
               f"{regressor.worst_error:.0%} worst on any")
@@ -113,7 +115,21 @@ def _arithmetic_row(name: str, unit: Arithmetic, written: WrittenComponent) -> E
         unit_class, bits = "intmac", _number(attributes, "width", float(unit.word_bits))
     energy = between(figures(unit_class), "width_bits", bits, "compute_pj")
     energy *= _number(written.component, "energy_scale", 1.0)
-    return EnergyTable(name, {"compute": energy}, _aladdin(f"{unit_class} of {bits:g} bits", attributes))
+    return _row(name, {"compute": energy}, _aladdin(f"{unit_class} of {bits:g} bits", attributes))
+
+
+def _row(name: str, actions: dict[str, float], source: str) -> EnergyTable:
+    """A row of estimates.
+
+    Raises:
+        SpecError: An energy is beyond the range of numbers that are read: the figures were continued too far.
+    """
+    for action, energy in actions.items():
+        if not energy <= LARGEST:
+            raise Where("architecture", path=name).error(
+                f'the estimate of "{action}" is {energy:g} pJ ({source})',
+                f"sizes and widths whose estimates are at most {LARGEST:g} pJ, or an ERT that states the energy")
+    return EnergyTable(name, actions, source)
 
 
 def _aladdin(component: str, attributes: Mapping[str, Any]) -> str:
@@ -136,13 +152,13 @@ def _depth(level: StorageLevel) -> int:
 
 
 def _technology(attributes: Mapping[str, Any]) -> float | None:
-    """The technology in nm, from `45nm`, `"45"` or 45; None without a positive number, such as for -1."""
+    """The technology in nm, from `45nm`, `"45"` or 45; None without a usable number, such as for -1."""
     match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
-    return float(match[1]) if match and float(match[1]) > 0 else None
+    return float(match[1]) if match and SMALLEST <= float(match[1]) <= LARGEST else None
 
 
 def _number(attributes: Mapping[str, Any], key: str, default: float) -> float:
-    """An attribute that is a positive finite number, else the default."""
+    """An attribute that is a positive number within the range of numbers that are read, else the default."""
     value = attributes.get(key)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
     return float(value) if usable and value is not None else default

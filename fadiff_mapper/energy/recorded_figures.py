@@ -6,6 +6,7 @@ The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` recor
 from __future__ import annotations
 
 import csv
+import math
 
 import numpy as np
 
@@ -47,14 +48,15 @@ def between(table: Figures, key: str, value: float, column: str) -> float:
     Args:
         table: The table, sorted by the column `key`; both columns are above 0.
         key: The column that is known.
-        value: Its value.
+        value: Its value, above 0.
         column: The column that is sought.
 
     Returns:
-        The value of `column`.
+        The value of `column`, infinite beyond a float's range.
     """
     x, y = np.log(table[key]), np.log(table[column])
-    at = float(np.log(value))
+    at = math.log(value)
     right = int(np.clip(np.searchsorted(x, at), 1, len(x) - 1))
     slope = (y[right] - y[right - 1]) / (x[right] - x[right - 1])
-    return float(np.exp(y[right - 1] + slope * (at - x[right - 1])))
+    with np.errstate(over="ignore"):  # a power of a large number: infinite, which `estimated` refuses
+        return float(np.exp(y[right - 1] + slope * (at - x[right - 1])))

@@ -15,7 +15,7 @@ from functools import partial
 
 from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.mapspace.claims import Claim, claims, cores
-from fadiff_mapper.mapspace.factorize import divisors, factorizations
+from fadiff_mapper.mapspace.factorize import divisors, reachable
 from fadiff_mapper.mapspace.space import MapSpace
 
 
@@ -57,7 +57,7 @@ def _choices(space: MapSpace, in_force: Sequence[Claim], level: int, kind: str, 
 def _reach(space: MapSpace, in_force: Sequence[Claim], dimension: str, levels: range) -> set[int]:
     """The products that all loops of a dimension at some levels can have (divisors of its bound)."""
     places = [_choices(space, in_force, level, kind, dimension) for level in levels for kind in ("spatial", "temporal")]
-    return set(factorizations(space.problem.bounds[dimension], places))
+    return reachable(space.problem.bounds[dimension], places)
 
 
 def _completable(space: MapSpace, in_force: Sequence[Claim], level: int, dimension: str) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def _completable(space: MapSpace, in_force: Sequence[Claim], level: int, dimensi
         return own
     others = [_choices(space, in_force, i, kind, dimension) for i in range(len(space.levels))
               for kind in ("spatial", "temporal") if (i, kind) != (level, "spatial")]
-    rest = factorizations(bound, others)
+    rest = reachable(bound, others)
     return tuple(factor for factor in own if bound // factor in rest) or (1,)
 
 

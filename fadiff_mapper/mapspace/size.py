@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fadiff_mapper.mapspace.build import permitted
-from fadiff_mapper.mapspace.factorize import factorizations
+from fadiff_mapper.mapspace.factorize import factorization_count
 from fadiff_mapper.mapspace.space import MapSpace
 
 
@@ -58,4 +58,4 @@ def _dimension_count(space: MapSpace, dimension: str) -> int:
         choices.append(permitted(bound, limits.temporal, dimension, pinned=hardware.is_dummy))
         if level.fanout != (1, 1):
             choices.append(permitted(bound, limits.spatial, dimension))
-    return factorizations(bound, choices).get(bound, 0)
+    return factorization_count(bound, choices)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.mapspace import MapSpace, factorizations, places
+from fadiff_mapper.mapspace import MapSpace, factorization_count, places
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
@@ -38,7 +38,7 @@ def measured(space: MapSpace, limit: int) -> tuple[int, bool]:
         How many mappings there are, and whether that is exact; if not, there are more.
     """
     least = 2 ** len(open_keeps(space)) * math.prod(
-        factorizations(bound, [loops.choices[name] for loops in places(space)]).get(bound, 0)
+        factorization_count(bound, [loops.choices[name] for loops in places(space)])
         for name, bound in space.problem.bounds.items())
     return (least, False) if least > HOPELESS * limit else (count(space), True)
 

@@ -13,7 +13,7 @@ rendered; they become the table that leads from a line of the output back to the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
 
 if TYPE_CHECKING:
     from fadiff_mapper.yaml.located import Where
@@ -60,7 +60,9 @@ class Leniency:
     def mistakes(self, oddities: Iterable[Oddity]) -> list[str]:
         """The lines of `meet`'s error, for a caller with more to complain about; empty unless `strict`."""
         if self.strict:
-            return [str(oddity.where.error(oddity.found, oddity.accepted)) for oddity in oddities]
+            lines = [str(oddity.where.error(oddity.found, oddity.accepted)) for oddity in oddities]
+            more = len(lines) - MOST_PROBLEMS + 1
+            return lines if more <= 1 else [*lines[:-more], f"{more} more of this sort"]
         for oddity in oddities:
             key = (oddity.where.file, oddity.subject)
             if key in self.collected:

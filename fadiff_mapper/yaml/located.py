@@ -8,6 +8,7 @@ silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -22,6 +23,9 @@ Check = Callable[[Any, "Where"], T]
 
 MOST_SHOWN = 1000
 """Characters of one part of a message."""
+
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
 
 MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
@@ -128,8 +132,13 @@ def plain(value: Any) -> Any:
 
 
 def shortened(words: str) -> str:
-    """The words of a message, long ones cut in the middle: input is quoted in messages, whatever its length."""
-    return words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    """The words of a message in one line of printable characters, long ones cut in the middle.
+
+    Input is quoted in messages, whatever its length and characters.
+    """
+    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    return words if words.isprintable() else "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter in words)
 
 
 def kind_of(value: object) -> str:
@@ -150,8 +159,12 @@ def kind_of(value: object) -> str:
 LARGEST = 1e30
 """The largest number that is read: sums and products of a few such numbers stay within a float's range."""
 
+SMALLEST = 1e-30
+"""The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
+
 LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
+
 
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
     """A check for a finite number; the type, int or float, is kept.
@@ -176,6 +189,8 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
             raise where.error(f"found {kind_of(value)}", wanted)
         if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
             raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
+        if value and abs(value) < SMALLEST:
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at least {SMALLEST:g} where it is not 0")
         if (minimum is not None and value < minimum) or (above is not None and value <= above):
             raise where.error(f"found {value}", wanted)
         return value
@@ -199,6 +214,8 @@ def integer(minimum: int | None = None) -> Check[int]:
 def text(value: Any, where: Where) -> str:
     """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
     if isinstance(value, str):
+        if control := CONTROL.search(value):
+            raise where.error(f"the character {control[0]!r} stands in a text", "printable characters")
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return str(value)

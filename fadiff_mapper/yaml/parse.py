@@ -21,8 +21,9 @@ from yaml.reader import ReaderError
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.yaml.expressions import Literal
 from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of
+from fadiff_mapper.yaml.located import text as checked_text
 
-MAX_NODES = 500_000
+MAX_NODES = 250_000
 """Values in one document, aliases written out. A plain safety limit; nothing was measured."""
 MAX_DEPTH = 100
 """Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
@@ -139,6 +140,7 @@ def _build(document: _Document, event: Any, where: Where, depth: int) -> Built:
     if anchor is not None:
         document.anchors[anchor] = None
     if isinstance(event, events.ScalarEvent):
+        checked_text(event.value, where)
         built = _scalar(document, event, where, depth)
     else:
         collection = _sequence if isinstance(event, events.SequenceStartEvent) else _mapping
@@ -208,7 +210,9 @@ def _key(document: _Document, event: Any, where: Where) -> str:
     if event.tag not in (None, "!", f"{_CORE}str"):
         raise place.error(f'the tag "{_shown(event.tag)}" on a key', "no tag")
     document.count(1, place)
-    key = str(event.value)
+    key = checked_text(str(event.value), place)
+    if "\n" in key:
+        raise place.error("a key of several lines", "one line")
     if event.anchor is not None:
         document.anchors[event.anchor] = Built(key, 1, 1)
     return key

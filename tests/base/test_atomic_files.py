@@ -55,6 +55,16 @@ def another_run(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 # Writing.
 
+def test_parts_that_a_killed_process_left_are_removed_by_the_next_that_writes_the_file(tmp_path: Path) -> None:
+    ended = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    gone = [f".x.{ended}.partial", f".{ended}.probe"]
+    kept = [f".other.{ended}.partial", f".x.{os.getpid()}.partial.old", ".x.y.partial", f".x.{os.getppid()}.partial"]
+    for name in (*gone, *kept):
+        (tmp_path / name).write_text("part")
+    write_files(tmp_path, {"x": "1\n"})
+    assert sorted(contents(tmp_path)) == sorted(["x", *kept])
+
+
 def test_the_folder_is_made_and_holds_exactly_the_files(tmp_path: Path) -> None:
     write_files(tmp_path / "a" / "b", {"x.txt": "1\n", "y.json": "{}"})
     assert contents(tmp_path / "a" / "b") == {"x.txt": "1\n", "y.json": "{}"}

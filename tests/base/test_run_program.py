@@ -17,9 +17,9 @@ CHILD = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.slee
         "pathlib.Path('child').write_text(str(child.pid)); "
 
 
-def ran(script: str, folder: Path, timeout: float = 30) -> run_program.FinishedProgram:
+def ran(script: str, folder: Path, timeout: float = 30, memory: int | None = None) -> run_program.FinishedProgram:
     code = f"import os, pathlib, signal, subprocess, sys, time; {script}"
-    return run_program.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout)
+    return run_program.run([sys.executable, "-c", code], folder, {"SEEN": "yes"}, timeout, memory)
 
 
 def runs(pid: int) -> bool:
@@ -86,6 +86,15 @@ def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) ->
 def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="did not end within 1 s"):
         run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of other processes are Linux's")
+@pytest.mark.parametrize("grows", ["bytearray(2 ** 29)", "sys.exit(subprocess.call([sys.executable, '-c', "
+                                                         "'bytearray(2 ** 29)']))"], ids=["itself", "its child"])
+def test_one_that_takes_more_memory_than_its_limit_fails(grows: str, tmp_path: Path) -> None:
+    assert ran(grows, tmp_path).returncode == 0
+    done = ran(grows, tmp_path, memory=2 ** 28)
+    assert done.returncode == 1 and done.output.endswith("MemoryError\n")
 
 
 ESCAPES = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find, root
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.energy.choose_source import find_tables
 from fadiff_mapper.energy.estimated_tables import estimated
@@ -22,6 +24,7 @@ from fadiff_mapper.energy.recorded_figures import between, dram_bit_energies, fi
 from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.energy.sram_regressor import OUTPUTS, sram_regressor
 from fadiff_mapper.spec.tables import BUILT_IN, Tables, component_name, energy_sources, storage_energy
+from fadiff_mapper.yaml.located import LARGEST, SMALLEST
 
 NETWORK = json.loads((root() / "figures" / "sram_network.json").read_text())
 
@@ -89,9 +92,11 @@ def test_a_larger_memory_costs_more(bits: float, width: int, technology: int) ->
 
 # Interpolated figures.
 
-@pytest.mark.parametrize(("table", "key", "column"), [
-    ("regfile", "depth", "access_pj"), ("regfile", "depth", "leak_pj"), ("intmac", "width_bits", "compute_pj"),
-    ("fpmac", "width_bits", "compute_pj")])
+INTERPOLATED = [("regfile", "depth", "access_pj"), ("regfile", "depth", "leak_pj"),
+                ("intmac", "width_bits", "compute_pj"), ("fpmac", "width_bits", "compute_pj")]
+
+
+@pytest.mark.parametrize(("table", "key", "column"), INTERPOLATED)
 def test_interpolation_gives_the_figures_and_rises_between_and_beyond_them(table: str, key: str, column: str) -> None:
     recorded = figures(table)
     for at, value in zip(recorded[key], recorded[column], strict=True):
@@ -151,6 +156,45 @@ def test_a_cluster_is_priced_as_the_one_memory_that_it_is() -> None:
                            mac={"instances": 4})
     single, _ = energies({"depth": 64, "width": 64, "block_size": 4}, mac={"instances": 4})
     assert together["Buffer"] == single["Buffer"]
+
+
+# Extremes: numbers at the ends of the ranges that are read, and beyond where no range is checked.
+
+EXTREMES = (1, 2 ** 31, 2 ** 53, 10 ** 25, 10 ** 400, SMALLEST, LARGEST, 5e-324, 1.7e308)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("table", "key", "column"), INTERPOLATED)
+def test_interpolation_at_extremes_warns_of_nothing(table: str, key: str, column: str) -> None:
+    values = [between(figures(table), key, at, column) for at in sorted(EXTREMES)]
+    assert all(0 <= left <= right for left, right in pairwise(values)) and values[-1] == math.inf
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_network_is_finite_at_extremes() -> None:
+    ends = np.stack(np.meshgrid(*[(SMALLEST, 1.0, 2.0 ** 53, LARGEST, 2.0 ** 159)] * 4), axis=-1).reshape(-1, 4)
+    energies = sram_regressor().energies(ends)
+    assert np.isfinite(energies).all() and (energies > 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kinds", [("SRAM", "intmac"), ("regfile", "fpmac")])
+@pytest.mark.parametrize("key", ["width", "depth", "technology", "n_banks", "block_size", "global_cycle_seconds",
+                                 "exponent", "mantissa", "energy_scale"])
+def test_extreme_attributes_end_in_finite_energies_or_in_one_line(key: str, kinds: tuple[str, str]) -> None:
+    for value in (*EXTREMES, "9" * 400 + "nm", "0." + "0" * 400 + "1 nm"):
+        try:
+            priced, _ = energies({"depth": 64, "width": 16, key: value}, {key: value}, kinds, {"width": 16},
+                                 **({key: value} if key == "energy_scale" else {}))
+        except SpecError as error:
+            assert "\n" not in str(error) and "accepted" in str(error)
+        else:
+            assert all(0 <= energy <= LARGEST for actions in priced.values() for energy in actions.values())
+
+
+def test_an_estimate_beyond_all_ranges_is_refused_with_its_component() -> None:
+    with pytest.raises(SpecError, match=r'MAC.*: the estimate of "compute" is 6\.\d+e\+57 pJ \(estimate: .*ERT'):
+        energies({"depth": 64, "width": 16}, {"width": LARGEST})
 
 
 # The order.

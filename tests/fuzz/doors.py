@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
+import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,6 @@ TABLES = ("--energy", "bundled")
 
 EFFORT = tuple(word for option in ("restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0")
                for word in ("--option", option))
-
-
 
 TWO_LAYERS = """
 workload:
@@ -116,6 +117,120 @@ variables: {version: 0.4}
     return Case(("check", "arch.yaml", "problem.yaml", *TABLES))
 
 
+def extreme_attributes(folder: Path, rng: random.Random) -> Case:
+    """A native design whose attributes lie at the ends of the ranges of numbers, with estimated energies."""
+    design = copy.deepcopy(native()["input"])
+    for key in ("ERT", "ART"):
+        design.pop(key, None)
+    local = design["architecture"]["subtree"][0]["local"]
+    for _ in range(rng.randint(1, 4)):
+        component = rng.choice(local)
+        component.setdefault("attributes", {})[rng.choice(ATTRIBUTES)] = rng.choice(EXTREMES)
+        if rng.random() < 0.2:
+            component["class"] = rng.choice(("DRAM", "SRAM", "regfile", "smartbuffer", "intmac", "fpmac", "XY_NoC"))
+    (folder / "arch.yaml").write_text(yaml.safe_dump(design, sort_keys=False))
+    return Case((rng.choice(("check", "evaluate", "evaluate")), "arch.yaml", "--energy",
+                 rng.choice(("estimate", "built-in"))))
+
+
+ATTRIBUTES = ("word_bits", "width", "datawidth", "entries", "depth", "sizeKB", "block_size", "cluster_size", "n_banks",
+              "technology", "exponent", "mantissa", "global_cycle_seconds", "energy", "energy_scale", "read_bandwidth",
+              "write_bandwidth", "shared_bandwidth", "meshX", "meshY", "instances", "num_ports", "multiple_buffering",
+              "min_utilization", "network_fill_latency", "wire_energy", "router_energy", "tile_width", "energy_per_hop",
+              "vector_access_energy", "addr_gen_energy", "power_gated_at")
+EXTREMES = (*NUMBERS, 5e-324, 1e-300, 1e-30, 1e-29, 1e29, 1e30, 1e31, 2 ** 52, 2 ** 53 - 111, 10 ** 25,
+            "9" * 400 + "nm", "0." + "0" * 400 + "1nm", "7nm", "x", "", True, [], 16, 4, 64)
+
+
+def sizes(folder: Path, rng: random.Random) -> Case:
+    """Problems and architectures of unusual shape: many dimensions, levels and data spaces, large and rich bounds."""
+    names = [f"D{i}" for i in range(rng.choice((1, 2, 7, 20, 70, 3000)))]
+    bounds = dict.fromkeys(names, 1)
+    for name in rng.sample(names, min(len(names), rng.choice((1, 2, 5, 20)))):
+        bounds[name] = rng.choice((2, 6, 997, 65521, 5040, 735134400, 2 ** 53 - 111, 2 ** 53, 6064949221531200, 2 ** 26,
+                                   73513440, 1))
+    spaces = [{"name": f"S{i}", "projection": [[[name]] * rng.choice((1, 1, 1, 40)) for name in names[:40]]}
+              for i in range(rng.choice((1, 2, 60, 1000)))]
+    spaces.append({"name": "Out", "projection": [[[names[0]]]], "read_write": True})
+    levels = [{"name": f"L{i}[0..{rng.choice((0, 0, 3, 10 ** 9, 2 ** 53))}]", "class": "SRAM", "attributes": {
+        "entries": rng.choice((64, 2 ** 40, 1)), "word_bits": 8}} for i in range(rng.choice((1, 3, 30, 70, 3000)))]
+    for level in levels if rng.random() < 0.8 else []:
+        level["name"] = str(level["name"]).partition("[")[0]
+    design = {"architecture": {"version": "0.4", "subtree": [{"name": "chip", "local": [
+        {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 8}}, *levels,
+        {"name": "MAC", "class": "intmac", "attributes": {"word_bits": 8}}]}]},
+        "problem": {"instance": bounds, "shape": {"name": "p", "dimensions": names, "data_spaces": spaces}}}
+    (folder / "arch.yaml").write_text(json.dumps(design))
+    if rng.random() < 0.7:
+        return Case(("check", "arch.yaml", "--energy", "built-in"))
+    return Case(("map", "arch.yaml", "-o", "out", "--quiet", "--time-limit", "0.5", "--energy", "built-in", *EFFORT))
+
+
+def unusual(path: Path, rng: random.Random) -> None:
+    """Puts something else in the place of a file: a pipe, a folder, a link, a device, nothing that is text."""
+    if path.is_symlink() or path.exists():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    match rng.randrange(8):
+        case 0:
+            os.mkfifo(path)
+        case 1:
+            path.mkdir()
+        case 2:
+            path.symlink_to(rng.choice((path.name, "/dev/zero", "/dev/full", "/dev/stdin", "nowhere",
+                                        "/proc/self/mem")))
+        case 3:
+            path.write_bytes(rng.choice((b"", b"\0" * 100_000, b"\xff\xfe" * 50, b"\xef\xbb\xbf", b"\r" * 99)))
+        case 4:
+            path.write_bytes(b"\x80\x02}q\x00." * 10)
+        case 5:
+            path.write_bytes(b" " * (5 << 20))
+        case 6:
+            path.write_bytes(b"a: 1\n")
+            path.chmod(0)
+        case _:
+            path.write_text(rng.choice(BOMBS))
+
+
+BOMBS = (
+    *(text * (200_000 // len(text)) for text in (
+        "[", "{", "- 1\n", "- - ", "? ", "--- a\n", "!a ", "a: b: ", "&a [", "'", '"', "\t", "|\n x\n", "a: 1\n",
+        "%TAG !a! b\n", "{{ ", "{% if 1 %}", "{#", "# x\n")),
+    "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 1}]\n" for i in range(30)),
+    "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9) if i else '{}'}]}}\n" for i in range(30)),
+    "".join(" " * i + "a:\n" for i in range(600)),
+    "architecture: {" + ", ".join(f"k{i}: 1" for i in range(20_000)) + "}",
+    "variables: {version: 0.4, " + ", ".join(f"k{i}: factorial(400)" for i in range(20_000)) + "}",
+    "problem: {instance: {" + ", ".join(f"k{i}: 2" for i in range(20_000)) + "}}",
+    'a: "\\e[31m\\x07"\n', '"\\e[31m": 1\n', '"a\\nb": 1\n')
+"""Documents that ask for much: depth, width, repetition, references, work."""
+
+JSON_BOMBS = ("[" * 200_000, '{"a":' * 100_000, "[" + "9" * 5000 + "]", "1e99999", "NaN", '"' + "\\u0000" * 9999 + '"',
+              '{"a": 1, ' * 3, "null", "[]", "{}", '{"layers": NaN, "groups": [[]]}')
+
+
+def odd_files(folder: Path, rng: random.Random) -> Case:
+    """Pipes, folders, links, devices, and documents that ask for much in the places of inputs and outputs."""
+    (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
+    (folder / "net.yaml").write_text(TWO_LAYERS)
+    (folder / "problem.yaml").write_text(find("problems/conv").read_text())
+    (folder / "out").mkdir()
+    inside = folder / "layers"
+    inside.mkdir()
+    (inside / "a.yaml").write_text(find("problems/conv").read_text())
+    place = rng.choice(("input.yaml", "net.yaml", "problem.yaml", "layers/a.yaml", "layers/edges.yaml", "layers/b.yaml",
+                        "out", "out/timeloop-mapper.map.yaml", "out/.fadiff.lock", "out/fadiff.result.json",
+                        "model.onnx", "out.yaml"))
+    unusual(folder / place, rng)
+    return Case(rng.choice((
+        ("check", "input.yaml", *TABLES), ("evaluate", "input.yaml", *TABLES), ("check", ".", *TABLES),
+        ("check", "bundled:arch/gemmini_small", "problem.yaml", *TABLES), ("explain", "out"),
+        ("check", "bundled:arch/gemmini_small", "layers", *TABLES), ("import", "layers", "-o", "out.yaml"),
+        ("import", "net.yaml", "-o", "out.yaml"), ("import", "model.onnx", "-o", "out.yaml"),
+        ("map", "input.yaml", "-o", "out", "--quiet", *TABLES, *EFFORT),
+        ("map", "bundled:arch/gemmini_small", "layers", "-o", "out", "--quiet", *TABLES, *EFFORT),
+        ("network", "net.yaml", "bundled:arch/gemmini_small", "-o", "out", "--quiet", "--time-limit", "0.5", *TABLES))))
+
+
 TEMPLATE = ("{{ x }}", "{% set x = 3 %}", "{% for i in range(n) %}", "{% endfor %}", "{{ x ** x ** x }}", "{% if x %}",
             "{% endif %}", "{{ x | join }}", "{{ '' * n }}", "{{ add_to_path('/') }}", "{{ include('y') }}",
             "{% macro m() %}",
@@ -160,7 +275,24 @@ def onnx_models(folder: Path, rng: random.Random) -> Case:
         model = onnx.ModelProto.FromString(data)
         for _ in range(rng.randint(1, 4)):
             sizes = [2 ** 40, 2 ** 31, 10 ** 6, -1, 0, 1, 2 ** 62, 7]
-            match rng.randrange(5):
+            match rng.randrange(8):
+                case 5:  # values that double again and again
+                    grown = rng.choice(model.graph.initializer).name
+                    for step in range(rng.choice((3, 10, 26, 60))):
+                        model.graph.node.insert(step, onnx.helper.make_node(
+                            "Concat", [grown, grown], [f"g{step}"], axis=0))
+                        grown = f"g{step}"
+                    model.graph.node.append(onnx.helper.make_node("Reshape", ["x", grown], ["reshaped"]))
+                case 6:  # weights in other files
+                    tensor = rng.choice(model.graph.initializer)
+                    tensor.ClearField("raw_data")
+                    tensor.data_location = onnx.TensorProto.EXTERNAL
+                    tensor.external_data.add(key="location", value=rng.choice(
+                        ("/etc/passwd", "../../x", "/dev/zero", "\0", "model.onnx")))
+                case 7:  # a graph in a graph
+                    inner = onnx.helper.make_node("If", ["c"], ["inner"], then_branch=model.graph,
+                                                  else_branch=model.graph)
+                    model.graph.node.append(inner)
                 case 0:
                     rng.choice(model.graph.input).type.tensor_type.shape.dim.add().dim_value = rng.choice(sizes)
                 case 1:
@@ -234,8 +366,12 @@ def finished_runs(folder: Path, rng: random.Random) -> Case:
         files[name] = write(mutated_tree(read(files[name]), rng))
     else:
         files[name] = mutated_text(files[name], rng)
+    if rng.random() < 0.1 and name.endswith("json"):
+        files[name] = rng.choice(JSON_BOMBS)
     for other, text in files.items():
         (folder / other).write_bytes(text.encode("utf-8", "surrogatepass"))
+    if rng.random() < 0.1:
+        unusual(folder / name, rng)
     if name == "timeloop-mapper.map.yaml":
         return Case(("map", "fadiff.input.yaml", "--warm-start", name, "-o", "out", "--quiet", *EFFORT, *TABLES))
     return Case(("explain", ".", "--count", "DRAM", "Inputs", "reads") if rng.random() < 0.7 else ("explain", "."))
@@ -259,7 +395,10 @@ def checkpoints(folder: Path, rng: random.Random) -> Case:
     saved = json.dumps(mutated_tree(json.loads(saved), rng)) if rng.random() < 0.7 else mutated_text(saved, rng)
     (folder / "net.yaml").write_text(net)
     (folder / "out").mkdir()
+    saved = rng.choice(JSON_BOMBS) if rng.random() < 0.1 else saved
     (folder / "out" / "fadiff.checkpoint.json").write_bytes(saved.encode("utf-8", "surrogatepass"))
+    if rng.random() < 0.1:
+        unusual(folder / "out" / rng.choice(("fadiff.checkpoint.json", ".fadiff.lock", "report.html", "groups")), rng)
     return Case(("network", "net.yaml", "bundled:arch/gemmini_small", "-o", "out", "--quiet", "--time-limit", "1",
                  *TABLES))
 
@@ -297,7 +436,5 @@ def arguments(folder: Path, rng: random.Random) -> Case:
 
 DOORS: dict[str, Door] = {
     "yaml": yaml_files, "expressions": expressions, "templates": templates, "onnx": onnx_models,
-                          "networks": network_files,
-    "folders": folders, "runs": finished_runs, "checkpoints": checkpoints, "launchers": launchers,
-                          "arguments": arguments}
-
+    "networks": network_files, "folders": folders, "runs": finished_runs, "attributes": extreme_attributes,
+    "sizes": sizes, "files": odd_files, "checkpoints": checkpoints, "launchers": launchers, "arguments": arguments}

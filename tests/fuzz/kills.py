@@ -1,85 +1,126 @@
 """Kills at random moments: `python -m tests.fuzz.kills --kills 200`; every file that a killed run leaves is whole.
 
-For each command the run is started in a fresh folder and killed (SIGKILL) after a random time, and every file that was
-left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line. Every tenth folder
-is then given to the same command again, which must end by itself. The exit code is 1 where anything was lost.
+Each command runs in a fork of a loaded process (`runs.py`), so that the kills fall into its work. Half of the runs are
+killed (SIGKILL) after a random time, half within a millisecond of their n-th change of the folder, n random: while they
+write. Half of the folders hold the files of an earlier run.
+
+Every file that is left is read: YAML by the package's own reader, JSON as JSON, others as text that ends with a line.
+None of an earlier run may be missing, but for those commands that remove them first. Every fourth folder is then given
+to the same command again, which must end by itself, and leave whole files and no part of one. The exit code is 1 where
+anything was lost.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import os
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.yaml.load import load_text
+sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
 
-LAYER, DESIGN = "bundled:layers/resnet18/fc_512_1000", "bundled:arch/gemmini_small"
+from fuzz.runs import AFRESH, COMMANDS, ended, forked, loaded, parts, prepared, unwhole, waited
 
-COMMANDS = {
-    "map": ("map", DESIGN, LAYER, "-o", "out", "--quiet", "--energy", "bundled"),
-    "map of many": ("map", DESIGN, "bundled:layers/resnet18", "-o", "out", "--quiet", "--energy", "bundled"),
-    "network": ("network", "bundled:networks/gpt3_6b7_block", DESIGN, "-o", "out", "--quiet", "--energy", "bundled"),
-    "import": ("import", "bundled:networks/vgg16", "-o", "out.yaml"),
-    "shim": ("shim", "out"),
-}
+RESUMED = 4
+"""Of so many folders one is given to the same command again."""
 
 
-def started(folder: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "fadiff_mapper", *words], cwd=folder, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
+@dataclass
+class Count:
+    """The figures of one command.
+
+    Attributes:
+        runs: Runs to be killed.
+        killed: Those that were killed before their end.
+        writing: Those that were killed while a part of a file was beside its destination.
+        read: Files that were read.
+        resumed: Killed runs whose folder was given to the same command again.
+        lost: Files that were half-written or missing, and runs that could not be gone on with.
+    """
+
+    runs: int = 0
+    killed: int = 0
+    writing: int = 0
+    read: int = 0
+    resumed: int = 0
+    lost: list[str] = field(default_factory=list)
 
 
-def broken(folder: Path) -> list[str]:
-    """Files of a folder that are not whole; hidden ones are locks and parts that no reader looks at."""
-    wrong = []
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
-            continue
-        text = path.read_text(encoding="utf-8")
-        try:
-            if path.suffix == ".json":
-                json.loads(text)
-            elif path.suffix == ".yaml":
-                load_text(text, path.name)
-            if not text.endswith("\n"):
-                wrong.append(f"{path.name}: ends within a line")
-        except (ValueError, FadiffError) as error:
-            wrong.append(f"{path.name}: {error}")
-    return wrong
+def seen(folder: Path) -> Any:
+    """The names and times of all files: another value after every change."""
+    with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+        return sorted((entry.path, entry.stat().st_mtime_ns, entry.stat().st_size)
+                      for inside in (folder, *(path for path in folder.iterdir() if path.is_dir()))
+                      for entry in os.scandir(inside))
+    return object()
 
 
-def attacked(name: str, kills: int, rng: random.Random) -> tuple[int, int, list[str]]:
-    """(runs that were killed before their end, folders that were gone on with, findings)."""
-    killed, repeated, findings = 0, 0, []
-    with TemporaryDirectory() as root:
+def at_a_time(pid: int, folder: Path, seconds: float) -> None:
+    """Waits for a moment of the run."""
+    deadline = time.monotonic() + seconds
+    while not ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def at_a_change(pid: int, folder: Path, changes: float) -> None:
+    """Waits for a number of changes of the folder, and the fraction of it in milliseconds more."""
+    before = seen(folder)
+    for _ in range(int(changes)):
+        while not ended(pid) and (now := seen(folder)) == before:
+            pass
+        before = now if not ended(pid) else before
+    time.sleep(changes % 1 / 1000)
+
+
+def judged(folder: Path, expected: set[str], count: Count, when: str) -> None:
+    """Reads all files of a folder and notes those that are not whole or are missing."""
+    files = dict(unwhole(folder))
+    count.read += len(files)
+    count.lost += [f"{when}: {name}: {wrong}" for name, wrong in files.items() if wrong]
+    count.lost += [f"{when}: {name} is missing" for name in sorted(expected - files.keys())]
+
+
+def attacked(name: str, kills: int, rng: random.Random, place: Path) -> Count:
+    """Kills the runs of one command."""
+    words, count = COMMANDS[name], Count(kills)
+    whole, longest, changes = place / "whole", 0.0, 8
+    prepared(whole, None)
+    for _ in range(2):  # the first one compiles
         start = time.monotonic()
-        started(Path(root), COMMANDS[name]).wait()
-        whole = time.monotonic() - start
-        for number in range(kills):
-            folder = Path(root) / str(number)
-            folder.mkdir()
-            process = started(folder, COMMANDS[name])
-            try:
-                process.wait(rng.uniform(0.1, 1.05) * whole)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                killed += 1
-                process.wait()
-            findings += [f"{name} {number}: {line}" for line in broken(folder)]
-            if number % 10 == 0:
-                repeated += 1
-                code = started(folder, COMMANDS[name]).wait()
-                findings += [f"{name} {number}: exit code {code} when gone on with"] if code else []
-                findings += [f"{name} {number}: {line}, when gone on with" for line in broken(folder)]
-    return killed, repeated, findings
+        if code := waited(forked(whole, words)):
+            count.lost.append(f"exit code {code} without a kill")
+        longest = time.monotonic() - start
+    finished = {path for path, _ in unwhole(whole / "out")}
+    for number in range(kills):
+        earlier = rng.random() < 0.5
+        folder = place / "killed"
+        prepared(folder, whole if earlier else None)
+        wait: Callable[[int, Path, float], None] = rng.choice((at_a_time, at_a_change))
+        moment = rng.uniform(0, longest) if wait is at_a_time else rng.uniform(1, changes)
+        pid = forked(folder, words)
+        wait(pid, folder / "out", moment)
+        if not ended(pid):
+            os.kill(pid, signal.SIGKILL)
+        count.killed += waited(pid) == -signal.SIGKILL
+        count.writing += bool(parts(folder))
+        judged(folder / "out", finished if earlier and name not in AFRESH else set(), count, f"kill {number}")
+        if number % RESUMED == 0:
+            if code := waited(forked(folder, words)):
+                count.lost.append(f"kill {number}: exit code {code} when gone on with")
+            count.resumed += 1
+            judged(folder / "out", finished, count, f"kill {number}, gone on with")
+            count.lost += [f"kill {number}, gone on with: left {part}" for part in parts(folder)]
+        shutil.rmtree(folder)
+    return count
 
 
 def main() -> int:
@@ -88,12 +129,15 @@ def main() -> int:
     parser.add_argument("--command", action="append", choices=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    loaded()
     lost = 0
     for name in options.command or COMMANDS:
-        killed, repeated, findings = attacked(name, options.kills, random.Random(f"{options.seed} {name}"))
-        print(f"{name:12} {options.kills} runs, {killed} killed before their end, {repeated} gone on with, "
-              f"{len(findings)} findings", *findings, sep="\n  ", flush=True)
-        lost += len(findings)
+        with TemporaryDirectory(prefix="fadiff-kills-") as place:
+            count = attacked(name, options.kills, random.Random(f"{options.seed} {name}"), Path(place))
+        print(f"{name:15} {count.runs} runs, {count.killed} killed before their end, {count.writing} of them while a "
+              f"file was written, {count.resumed} gone on with, {count.read} files read, {len(count.lost)} lost",
+              *count.lost, sep="\n  ", flush=True)
+        lost += len(count.lost)
     return int(bool(lost))
 
 

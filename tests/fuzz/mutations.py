@@ -46,9 +46,14 @@ def mutated_tree(tree: Any, rng: random.Random) -> Any:
         if not known:
             return nasty(rng)
         node, key = rng.choice(known)
-        match rng.randrange(7):
+        match rng.randrange(11):
             case 0 | 1 | 2:
                 node[key] = nasty(rng)
+            case 7 | 8 if isinstance(node[key], int | float):  # near what was there: most readers take it
+                node[key] = rng.choice((2, 3, 0, 1, 7, 0.5)) * node[key] + rng.choice((0, 0, 0, 1, -1))
+            case 9 | 10:  # another of its kind
+                node[key] = copy.deepcopy(rng.choice([other[name] for other, name in known
+                                                      if type(other[name]) is type(node[key])]))
             case 3:
                 del node[key]
             case 4:

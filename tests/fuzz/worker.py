@@ -1,5 +1,6 @@
 """Runs commands of the package one after the other in one process: a request a line on standard input, a report a line
-on standard output. The parent watches time and memory, and ends a worker that takes too much of either."""
+on standard output, with the time and the memory that it took. The parent watches both meanwhile, and ends a worker that
+takes too much of either."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ import contextlib
 import io
 import json
 import os
+import resource
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def run(program: str, words: Sequence[str]) -> int:
@@ -26,13 +28,37 @@ def run(program: str, words: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else 1
 
 
+def processor() -> float:
+    """Seconds of processor time of this process and of its child processes that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (
+        resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def forget_peak() -> None:
+    """Lets the system count this process's most memory from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak(of_children: int) -> int:
+    """The most bytes in memory, of this process since `forget_peak` or of a child process.
+
+    Args:
+        of_children: The most kilobytes of any child process before, which the system counts over all of them.
+    """
+    own = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return 1024 * max(own, children if children > of_children else 0)
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     sys.stdin = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8")
     for line in sys.stdin:
         request = json.loads(line)
         os.chdir(request["folder"])
-        said, errors, broken, start = io.StringIO(), io.StringIO(), "", time.perf_counter()
+        said, errors, broken, start = io.StringIO(), io.StringIO(), "", processor()
+        forget_peak()
+        of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors), warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)  # NumPy's: of overflows and invalid values
             try:
@@ -40,7 +66,7 @@ def main() -> None:
             except BaseException:  # whatever it is: no command may end like this
                 code, broken = -1, traceback.format_exc()
         print(json.dumps({"code": code, "errors": errors.getvalue(), "broken": broken,
-                          "seconds": time.perf_counter() - start}), file=answers, flush=True)
+                          "seconds": processor() - start, "bytes": peak(of_children)}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_specs import GRID, chip, matmul, space, storage
 
-from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, divisors, factorizations, size
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.mapspace import (
+    MapSpace,
+    check_mapping,
+    conflicts,
+    divisors,
+    factorization_count,
+    factorizations,
+    reachable,
+    size,
+)
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -40,6 +50,29 @@ def test_free_factorizations_are_binomials_of_prime_multiplicities(powers: dict[
     bound = math.prod(p ** m for p, m in powers.items())
     expected = math.prod(math.comb(m + slots - 1, slots - 1) for m in powers.values())
     assert factorizations(bound, [divisors(bound)] * slots)[bound] == expected
+
+
+@st.composite
+def limited_choices(draw: st.DrawFn) -> tuple[int, list[tuple[int, ...]]]:
+    """A bound, and for some places the divisors that they allow: one, several, all or none."""
+    bound = draw(st.sampled_from([1, 7, 12, 36, 64, 210, 720]))
+    subsets = st.lists(st.sampled_from(divisors(bound)), unique=True).map(tuple)
+    return bound, draw(st.lists(subsets | st.just(divisors(bound)), max_size=6))
+
+
+@given(limited_choices())
+def test_counts_and_reach_are_those_of_all_factorizations(case: tuple[int, list[tuple[int, ...]]]) -> None:
+    bound, choices = case
+    every = factorizations(bound, choices)
+    assert factorization_count(bound, choices) == every.get(bound, 0)
+    assert reachable(bound, choices) == set(every)
+
+
+def test_bounds_of_any_size_are_divided_soon_or_refused() -> None:
+    assert divisors(2 ** 53 - 111) == (1, 2 ** 53 - 111)
+    assert len(divisors(2 ** 53)) == 54
+    with pytest.raises(FadiffError, match=r"6064949221531200 has 40320 divisors.*accepted: at most 1024"):
+        divisors(6064949221531200)
 
 
 # What is open.

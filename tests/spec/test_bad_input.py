@@ -108,6 +108,19 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "too many operations": (lambda d: d["problem"]["instance"].update(M=10 ** 15, K=1000), ["2^53"]),
     "negative energy": (lambda d: d["ERT"]["tables"][1]["actions"][0].update(energy=-1), ["energy", ">= 0"]),
     "overflowing energy": (lambda d: d["ERT"]["tables"][1]["actions"][0].update(energy=1e308), ["energy", "at most"]),
+    "bandwidth of nearly nothing": (lambda d: local(d, 1).update(read_bandwidth=1e-300), ["read_bandwidth", "1e-30"]),
+    "range of a name without end": (
+        lambda d: d["architecture"]["subtree"][0]["local"][1].update(name=f"Buffer[0..{'9' * 5000}]"),
+        ["name", "1e+30"]),
+    "many levels": (lambda d: d["architecture"]["subtree"][0]["local"].extend(
+        {"name": f"L{i}", "class": "SRAM", "attributes": {"depth": 1, "width": 8, "word_bits": 8}}
+        for i in range(70)), ["storage levels", "at most 64"]),
+    "many dimensions": (lambda d: d["problem"]["shape"]["dimensions"].extend(f"D{i}" for i in range(5000)),
+                        ["dimensions", "at most 64"]),
+    "a name that steers terminals": (
+        lambda d: d["architecture"]["subtree"][0]["local"][1].update(name="Buf\x1b[31m"), ["'\\x1b'", "printable"]),
+    "unknown keys without end": (lambda d: d["architecture"]["subtree"][0]["local"][1].update(
+        dict.fromkeys((f"x{i}" for i in range(300)), 1)), ["251 more of this sort"]),
     "no output": (lambda d: d["problem"]["shape"]["data_spaces"][2].pop("read_write"), ["read_write", "exactly one"]),
     "sparse data": (lambda d: d["problem"].update(densities={"A": 0.5}), ["densities", "not supported"]),
     "sparse optimizations": (lambda d: d.update(sparse_optimizations={"targets": [1]}), ["sparse", "not"]),

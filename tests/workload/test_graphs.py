@@ -345,6 +345,52 @@ def test_a_wrong_edge_is_named(folder: Path, edge: str, message: str) -> None:
         load_network(folder)
 
 
+BROKEN_EDGES = {
+    "empty": "", "nothing": "null", "text": "network", "a list": "- network", "cut off": "network: {edges: [{from: fir",
+    "no network": "edges: []", "network of nothing": "network:", "network of a list": "network: [{from: first}]",
+    "network of a number": "network: 3", "edges of a mapping": "network: {edges: {from: first, to: second}}",
+    "edges of text": "network: {edges: first}", "an edge of nothing": "network: {edges: [null]}",
+    "an edge of a list": "network: {edges: [[first, second]]}", "an edge of text": "network: {edges: [first]}",
+    "an edge from nowhere": "network: {edges: [{to: second}]}",
+    "an edge to nowhere": "network: {edges: [{from: first}]}",
+    "an edge from a list": "network: {edges: [{from: [first], to: second}]}",
+    "an edge to itself": "network: {edges: [{from: first, to: first}]}",
+    "a circle": "network: {layers: [{name: a, problem: first.yaml}, {name: b, problem: first.yaml}], "
+                "edges: [{from: a, to: b, axes: {C: M, P: Q, Q: P}}, {from: b, to: a, axes: {C: M, P: Q, Q: P}}]}",
+    "an edge twice": "network: {edges: [{from: first, to: second}, {from: first, to: second}]}",
+    "an unknown key of an edge": "network: {edges: [{from: first, to: second, over: C}]}",
+    "an operand of a list": "network: {edges: [{from: first, to: second, as: [Inputs]}]}",
+    "axes of a list": "network: {edges: [{from: first, to: second, axes: [C, M]}]}",
+    "axes of lists": "network: {edges: [{from: first, to: second, axes: {C: [M]}}]}",
+    "axes of nothing": "network: {edges: [{from: first, to: second, axes: {C: null}}]}",
+    "one axis for two": "network: {edges: [{from: first, to: second, axes: {C: P, P: P}}]}",
+    "no layers": "network: {layers: [], edges: []}", "layers of text": "network: {layers: first}",
+    "a layer of text": "network: {layers: [first]}", "a layer without problem": "network: {layers: [{name: a}]}",
+    "a layer without name": "network: {layers: [{problem: first.yaml}]}",
+    "a layer twice": "network: {layers: [{name: a, problem: first.yaml}, {name: a, problem: first.yaml}]}",
+    "a problem elsewhere": "network: {layers: [{name: a, problem: ../first.yaml}]}",
+    "a problem that is missing": "network: {layers: [{name: a, problem: third.yaml}]}",
+    "the folder as problem": "network: {layers: [{name: a, problem: .}]}",
+    "itself as problem": "network: {layers: [{name: a, problem: edges.yaml}]}",
+    "no repetition": "network: {layers: [{name: a, problem: first.yaml, repeat: 0}]}",
+    "repeated without end": "network: {layers: [{name: a, problem: first.yaml, repeat: 1e99}]}",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_EDGES)
+def test_a_broken_file_of_edges_ends_in_lines_that_name_it(broken: str, folder: Path) -> None:
+    (folder / "edges.yaml").write_text(BROKEN_EDGES[broken])
+    with pytest.raises(SpecError) as caught:
+        load_network(folder)
+    assert all(line.startswith(str(folder)) for line in str(caught.value).splitlines())
+
+
+def test_edges_without_their_problems_end_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "edges.yaml").write_text("network: {edges: []}")
+    with pytest.raises(SpecError, match="edges"):
+        load_network(tmp_path)
+
+
 # The command
 
 def test_import_prints_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

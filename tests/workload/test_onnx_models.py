@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -301,6 +302,17 @@ def test_bounds_of_growth_are_those_of_the_values() -> None:
     assert not could_grow(doubled(3, start=8))  # 64 axes
     assert could_grow(doubled(4, start=8)) and could_grow(doubled(0))
     assert not could_grow(resnet18())
+
+
+def test_inference_that_does_not_end_is_ended_with_its_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    monkeypatch.setattr(onnx_shapes, "CHILD", f"import os, time; open({str(noted)!r}, 'w').write(str(os.getpid())); "
+                                              "time.sleep(60)")
+    monkeypatch.setattr(onnx_shapes, "SECONDS", 2.0)
+    with pytest.raises(FadiffError, match="inferring its shapes takes more than 2 s"):
+        with_shapes(doubled(26))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 def test_a_model_inferred_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

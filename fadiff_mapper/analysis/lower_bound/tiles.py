@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.mapspace import MapSpace, factorizations
+from fadiff_mapper.mapspace import MapSpace, reachable
 from fadiff_mapper.spec.problem import DataSpace
 
 MOST_TILES = 400_000
@@ -69,8 +69,8 @@ def _extents(space: MapSpace, level: int, name: str) -> tuple[int, ...]:
     """
     bound = space.problem.bounds[name]
     temporal = [here.temporal.choices[name] for here in space.levels]
-    inside = factorizations(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
-    outside = factorizations(bound, temporal[level + 1:])
+    inside = reachable(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
+    outside = reachable(bound, temporal[level + 1:])
     return tuple(sorted(points for points in inside if bound // points in outside))
 
 

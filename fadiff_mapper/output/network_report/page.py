@@ -116,7 +116,7 @@ def network_html(result: MappedNetwork) -> str:
 def _template() -> Template:
     """The page's template; a name that is misspelt in it raises instead of printing nothing."""
     environment = ImmutableSandboxedEnvironment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-                                                lstrip_blocks=True)
+                                                lstrip_blocks=True, keep_trailing_newline=True)
     text = resources.files("fadiff_mapper.output.network_report").joinpath(TEMPLATE).read_text(encoding="utf-8")
     return environment.from_string(text)
 

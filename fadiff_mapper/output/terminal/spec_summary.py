@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from rich.table import Table
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
@@ -34,8 +36,9 @@ def print_spec(spec: Spec) -> int:
     print_energy_sources(energy_sources(spec.arch, spec.tables))
     out.print(_constraints(spec, space))
     counts = size(space)
-    out.print(f"map space: {counts.total:.4g} = {counts.factorizations} factorizations * {counts.permutations} orders "
-                  f"* {counts.bypass} keep/bypass * {counts.splits} splits")
+    out.print(f"map space: {_about(counts.total)} = {_exactly(counts.factorizations)} factorizations "
+              f"* {_exactly(counts.permutations)} orders * {_exactly(counts.bypass)} keep/bypass "
+              f"* {_exactly(counts.splits)} splits")
     if spec.mapping is not None:
         out.print("mapping: given")
     print_notes(spec)
@@ -43,6 +46,16 @@ def print_spec(spec: Spec) -> int:
     for reason in reasons:
         out.print(f"no mapping can meet the constraints: {reason}", markup=False)
     return 1 if reasons else 0
+
+
+def _about(number: int) -> str:
+    """A whole number of any size with four digits."""
+    return f"{number:.4g}" if number < 10 ** 300 else f"{Decimal(number):.4g}"
+
+
+def _exactly(number: int) -> str:
+    """A whole number in full, unless it would fill the screen."""
+    return str(number) if number < 10 ** 60 else _about(number)
 
 
 def _levels(spec: Spec) -> Table:

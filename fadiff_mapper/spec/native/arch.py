@@ -39,6 +39,9 @@ NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Netw
 UNNAMED = "__ARITH__"
 """Timeloop's name for an arithmetic without one, as old list formats write it."""
 
+MOST_LEVELS = 64
+"""Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10; nothing was measured."""
+
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 
 
@@ -64,6 +67,8 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not storage:
         raise where.error("no storage component", f"a class that contains {listed(STORAGE_CLASSES)}")
+    if len(storage) > MOST_LEVELS:
+        raise where.error(f"{len(storage)} storage levels", f"at most {MOST_LEVELS}")
     levels = tuple(reversed(storage))
     names = [level.name for level in levels] + [arithmetic[0].name]
     for level_name in names:
@@ -79,10 +84,10 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     return arch
 
 
-def span(name: str) -> int:
-    """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
+def span(name: str, where: Where) -> int:
+    """Number of elements in "name[a..b]", both ends counted; 1 without a range. Raises SpecError for an end > 2^53."""
     ends = RANGE.search(name)
-    return int(ends[2]) - int(ends[1]) + 1 if ends else 1
+    return integer()(ends[2], where) - integer()(ends[1], where) + 1 if ends else 1
 
 
 def bare(name: str) -> str:
@@ -110,7 +115,7 @@ def _from_tree(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
         node = Reader(mapping(subtree[0], subtree.at(0)), leniency)
         node_name = node.take("name", text, "")
         name = name or bare(node_name)
-        instances *= span(node_name)
+        instances *= span(node_name, node.at("name"))
         node.take("attributes", mapping, None)  # left to the energy tables
         local = node.take("local", sequence, Seq(where=node.node.where))
         subtree = node.take("subtree", sequence, Seq(where=node.node.where))
@@ -134,7 +139,7 @@ def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> C
     if _matches(kind, NETWORK_CLASSES) and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES):
         raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not '
                           "modelled")
-    return bare(name), kind, attributes, instances * span(name), reader.node.where
+    return bare(name), kind, attributes, instances * span(name, reader.at("name")), reader.node.where
 
 
 def _from_lists(root: Map, leniency: Leniency) -> list[Component]:

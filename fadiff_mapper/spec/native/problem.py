@@ -36,6 +36,9 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
 
+MOST_NAMES = 64
+"""Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
+
 MOST_COMPUTES = 2 ** 53
 """Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
 
@@ -82,6 +85,8 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
     defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys)
     spaces = shape_reader.take(("data_spaces", "data-spaces"), sequence)
+    if len(spaces) > MOST_NAMES:
+        raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
     if reader.has("instance"):
@@ -156,6 +161,8 @@ def _shape(value: Any, where: Where) -> Map:
 
 def _names(node: Seq, word: str) -> list[str]:
     """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
+    if len(node) > MOST_NAMES:
+        raise node.where.error(f"found {len(node)} names", f"at most {MOST_NAMES}, each a {word}")
     names = [text(value, node.at(i)) for i, value in enumerate(node)]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -167,6 +174,8 @@ def _names(node: Seq, word: str) -> list[str]:
 
 def _coefficients(node: Seq, keys: Leniency) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
+    if len(node) > MOST_NAMES:
+        raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
     for i, value in enumerate(node):
         reader = Reader(mapping(value, node.at(i)), keys)

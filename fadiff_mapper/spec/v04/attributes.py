@@ -5,6 +5,7 @@ The defaults and the rules are those of Timeloop's Python front end.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ Names = Mapping[str, object]
 
 VERSION = "0.4"
 """Version of the dialect, which its sections may state."""
+MOST_ENTRIES = 1000
+"""Variables, or attributes of one node; a plain safety limit, as each may be an expression. Nothing was measured."""
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
 """Attributes that the front end writes where a node says nothing."""
 STORAGE_DEFAULTS: dict[str, Any] = {
@@ -53,9 +56,12 @@ def expression_of(check: Check[Any], names: Names) -> Check[Any]:
 
 def resolve_map(node: Map, names: Names) -> Map:
     """A map with all values worked out in order: each may use those before it, besides `names`."""
+    if len(node) > MOST_ENTRIES:
+        raise node.where.error(f"found {len(node)} entries", f"at most {MOST_ENTRIES}")
     resolved = Map(where=node.where, tag=node.tag, places=node.places)
+    known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
     for key, value in node.items():
-        resolved[key] = worked_out(value, node.at(key), {**names, **resolved})
+        resolved[key] = worked_out(value, node.at(key), known)
     return resolved
 
 

@@ -8,14 +8,16 @@ inferred in a process of their own with limits; all others, which are nearly all
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
-from collections.abc import Callable
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import onnx
 from onnx import shape_inference
 
+from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError
 
 MOST_VALUES = 4096
@@ -34,12 +36,12 @@ MOST_ANSWER = 1 << 26
 """Bytes of a model with its inferred shapes that are read back."""
 
 CHILD = """
-import sys
 import onnx
 from onnx import shape_inference
-model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
-sys.stdout.buffer.write(shape_inference.infer_shapes(model, data_prop=True).SerializeToString())
+onnx.save(shape_inference.infer_shapes(onnx.load("model.onnx", load_external_data=False), data_prop=True),
+          "shapes.onnx")
 """
+"""The program of that process, in a folder of its own."""
 
 RESHAPING = ("Reshape", "Expand", "Tile", "ConstantOfShape", "Unsqueeze", "Pad")
 """Operators whose output has as many axes as an operand has values, or more than their first operand."""
@@ -60,14 +62,17 @@ def with_shapes(model: Any) -> Any:
     """
     if not could_grow(model):
         return shape_inference.infer_shapes(model, data_prop=True)
-    try:
-        done = subprocess.run([sys.executable, "-c", CHILD], input=model.SerializeToString(), capture_output=True,
-                              timeout=SECONDS, check=False, preexec_fn=_limits())
-    except subprocess.TimeoutExpired:
-        raise FadiffError(f"inferring its shapes takes more than {SECONDS:g} s") from None
-    if done.returncode == 0 and len(done.stdout) <= MOST_ANSWER:
-        return onnx.ModelProto.FromString(done.stdout)
-    said = done.stderr.decode(errors="replace").strip().splitlines()
+    with tempfile.TemporaryDirectory(prefix="fadiff-onnx-") as name:
+        folder = Path(name)
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        try:
+            done = run_program.run([sys.executable, "-c", CHILD], folder, os.environ, SECONDS, MEMORY)
+        except run_program.TimeLimitPassed:
+            raise FadiffError(f"inferring its shapes takes more than {SECONDS:g} s") from None
+        answer = folder / "shapes.onnx"
+        if done.returncode == 0 and answer.stat().st_size <= MOST_ANSWER:
+            return onnx.ModelProto.FromString(answer.read_bytes())
+    said = done.output.strip().splitlines()
     reason = said[-1] if said and "bad_alloc" not in said[-1] and "MemoryError" not in said[-1] else ""
     raise FadiffError(reason or f"inferring its shapes takes more than {MEMORY >> 20} MiB")
 
@@ -109,12 +114,3 @@ def _elements(tensor: Any) -> int:
     for size in tensor.dims:
         elements *= max(size, 0)
     return elements
-
-
-def _limits() -> Callable[[], None] | None:
-    """Sets the limit of memory in a new process; None where the system has no such limit."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    return lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
