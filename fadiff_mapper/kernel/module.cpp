@@ -195,20 +195,27 @@ void draw(const Array<double>& theta, const py::object& noise, double alpha, dou
     if (theta.ndim() != 3 || divisor.ndim() != 3) throw std::invalid_argument("draw_columns: wrong number of axes");
     const py::ssize_t places = theta.shape(0), dims = theta.shape(1), batch = theta.shape(2);
     const py::ssize_t members = divisor.shape(0), width = divisor.shape(2);
+    // Noise of either precision, so that neither caller converts a table of every divisor.
+    const bool single = py::isinstance<py::array_t<float>>(noise);
     Array<float> drawn;
-    if (!noise.is_none()) drawn = noise.cast<Array<float>>();
+    Array<double> drawn_double;
+    if (single) drawn = noise.cast<Array<float>>();
+    else if (!noise.is_none()) drawn_double = noise.cast<Array<double>>();
+    const py::ssize_t given = single ? drawn.size() : drawn_double.size();
     if (divisor.shape(1) != dims || member.size() != batch || hard.size() != theta.size() || slope.size() != theta.size()
         || completable.size() != members * places * dims * width * width || left.size() != members * dims * width * width
-        || start.size() != members * dims || (!noise.is_none() && drawn.size() != places * dims * batch * width))
+        || start.size() != members * dims || (!noise.is_none() && given != places * dims * batch * width))
         throw std::invalid_argument("draw_columns: wrong shapes");
     for (py::ssize_t b = 0; b < batch; ++b)
         if (member.data()[b] < 0 || member.data()[b] >= members) throw std::invalid_argument("member: out of range");
     const DrawTables tables{std::size_t(places), std::size_t(dims), std::size_t(width), divisor.data(), completable.data(),
                             left.data(), start.data()};
-    const float* noise_at = noise.is_none() ? nullptr : drawn.data();
+    const float* single_at = single ? drawn.data() : nullptr;
+    const double* double_at = noise.is_none() || single ? nullptr : drawn_double.data();
     double *hard_at = hard.mutable_data(), *slope_at = slope.mutable_data();
     py::gil_scoped_release release;
-    draw_columns(tables, batch, theta.data(), noise_at, member.data(), alpha, tau, hard_at, slope_at);
+    if (single) draw_columns(tables, batch, theta.data(), single_at, member.data(), alpha, tau, hard_at, slope_at);
+    else draw_columns(tables, batch, theta.data(), double_at, member.data(), alpha, tau, hard_at, slope_at);
 }
 
 template <typename T, typename U>

@@ -8,7 +8,8 @@ namespace fadiff {
 
 // With logits l_j, weights w_j = exp(l_j) and pulls l_j' (derivatives by theta) the expectation is sum(w d) / sum(w), and
 // its derivative (sum(w d l') - sum(w d) / sum(w) * sum(w l')) / sum(w).
-void draw_columns(const DrawTables& tables, std::size_t batch, const double* theta, const float* noise,
+template <typename Noise>
+void draw_columns(const DrawTables& tables, std::size_t batch, const double* theta, const Noise* noise,
                   const std::int64_t* member, double alpha, double tau, double* hard, double* slope) {
     const std::size_t width = tables.width, dims = tables.dims;
     std::vector<double> logit(width), octave(width);
@@ -46,5 +47,10 @@ void draw_columns(const DrawTables& tables, std::size_t batch, const double* the
             }
         }
 }
+
+template void draw_columns(const DrawTables&, std::size_t, const double*, const float*, const std::int64_t*, double, double,
+                           double*, double*);
+template void draw_columns(const DrawTables&, std::size_t, const double*, const double*, const std::int64_t*, double, double,
+                           double*, double*);
 
 }  // namespace fadiff

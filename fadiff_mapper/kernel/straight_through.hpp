@@ -23,7 +23,8 @@ struct DrawTables {
 // Draws B columns. theta [P][D][B]: log2 of the continuous factors; noise [P][D][B][N]: Gumbel noise, or null; member
 // [B]; alpha and tau: sharpness of eq. (1) and temperature of eq. (2). Results, [P][D][B]: hard, the divisors drawn;
 // slope, the derivative of each expectation by its own theta.
-void draw_columns(const DrawTables& tables, std::size_t batch, const double* theta, const float* noise,
+template <typename Noise>
+void draw_columns(const DrawTables& tables, std::size_t batch, const double* theta, const Noise* noise,
                   const std::int64_t* member, double alpha, double tau, double* hard, double* slope);
 
 }  // namespace fadiff
