@@ -177,13 +177,15 @@ def walk_tiles(walk: WindowWalk, count: int, size: float) -> float:
     neighbour. Let f be the words of a step of the innermost loop that moves the tile:
 
         step of                    previous delivery            repeats
-        that innermost loop        any                          all but those after a delivery of another length: after
-                                                                the first tile (unless f is a whole tile) and after
-                                                                the steps further out that are no repeats
+        that innermost loop        any                          none in a run that a delivery of another length begins:
+                                                                the first tile (unless f is a whole tile), or a step
+                                                                further out that is no repeat; all in other runs
         a loop further out         f words: a step of the       all steps if they bring f words as well, that is if
                                    innermost loop               the window slides on or tiles never overlap; else none
 
-    Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
+    Iteration 1 stands for all steps of a run of that innermost loop, so the delivery before the run decides for all of
+    them. Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing
+    repeats.
 
     Args:
         walk: Bounds, moves and extent; `repeated` is written.
@@ -195,14 +197,14 @@ def walk_tiles(walk: WindowWalk, count: int, size: float) -> float:
     """
     first = prepare_steps(walk, count)
     fresh = new_words(walk.extent, walk.moves[first]) if first < count else size
-    plain, outside, broken = size, 1.0, 0.0 if fresh == size else 1.0
+    plain, outside, broken = size, 1.0, 0.0 if fresh == size else 1.0  # broken: runs begun by another length
     for s in range(count - 1, -1, -1):
         times = (walk.bounds[s] - 1) * outside
         outside *= walk.bounds[s]
         words = 0.0 if walk.step[s] == STILL else fresh if walk.step[s] == INNERMOST else size
         repeats = times if words == fresh else 0.0
         if s == first:
-            repeats -= broken
+            repeats -= broken * (walk.bounds[s] - 1)
         broken += times - repeats
         walk.repeated[s] = words * repeats if first == 0 else 0.0
         plain += words * times - walk.repeated[s]
