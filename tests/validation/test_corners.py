@@ -1,4 +1,4 @@
-"""Corners: they meet the rules that they are built for, what differs is found and made small, Timeloop's answers hold."""
+"""Corners: they meet the rules that they are built for; what differs is found and made small; Timeloop's answers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_difference_is_made_as_small_as_it_goes() -> None:
     def differs(one: Corner) -> bool:
         return sum(factor for level in one.mapping.levels for factor in level.temporal.values() if factor > 2) >= 5
 
-    start = next(one for one in map(lambda number: corner(number, 0), range(200)) if differs(one))
+    start = next(one for one in (corner(number, 0) for number in range(200)) if differs(one))
     found = shrunk(start, differs)
     assert differs(found) and not any(map(differs, smaller(found)))
     assert loops(found) <= 9
