@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.model.energy_latency import Usage
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, Projection
 from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
@@ -71,6 +71,7 @@ class LegalityCheck:
         asked, there = _number(self.amount[row]), _number(self.limit)
         return {
             "nowhere": NOWHERE,
+            "untouched": f"{asked} words of an output's partition are never touched",
             "arithmetic": f"mapped max Arithmetic instances {asked} exceeds hardware instances {there}",
             "arithmetic x": f"mapped max Arithmetic X expansion {asked} exceeds hardware instances {there}",
             "arithmetic y": f"mapped max Arithmetic Y expansion {asked} exceeds hardware instances {there}",
@@ -133,6 +134,32 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
             checks += _tile_limits(index - 1, nest, tile, arch, room)
         checks += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
+    return checks
+
+
+def untouched_sums(nest: Nest, projection: Projection, arch: Architecture, touched: np.ndarray,
+                   partition: np.ndarray) -> list[LegalityCheck]:
+    """Checks whether fewer words of an output come up to a level than its partition has.
+
+    Only outputs with a rank that leaves holes or overlaps itself, such as a transposed convolution's, can be so.
+    Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`.
+
+    Args:
+        nest: B mappings.
+        projection: Ranks of the data spaces.
+        arch: Names of the levels.
+        touched: [L, T, B]. Words that come up from below and from neighbours.
+        partition: [L, T, B]. Words that one instance is responsible for.
+
+    Returns:
+        A check per such output and level.
+    """
+    checks = []
+    for t, (written, ranks) in enumerate(zip(projection.read_write, projection.ranks, strict=True)):
+        if written and any(len(rank) > 1 or rank[0][1] > 1 for rank in ranks):
+            for index, level in enumerate(arch.levels):
+                missing = (partition[index, t] - touched[index, t]) * nest.keep[index, t]
+                checks.append(LegalityCheck("untouched", level.name, missing, 0, missing > 0))
     return checks
 
 

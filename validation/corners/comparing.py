@@ -10,6 +10,9 @@ from fadiff_mapper.timeloop.run_model import ModelAnswer
 
 from ..questions import Question
 
+ASSERTION = "content_accesses + tile_nest[cur].peer_accesses) >= tile_nest[cur].partition_size' failed"
+"""Timeloop's words where an output's partition has words that are never touched."""
+
 
 def mistakes(question: Question, answer: ModelAnswer) -> list[str]:
     """What the exact model says otherwise than Timeloop about one mapping.
@@ -24,7 +27,8 @@ def mistakes(question: Question, answer: ModelAnswer) -> list[str]:
     spec = question.task.spec
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, question.mapping, details=True)
     if not evaluation.legal[0]:
-        said = str(rejection(violations(evaluation.checks, 0)))
+        broken = violations(evaluation.checks, 0)
+        said = ASSERTION if broken[0].constraint == "untouched" else str(rejection(broken))
         if answer.result is not None:
             return [f"rejected, where Timeloop accepts: {said}"]
         return [] if said in answer.error else [f"rejected: {said} instead of {answer.error}"]
