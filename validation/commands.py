@@ -28,7 +28,7 @@ from .certificate import certificate
 from .corners.corner_files import corner_files
 from .corners.corner_files import verdict as corner_verdict
 from .corners.rules import corner
-from .corners.running import run_corners
+from .corners.running import CornerRun, run_corners
 from .fused import measure_fused
 from .models import batches, check
 from .questions import CORNER_COUNT, CORNERS, SUITES, Question, best_questions, random_questions
@@ -72,10 +72,13 @@ def corners(options: argparse.Namespace) -> int:
     _refuse_choice(options)
     atomic_files.check_writable(options.output)
     count, tool = _corner_count(options), backend(options)
-    with _progress("asking about corners", count) as advance:
-        outcome = run_corners(count, options.seed or 0, tool, options.cache, options.jobs, advance)
-    atomic_files.write_files(options.output, corner_files(outcome, options.command))
-    print(f"{corner_verdict(outcome)}\nReport: {options.output / 'corners.md'}")
+    outcome = CornerRun(tool.tool, options.seed or 0)
+    try:
+        with _progress("asking about corners", count) as advance:
+            run_corners(outcome, count, tool, options.cache, options.jobs, advance)
+    finally:  # a run that is stopped reports what it has
+        atomic_files.write_files(options.output, corner_files(outcome, options.command))
+        print(f"{corner_verdict(outcome)}\nReport: {options.output / 'corners.md'}")
     for failure in outcome.failures[:10]:
         print(f"no answer: {failure}", file=sys.stderr)
     return 0 if outcome.agrees else 1

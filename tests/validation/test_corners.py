@@ -147,7 +147,9 @@ def run(folder: Path, fault: bool) -> CornerRun:
     few = {name: rule for name, rule in RULES.items() if name in ("links", "mesh")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fadiff_validation.corners.rules.RULES", few)
-        return run_corners(6, 0, played(fault), folder / "answers.jsonl", 1)
+        outcome = CornerRun(played(fault).tool, 0)
+        run_corners(outcome, 6, played(fault), folder / "answers.jsonl", 1)
+        return outcome
 
 
 def test_a_run_without_a_difference(tmp_path: Path) -> None:

@@ -67,26 +67,24 @@ class CornerRun:
         return not self.differences and not self.failures
 
 
-def run_corners(count: int, seed: int, backend: Backend, cache: Path, jobs: int,
-                advance: Callable[[], None] = lambda: None) -> CornerRun:
-    """Asks about the first `count` corners of a seed and compares all numbers.
+def run_corners(run: CornerRun, count: int, backend: Backend, cache: Path, jobs: int,
+                advance: Callable[[], None] = lambda: None) -> None:
+    """Asks about the first `count` corners of the run's seed and compares all numbers.
 
     Args:
+        run: The outcome so far, which every block is added to; a caller that is interrupted has it as it stands.
         count: How many corners.
-        seed: Of the draws.
         backend: The real tool.
         cache: Answers are kept in files beside this one, a file for each block, so that a run that was stopped goes on.
         jobs: Runs of the tool at once.
         advance: Called after each answer.
     """
-    run = CornerRun(backend.tool, seed)
     for start in range(0, count, BLOCK):
-        drawn = {number: corner(number, seed) for number in range(start, min(start + BLOCK, count))}
-        store = Store(cache.with_name(f"{cache.stem}-corners-{seed}-{start}.jsonl"))
+        drawn = {number: corner(number, run.seed) for number in range(start, min(start + BLOCK, count))}
+        store = Store(cache.with_name(f"{cache.stem}-corners-{run.seed}-{start}.jsonl"))
         answers = ask_all([one.question() for one in drawn.values()], backend, store, jobs, lambda _: advance())
         for (number, one), item in zip(drawn.items(), answers, strict=True):
             _count(run, number, one, item, partial(_mistakes, backend=backend, store=store))
-    return run
 
 
 def _count(run: CornerRun, number: int, one: Corner, item: Answered, ask: Callable[[Corner], list[str]]) -> None:
