@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from fadiff_validation import cli, recording
+from fadiff_validation.corners import running
 from fadiff_validation.corners.comparing import mistakes
 from fadiff_validation.corners.corner import Corner
 from fadiff_validation.corners.corner_files import corner_files, verdict
@@ -147,6 +148,7 @@ def run(folder: Path, fault: bool) -> CornerRun:
     few = {name: rule for name, rule in RULES.items() if name in ("links", "mesh")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fadiff_validation.corners.rules.RULES", few)
+        patch.setattr(running, "SHRUNK", 1)
         outcome = CornerRun(played(fault).tool, 0)
         run_corners(outcome, 6, played(fault), folder / "answers.jsonl", 1)
         return outcome
