@@ -137,29 +137,37 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
     return checks
 
 
-def untouched_sums(nest: Nest, projection: Projection, arch: Architecture, touched: np.ndarray,
+def outputs_with_holes(projection: Projection) -> list[int]:
+    """Indices of the outputs whose tiles may leave holes or overlap, such as a transposed convolution's.
+
+    Some rank has several terms or a coefficient above 1, or some dimension moves several ranks.
+    """
+    terms = [[term for rank in ranks for term in rank] for ranks in projection.ranks]
+    return [t for t, ranks in enumerate(projection.ranks) if projection.read_write[t] and (
+        len(terms[t]) > len(ranks) or len({d for d, _ in terms[t]}) < len(ranks) or any(c > 1 for _, c in terms[t]))]
+
+
+def untouched_sums(dataspaces: list[int], nest: Nest, arch: Architecture, touched: np.ndarray,
                    partition: np.ndarray) -> list[LegalityCheck]:
     """Checks whether fewer words of an output come up to a level than its partition has.
 
-    Only outputs with a rank that leaves holes or overlaps itself, such as a transposed convolution's, can be so.
     Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`.
 
     Args:
+        dataspaces: The outputs that can be so, see `outputs_with_holes`.
         nest: B mappings.
-        projection: Ranks of the data spaces.
         arch: Names of the levels.
         touched: [L, T, B]. Words that come up from below and from neighbours.
         partition: [L, T, B]. Words that one instance is responsible for.
 
     Returns:
-        A check per such output and level.
+        A check per output and level.
     """
     checks = []
-    for t, (written, ranks) in enumerate(zip(projection.read_write, projection.ranks, strict=True)):
-        if written and any(len(rank) > 1 or rank[0][1] > 1 for rank in ranks):
-            for index, level in enumerate(arch.levels):
-                missing = (partition[index, t] - touched[index, t]) * nest.keep[index, t]
-                checks.append(LegalityCheck("untouched", level.name, missing, 0, missing > 0))
+    for t in dataspaces:
+        for index, level in enumerate(arch.levels):
+            missing = (partition[index, t] - touched[index, t]) * nest.keep[index, t]
+            checks.append(LegalityCheck("untouched", level.name, missing, 0, missing > 0))
     return checks
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery, from_outside, sum_kinds
 from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
-from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, untouched_sums
+from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
 from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, pack
-from fadiff_mapper.model.nest_evaluation import evaluate_with
+from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.temporal_reuse import demand
@@ -110,11 +110,18 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
                                lambda tile: _traffic(layer, nest, tile, active, with_hops), EXACT)
         network = interconnect_use(layer.arch, layer.projection, nest.keep, shared.tally, shared.counts.partition,
                                    shared.use.instances) if with_hops else None
-        touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
-        checks = [*untouched_sums(nest, layer.projection, layer.arch, touched, shared.counts.partition),
-                  *limits(nest, shared.tile, shared.use, layer.arch, room)]
+        checks = [*_untouched(layer, nest, shared), *limits(nest, shared.tile, shared.use, layer.arch, room)]
     return Evaluation(nest, shared.tile, shared.use, shared.raw, shared.tally, shared.counts, shared.cost, network,
                       checks, legal(checks))
+
+
+def _untouched(layer: PreparedLayer, nest: Nest, shared: NestEvaluation) -> list[LegalityCheck]:
+    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers."""
+    outputs = outputs_with_holes(layer.projection)
+    if not outputs:
+        return []
+    touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
+    return untouched_sums(outputs, nest, layer.arch, touched, shared.counts.partition)
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active, with_hops: bool) -> Delivery:
