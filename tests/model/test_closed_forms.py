@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
-from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
+from strategies import CONV_1D, STRIDED, THREE_TERMS, TWO_RANKS, Case, cases, forgetful_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.sliding_window_walk import exact_demand
+from fadiff_mapper.model.exact.sliding_window_walk import (
+    batch_of,
+    coefficients,
+    exact_demand,
+    outer_loops,
+    tile_extent,
+    walk_of,
+    walk_tiles,
+)
 from fadiff_mapper.model.loop_nest import active_parts, all_active, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -25,7 +33,7 @@ from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delive
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
 
-WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS, "three_terms": THREE_TERMS}
 INPUTS = 1
 
 
@@ -41,6 +49,20 @@ def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> No
     assert (list(found.levels) if found else []) == levels
     if found:
         np.testing.assert_array_equal(found.demand[:, 0], walked[levels, INPUTS, 0])
+
+
+@given(cases(WINDOWS, loops=9))
+@settings(max_examples=200, deadline=None)
+def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile, moves = tiles(nest, projection), coefficients(projection, INPUTS)
+    reuse = reuse_of(case.mapping, case.problem.dataspace_names())
+    found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
+    walk, batch = walk_of(nest.order.shape[0] * nest.order.shape[1], len(moves)), batch_of(nest, tile)
+    for level, again in zip(found.levels, found.again[..., 0], strict=True) if found else ():
+        count = outer_loops(walk, batch, moves, level, 0)
+        walk_tiles(walk, count, tile_extent(walk, batch, moves, level, 0))
+        assert again.sum() == walk.repeated[:count].sum()
 
 
 @given(cases(WINDOWS))
