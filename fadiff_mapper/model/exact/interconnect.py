@@ -66,14 +66,14 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     total, present = words.sum(axis=0), words > 0
     travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
     written = np.array(projection.read_write)[:, None]
-    reductions = np.where(written, (words * (tally.multicast - 1)).sum(axis=0), 0)
 
     def wire(name: str) -> np.ndarray:
         return np.array([getattr(unit.interconnect, name) for unit in arch.levels], dtype=np.float64)[:, None, None]
 
     hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
-    routers = np.zeros_like(total)
-    for kind in range(len(words)):  # Timeloop adds these up in an integer, so every partial sum is truncated
+    reductions, routers = np.zeros_like(total), np.zeros_like(total)
+    for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
+        reductions = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
     energy = travelled * hop + routers * router + total * ingress
