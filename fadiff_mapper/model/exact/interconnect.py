@@ -76,6 +76,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
         reductions = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
+    reductions = np.where(reductions < 0, reductions + 2.0 ** 64, reductions)  # unsigned: less than nothing wraps
     energy = travelled * hop + routers * router + total * ingress
     links = tally.links * (hop + 2 * router)
     everything = ((energy + links) * instances[:, None]).sum(axis=(0, 1))
