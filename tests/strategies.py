@@ -38,10 +38,12 @@ STRIDED = (dataspace("Weights", "C", "R", "S"), dataspace("Inputs", "C", "2P+R",
            dataspace("Outputs", "P", "Q", read_write=True))
 TWO_RANKS = (dataspace("Weights", "K", "R"), dataspace("Inputs", "P+R", "2P+R+S"),
              dataspace("Outputs", "K", "P", read_write=True))
+THREE_TERMS = (dataspace("Weights", "R", "T"), dataspace("Inputs", "P+R+T"),
+               dataspace("Outputs", "P", read_write=True))
 
 UNSHARED = {"matmul": MATMUL, "four_spaces": FOUR_SPACES}
 """Problems in which no rank is a sum of dimensions."""
-SHAPES = UNSHARED | {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+SHAPES = UNSHARED | {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS, "three_terms": THREE_TERMS}
 
 
 @st.composite

@@ -17,7 +17,7 @@ from fadiff_mapper.cli.arguments import Parser, positive
 
 from . import commands
 from .operators import operators
-from .questions import SUITES
+from .questions import CORNER_COUNT, CORNERS, SUITES
 from .ranking import RESAMPLES
 from .tools import IMAGE
 
@@ -92,8 +92,11 @@ def _suite() -> Parser:
     parser = Parser(add_help=False)
     sizes = "; ".join(f"{name}: {count} random mappings of each kind and {best} of the mapper per operator and design"
                       for name, (count, best) in SUITES.items())
-    parser.add_argument("--suite", choices=sorted(SUITES), help=f"what a real tool is asked, {sizes} (default quick)")
-    parser.add_argument("--mappings", type=_whole, metavar="N", help="random mappings of each kind instead")
+    parser.add_argument("--suite", choices=[*sorted(SUITES), CORNERS],
+                        help=f"what a real tool is asked, {sizes}; {CORNERS}: {CORNER_COUNT} mappings on machines of "
+                        "their own, built to meet rules that random ones seldom meet (default quick)")
+    parser.add_argument("--mappings", type=_whole, metavar="N",
+                        help=f"random mappings of each kind instead; mappings in all for {CORNERS}")
     parser.add_argument("--best", type=_whole, metavar="N", help="mappings found by the mapper instead, up to 3")
     parser.add_argument("--seed", type=_whole, metavar="N", help="of the mappings (default 0)")
     parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")

@@ -25,9 +25,13 @@ from fadiff_mapper.timeloop.run_model import cleared
 from . import recording as recordings
 from .asking import ask_all
 from .certificate import certificate
+from .corners.corner_files import corner_files
+from .corners.corner_files import verdict as corner_verdict
+from .corners.rules import corner
+from .corners.running import CornerRun, run_corners
 from .fused import measure_fused
 from .models import batches, check
-from .questions import SUITES, Question, best_questions, random_questions
+from .questions import CORNER_COUNT, CORNERS, SUITES, Question, best_questions, random_questions
 from .recording import Recording
 from .report import report_files
 from .report.context import Context
@@ -42,6 +46,8 @@ from .tools import PROGRAM, Backend, container, native
 
 def run(options: argparse.Namespace) -> int:
     """`run`: asks or replays, measures, and writes the report. Raises FadiffError where no mapping was accepted."""
+    if options.suite == CORNERS:
+        return corners(options)
     atomic_files.check_writable(options.output)
     recording = replayed(options) if backend_name(options) == "recorded" else asked(options)
     answers = recording.answers
@@ -56,6 +62,39 @@ def run(options: argparse.Namespace) -> int:
     atomic_files.write_files(options.output, report_files(context))
     _print(context, options.output)
     return 0 if context.agrees else 1
+
+
+def corners(options: argparse.Namespace) -> int:
+    """`run --suite corners`: asks about corners, writes what differs. Raises FadiffError without a real tool."""
+    if backend_name(options) == "recorded":
+        raise FadiffError(f"--suite {CORNERS} needs a real tool, and there is no {PROGRAM} on the PATH; accepted: "
+                          "--backend native or container")
+    _refuse_choice(options)
+    atomic_files.check_writable(options.output)
+    count, tool = _corner_count(options), backend(options)
+    outcome = CornerRun(tool.tool, options.seed or 0)
+    try:
+        with _progress("asking about corners", count) as advance:
+            run_corners(outcome, count, tool, options.cache, options.jobs, advance)
+    finally:  # a run that is stopped reports what it has
+        atomic_files.write_files(options.output, corner_files(outcome, options.command))
+        print(f"{corner_verdict(outcome)}\nReport: {options.output / 'corners.md'}")
+    for failure in outcome.failures[:10]:
+        print(f"no answer: {failure}", file=sys.stderr)
+    return 0 if outcome.agrees else 1
+
+
+def _refuse_choice(options: argparse.Namespace) -> None:
+    """Raises FadiffError for options that choose among the bundled designs."""
+    for name in ("design", "operator", "best"):
+        if getattr(options, name):
+            raise FadiffError(f"--{name} chooses among bundled designs and operators, and corners have machines of "
+                              f"their own; accepted beside --suite {CORNERS}: --mappings, --seed")
+
+
+def _corner_count(options: argparse.Namespace) -> int:
+    """How many corners to ask about."""
+    return CORNER_COUNT if options.mappings is None else int(options.mappings)
 
 
 def record(options: argparse.Namespace) -> int:
@@ -121,12 +160,16 @@ def asked(options: argparse.Namespace) -> Recording:
     questions = list(_questions(options))
     with _progress("asking Timeloop", len(questions)) as advance:
         answers = ask_all(questions, tool, store, options.jobs, lambda _: advance())
-    rows = [] if options.no_tables else prices(options.design)
+    rows = [] if options.no_tables or options.suite == CORNERS else prices(options.design)
     return Recording(tool.tool, tuple(answers), tuple(price.as_dict() for price in rows))
 
 
 def _questions(options: argparse.Namespace) -> Iterator[Question]:
     """The suite's questions, or as many as the options say instead."""
+    if options.suite == CORNERS:
+        _refuse_choice(options)
+        yield from (corner(number, options.seed or 0).question() for number in range(_corner_count(options)))
+        return
     count, best = SUITES[options.suite or "quick"]
     seed = options.seed or 0
     count, best = (given if given is not None else default

@@ -24,6 +24,12 @@ SUITES = {"quick": (3, 0), "full": (105, 1)}
 The numbers only set how long a suite runs; nothing was measured to choose them. 105 mappings are three blocks.
 """
 
+CORNERS = "corners"
+"""The suite of `corners.rules`: mappings on machines of their own."""
+
+CORNER_COUNT = 2600
+"""Corners that are asked about unless another number is given: 200 of each rule, a few minutes on one core."""
+
 METRICS = ("edp", "energy", "delay")
 """Metrics that the mapper minimises, one mapping each."""
 

@@ -22,26 +22,28 @@ static void fill_room(const Layer& layer, const Workspace& work, const Room* con
     }
 }
 
+// Marks the lanes that break a limit as illegal, by as many octaves.
+static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* scores) {
+    if (!broken.any()) return;
+    for (int lane = 0; lane < count; ++lane)
+        if (broken[lane]) {
+            scores[lane].legal = false;
+            const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
+            scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
+        }
+}
+
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
 static void check_limits(const Layer& layer, const Room* const* rooms, const Workspace& work, Scores* scores) {
     const MappingPack& pack = work.pack;
-    const auto refuse = [&](Mask broken, Lanes amount, double limit) {
-        if (!broken.any()) return;
-        for (int lane = 0; lane < pack.count; ++lane)
-            if (broken[lane]) {
-                scores[lane].legal = false;
-                const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
-                scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
-            }
-    };
-    const auto check = [&](Lanes amount, double limit) { refuse(amount > limit, amount, limit); };
+    const auto check = [&](Lanes amount, double limit) { refuse(pack.count, amount > limit, amount, limit, scores); };
     Mask homeless = mask_of(false);
     for (int t = 0; t < layer.tensors; ++t) {
         Mask kept = mask_of(false);
         for (int level = 0; level < layer.levels; ++level) kept = kept | pack.keep[std::size_t(level) * layer.tensors + t];
         homeless = homeless | ~kept;
     }
-    refuse(homeless, 1.0, 0);
+    refuse(pack.count, homeless, 1.0, 0, scores);
     for (int unit = 0; unit <= layer.levels; ++unit) {
         if (unit && layer.usable[unit - 1] >= 0) {
             const std::size_t first = std::size_t(unit - 1) * layer.tensors;
@@ -50,7 +52,8 @@ static void check_limits(const Layer& layer, const Room* const* rooms, const Wor
             Lanes filled = words;
             if (rooms) fill_room(layer, work, rooms, unit - 1, filled);
             check(filled, layer.usable[unit - 1]);
-            if (layer.least[unit - 1] > 0) refuse(words < layer.least[unit - 1], words, layer.least[unit - 1]);
+            const double least = layer.least[unit - 1];
+            if (least > 0) refuse(pack.count, words < least, words, least, scores);
         }
         const Lanes x = work.tiles.used_x[unit], y = work.tiles.used_y[unit];
         check(x * y, layer.units[unit].instances);
@@ -130,6 +133,25 @@ static void divide_tiles(const Layer& layer, Workspace& work) {
     }
 }
 
+// Words that an instance takes from neighbours, each of which costs one neighbour's read.
+static Lanes from_neighbours(const Layer& layer, const Workspace& work, std::size_t cell, int level) {
+    const std::size_t outer = cell + layer.tensors;
+    if (level + 1 == layer.levels || !work.traffic.counted[outer]) return 0.0;
+    return work.traffic.links[outer] / work.tiles.instances(level);
+}
+
+// Outputs with holes or overlaps of which fewer words come up to a level than its partition has: Timeloop ends on an
+// assertion there (model/legality.py, untouched_sums).
+static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* scores) {
+    for (int t = 0; t < layer.tensors; ++t)
+        for (int level = 0; level < layer.levels && layer.spaces[t].holed; ++level) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            const Lanes touched = work.content[cell] + from_neighbours(layer, work, cell, level);
+            const Lanes missing = where(work.pack.keep[cell], work.part[cell] - touched);
+            refuse(work.pack.count, missing > 0.0, missing, 0, scores);
+        }
+}
+
 // Words that arrive at one receiver below a level, in Timeloop's order: truncating the sum makes its last bit count.
 static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     const Traffic& traffic = work.traffic;
@@ -146,15 +168,14 @@ static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
 static void count_accesses(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors;
     for (int level = 0; level < layer.levels; ++level) {
-        const bool outermost = level + 1 == layer.levels;
         for (int t = 0; t < tensors; ++t) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
             const Mask keep = work.pack.keep[cell], further = keep & work.further[cell];
             work.reads[cell] = work.fills[cell] = work.updates[cell] = 0.0;
             if (!keep.any()) continue;
             const Lanes content = work.content[cell];
-            Lanes peer = 0.0, share = 0.0;
-            if (!outermost && work.traffic.counted[outer]) peer = work.traffic.links[outer] / work.tiles.instances(level);
+            const Lanes peer = from_neighbours(layer, work, cell, level);
+            Lanes share = 0.0;
             if (further.any()) share = where(further, arriving(work, outer, level + 1));
             if (layer.spaces[t].written) {
                 work.reads[cell] = where(keep, nearest(content + peer - work.part[cell]));
@@ -224,7 +245,7 @@ static double interconnect_energy(const Layer& layer, const Workspace& work, int
             const double each = sums > 0 ? 1 + std::floor(hop_words / sums) : 0;
             routers = std::floor(routers + each * sums);     // an integer in Timeloop: every sum is truncated
             words += sums;
-            hops += hop_words;
+            if (sums > 0) hops += hop_words;                 // a kind without words has no hops
         };
         if (traffic.counted[cell] >> lane & 1)
             for (const Kind& kind : traffic.tally[cell * LANES + lane]) add(kind.words, kind.hop_words);
@@ -264,16 +285,18 @@ void evaluate(const Layer& layer, const Mapping* const* mappings, const Room* co
     std::fill_n(scores, count, Scores());
     check_limits(layer, rooms, work, scores);
     unsigned lanes = 0;
-    for (int lane = 0; lane < count; ++lane) lanes |= unsigned(all || scores[lane].legal) << lane;
+    const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
+    for (int lane = 0; lane < count; ++lane) lanes |= unsigned(all || holed || scores[lane].legal) << lane;
     if (!lanes) return;
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
     hand_outwards(layer, work);
     divide_tiles(layer, work);
+    if (holed) refuse_untouched(layer, work, scores);
     count_accesses(layer, work);
     add_up(layer, work, scores);
     for (int lane = 0; lane < count; ++lane)
-        if (!(lanes >> lane & 1)) scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
+        if (!all && !scores[lane].legal) scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
 }
 
 }  // namespace fadiff

@@ -39,6 +39,7 @@ struct DataSpace {
     Dims shared = 0;           // dimensions that share a rank with another dimension
     bool windowed = false;     // some rank is a sum of several dimensions
     bool written = false;      // an output
+    bool holed = false;        // an output whose tiles may leave holes or overlap (model/legality.py, outputs_with_holes)
 };
 
 struct Layer {

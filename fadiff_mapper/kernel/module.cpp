@@ -34,6 +34,14 @@ std::vector<DataSpace> data_spaces(const std::vector<std::vector<Terms>>& ranks,
             if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
             space.ranks.push_back(rank);
         }
+        std::size_t terms = 0;
+        bool stretched = false;
+        for (const Rank& rank : space.ranks) {
+            terms += rank.terms.size();
+            for (const Rank::Term& term : rank.terms) stretched |= term.coefficient > 1;
+        }
+        space.holed = space.written && (terms > space.ranks.size() || stretched
+                                        || std::size_t(__builtin_popcountll(space.relevant)) < space.ranks.size());
         spaces.push_back(space);
     }
     return spaces;

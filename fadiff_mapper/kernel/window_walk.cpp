@@ -51,27 +51,28 @@ double walk_unheld(const double* bound, int count, WindowWalk& walk) {
 // neighbour. Let f be the words of a step of the innermost loop that moves the tile:
 //
 //     step of                    previous delivery            repeats
-//     that innermost loop        any                          all but those after a delivery of another length: after
-//                                                             the first tile (unless f is a whole tile) and after
-//                                                             the steps further out that are no repeats
+//     that innermost loop        any                          none in a run that a delivery of another length begins:
+//                                                             the first tile (unless f is a whole tile), or a step
+//                                                             further out that is no repeat; all in other runs
 //     a loop further out         f words: a step of the       all steps if they bring f words as well, that is if
 //                                innermost loop               the window slides on or tiles never overlap; else none
 //
-// Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
+// Iteration 1 stands for all steps of a run of that innermost loop, so the delivery before the run decides for all of
+// them. Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
 double walk_held(const double* bound, int count, WindowWalk& walk) {
     const int ranks = walk.ranks;
     auto moves = [&](int s) { return std::any_of(walk.move(s), walk.move(s) + ranks, [](double m) { return m != 0; }); };
     int first = 0;  // innermost loop that moves the tile
     while (first < count && !moves(first)) ++first;
     const double fresh = first < count ? new_words(walk, walk.move(first)) : walk.words;
-    double plain = walk.words, outside = 1, broken = fresh == walk.words ? 0 : 1;
+    double plain = walk.words, outside = 1, broken = fresh == walk.words ? 0 : 1;  // broken: runs begun by another length
     for (int s = count - 1; s >= 0; --s) {
         const double times = (bound[s] - 1) * outside;
         outside *= bound[s];
         const bool like_innermost = s >= first && std::equal(walk.move(s), walk.move(s) + ranks, walk.move(first));
         const double words = like_innermost ? fresh : s >= first && moves(s) ? walk.words : 0;
         double repeats = words == fresh ? times : 0;
-        if (s == first) repeats -= broken;
+        if (s == first) repeats -= broken * (bound[s] - 1);
         broken += times - repeats;
         walk.repeated[s] = first == 0 ? words * repeats : 0;
         plain += words * times - walk.repeated[s];

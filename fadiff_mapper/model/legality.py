@@ -15,7 +15,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.model.energy_latency import Usage
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, Projection
 from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
@@ -71,6 +71,7 @@ class LegalityCheck:
         asked, there = _number(self.amount[row]), _number(self.limit)
         return {
             "nowhere": NOWHERE,
+            "untouched": f"{asked} words of an output's partition are never touched",
             "arithmetic": f"mapped max Arithmetic instances {asked} exceeds hardware instances {there}",
             "arithmetic x": f"mapped max Arithmetic X expansion {asked} exceeds hardware instances {there}",
             "arithmetic y": f"mapped max Arithmetic Y expansion {asked} exceeds hardware instances {there}",
@@ -133,6 +134,40 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
             checks += _tile_limits(index - 1, nest, tile, arch, room)
         checks += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
+    return checks
+
+
+def outputs_with_holes(projection: Projection) -> list[int]:
+    """Indices of the outputs whose tiles may leave holes or overlap, such as a transposed convolution's.
+
+    Some rank has several terms or a coefficient above 1, or some dimension moves several ranks.
+    """
+    terms = [[term for rank in ranks for term in rank] for ranks in projection.ranks]
+    return [t for t, ranks in enumerate(projection.ranks) if projection.read_write[t] and (
+        len(terms[t]) > len(ranks) or len({d for d, _ in terms[t]}) < len(ranks) or any(c > 1 for _, c in terms[t]))]
+
+
+def untouched_sums(dataspaces: list[int], nest: Nest, arch: Architecture, touched: np.ndarray,
+                   partition: np.ndarray) -> list[LegalityCheck]:
+    """Checks whether fewer words of an output come up to a level than its partition has.
+
+    Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`.
+
+    Args:
+        dataspaces: The outputs that can be so, see `outputs_with_holes`.
+        nest: B mappings.
+        arch: Names of the levels.
+        touched: [L, T, B]. Words that come up from below and from neighbours.
+        partition: [L, T, B]. Words that one instance is responsible for.
+
+    Returns:
+        A check per output and level.
+    """
+    checks = []
+    for t in dataspaces:
+        for index, level in enumerate(arch.levels):
+            missing = (partition[index, t] - touched[index, t]) * nest.keep[index, t]
+            checks.append(LegalityCheck("untouched", level.name, missing, 0, missing > 0))
     return checks
 
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
-from strategies import CONV_1D, STRIDED, TWO_RANKS, Case, cases, forgetful_cases
+from strategies import CONV_1D, STRIDED, THREE_TERMS, TWO_RANKS, Case, cases, forgetful_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.exact_traffic import exact_traffic
-from fadiff_mapper.model.loop_nest import all_active, pack, project
+from fadiff_mapper.model.loop_nest import all_active, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
@@ -26,7 +27,7 @@ from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.tables import Tables
 
-WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
+WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS, "three_terms": THREE_TERMS}
 INPUTS = 1
 
 
@@ -41,6 +42,18 @@ def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> No
     assert (list(found.levels) if found else []) == levels
     if found:
         np.testing.assert_array_equal(found.demand[:, 0], walked[levels, INPUTS, 0])
+
+
+@given(cases(WINDOWS, loops=9))
+@settings(max_examples=200, deadline=None)
+def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> None:
+    nest, projection = pack([case.mapping], case.problem), project(case.problem)
+    tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables())
+    reuse = reuse_of(case.mapping, case.problem.dataspace_names())
+    found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
+    for level, again in zip(found.levels, found.again[..., 0], strict=True) if found else ():
+        bounds, moves, extent, _, _ = _kernel.tile_walk(layer.compiled, *nest_arrays(nest), level, INPUTS)
+        assert again.sum() == _kernel.walk_held(bounds, moves, extent)[1].sum()
 
 
 @given(cases(WINDOWS))

@@ -7,9 +7,10 @@ import math
 import oracle
 import pytest
 from hypothesis import given, settings
-from strategies import CONV_1D, UNSHARED, Case, batches, cases, forgetful_cases
+from strategies import CONV_1D, UNSHARED, Case, batches, cases, dataspace, forgetful_cases
 
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -138,3 +139,14 @@ def test_nothing_moves_outside_the_outermost_level_that_keeps_a_data_space() -> 
     assert oracle.timeloop(case.arch, case.problem, case.mapping)[0, "Inputs"].reads == 2
     assert accesses(found, 0, 1) == (2, 0, 0)
     assert not found.tally.links[1, 1, 0]
+
+
+def test_an_output_with_words_that_nothing_touches_is_refused() -> None:
+    """O[2 P] with P = 2 spans three words and touches two; Timeloop ends on an assertion."""
+    spaces = (dataspace("I", "P"), dataspace("O", "2P", read_write=True))
+    memory = StorageLevel("L0", "DRAM", 1, 1, 1, 8, 1, 1, None)
+    level = LevelMapping({"P": 2}, ("P",), {"P": 1}, ("P",), 1, frozenset({"I", "O"}))
+    found = evaluate(Case(Architecture("chip", (memory,), Arithmetic("MAC", "mac", 1, 1, 1, 8)),
+                          Problem("holes", {"P": 2}, spaces), Mapping((level,))))
+    assert not found.legal[0]
+    assert violations(found.checks, 0)[0].reason == "1 words of an output's partition are never touched"

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_outside, sum_kinds
 from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
 from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
-from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits
+from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
 from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
-from fadiff_mapper.model.nest_evaluation import evaluate_with
+from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import Tiles
@@ -106,9 +106,18 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
                                lambda _: exact_traffic(layer, nest, with_hops).delivery, EXACT)
         network = interconnect_use(layer.arch, layer.projection, nest.keep, shared.tally, shared.counts.partition,
                                    shared.use.instances) if with_hops else None
-        checks = limits(nest, shared.tile, shared.use, layer.arch, room)
+        checks = [*_untouched(layer, nest, shared), *limits(nest, shared.tile, shared.use, layer.arch, room)]
     return Evaluation(nest, shared.tile, shared.use, shared.raw, shared.tally, shared.counts, shared.cost, network,
                       checks, legal(checks))
+
+
+def _untouched(layer: PreparedLayer, nest: Nest, shared: NestEvaluation) -> list[LegalityCheck]:
+    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers."""
+    outputs = outputs_with_holes(layer.projection)
+    if not outputs:
+        return []
+    touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
+    return untouched_sums(outputs, nest, layer.arch, touched, shared.counts.partition)
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,

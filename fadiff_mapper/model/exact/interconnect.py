@@ -64,23 +64,24 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
             if read_write and not unit.interconnect.reduction_supported:
                 sums, first = words[:, level, t], partition[level, t] * keep[level, t]
                 words[:, level, t] = np.where(sums > 0, 2 * sums - first, sums)
-    total = words.sum(axis=0)
-    some = np.where(total > 0, total, 1)
+    total, present = words.sum(axis=0), words > 0
+    travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
     written = np.array(projection.read_write)[:, None]
-    reductions = np.where(written, (words * (tally.multicast - 1)).sum(axis=0), 0)
 
     def wire(name: str) -> np.ndarray:
         return np.array([getattr(unit.interconnect, name) for unit in arch.levels], dtype=np.float64)[:, None, None]
 
     hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
-    routers = np.zeros_like(total)
-    for kind in range(len(words)):  # Timeloop adds these up in an integer, so every partial sum is truncated
-        present = words[kind] > 0
-        each = np.where(present, 1 + np.floor(hop_words[kind] / np.where(present, words[kind], 1)), 0)
+    reductions, routers = np.zeros_like(total), np.zeros_like(total)
+    for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
+        reductions = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
+        each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
-    energy = hop_words.sum(axis=0) * hop + routers * router + total * ingress
+    reductions = np.where(reductions < 0, reductions + 2.0 ** 64, reductions)  # unsigned: less than nothing wraps
+    energy = travelled * hop + routers * router + total * ingress
     links = tally.links * (hop + 2 * router)
     spent = (energy + links) * instances[:, None]
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
     everything = sum_of([spent[level, t] for level in range(len(spent)) for t in range(spent.shape[1])])
-    return InterconnectUse(words, hop_words.sum(axis=0) / some, reductions, energy, links, everything)
+    hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
+    return InterconnectUse(words, hops, reductions, energy, links, everything)

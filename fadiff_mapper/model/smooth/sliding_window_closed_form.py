@@ -93,7 +93,7 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     words = xp.where(innermost | slides_on, (size - held)[:, None], size[:, None] * ~stays)
     # a loop with iterations inside the innermost moving one lets calls pass that bring nothing
     idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
-    again = _repeats(times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
+    again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
 
 
@@ -131,14 +131,16 @@ def _since(values: Array, start: Array) -> Array:
     return inside[..., None, :, :] - xp.take(inside, start, axis=-2)[..., None, :]
 
 
-def _repeats(times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array, disjoint: Array) -> Array:
+def _repeats(run: Array, times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array,
+             disjoint: Array) -> Array:
     """Number of steps of each loop that deliver as many words as the call before.
 
     The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile
     is the innermost of all.
 
     Args:
-        times: [N, S, B]. Steps of each loop over the whole run.
+        run: [S, B]. Steps of each loop in one run of it, all of which repeat the delivery before the run or none.
+        times: [N, S, B]. Steps of each loop over all its runs.
         innermost: [N, S, B]. Whether the loop is the innermost one that moves the tile.
         further: [N, S, B]. Whether the loop lies further out than that.
         slides_on: [N, S, B]. Whether a step moves the tile as the innermost loop does.
@@ -151,4 +153,4 @@ def _repeats(times: Array, innermost: Array, further: Array, slides_on: Array, s
     xp = array_namespace(times)
     repeats = times * (slides_on | (further & ~stays & disjoint[:, None]))
     broken = xp.sum(times * further - repeats, axis=1) + ~disjoint
-    return xp.where(innermost, times - broken[:, None], repeats)
+    return xp.where(innermost, times - broken[:, None] * run, repeats)
