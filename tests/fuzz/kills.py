@@ -76,7 +76,7 @@ def at_a_change(pid: int, folder: Path, changes: float) -> None:
     before = seen(folder)
     for _ in range(int(changes)):
         while not ended(pid) and (now := seen(folder)) == before:
-            pass
+            time.sleep(0.0002)  # or this process takes the time that the command needs
         before = now if not ended(pid) else before
     time.sleep(changes % 1 / 1000)
 
