@@ -105,8 +105,8 @@ Points = TypeVar("Points", int, np.ndarray)
 class WindowSlide:
     """A window that slides over one axis.
 
-    Points [a, b) of the output read the input points from floor((a * stride - pad) / shrink) up to, and without,
-    ceil((a * stride - pad + span) / shrink), where span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
+    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and without,
+    block * ceil((a * stride - pad + span) / shrink), where span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
 
     Attributes:
         kernel: input points that one output point covers.
@@ -115,6 +115,7 @@ class WindowSlide:
         pad: points before the first input that the first output covers, too.
         shrink: points that each input point stands for: 2 behind a resizing to twice the size, the extent of the minor
             axes where an axis is the major one of several that were put side by side.
+        block: adjacent points that count as one input point, as the rows of a strip of windows do.
     """
 
     kernel: int
@@ -122,6 +123,7 @@ class WindowSlide:
     dilation: int = 1
     pad: int = 0
     shrink: int = 1
+    block: int = 1
 
     def reach(self, points: Points) -> Points:
         """Input points from the first to the last one under `points` adjacent outputs: Timeloop's extent of a rank.
@@ -130,10 +132,10 @@ class WindowSlide:
         `points` adjacent outputs that start at a multiple of it. All window extents of this room are computed here.
         """
         reach = (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
-        if self.shrink == 1:
+        if self.shrink == self.block == 1:
             return reach
         ahead = -self.pad % self.shrink  # points of the first input point that lie before the window
-        return -(-(reach + ahead) // self.shrink)
+        return -(-(reach + ahead) // self.shrink) * self.block
 
     def read(self, points: range) -> range:
         """The input points that some adjacent outputs read, those before and behind the axis (padding) among them."""
@@ -141,7 +143,7 @@ class WindowSlide:
             return range(0)
         start = points.start * self.stride - self.pad
         span = (len(points) - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
-        return range(start // self.shrink, -(-(start + span) // self.shrink))
+        return range(start // self.shrink * self.block, -(-(start + span) // self.shrink) * self.block)
 
     @property
     def overlaps(self) -> bool:
@@ -153,8 +155,7 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The window, without dilation, that reaches as far as several windows in a row.
 
     Args:
-        slides: windows in the order in which they were applied: from the producer's axis to the consumer's. One that
-            shrinks stands first, or only behind windows of one point (`composable`).
+        slides: windows in the order in which they were applied: from the producer's axis to the consumer's; `composable`.
 
     Returns:
         A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
@@ -162,20 +163,24 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """
     whole = WindowSlide(1, 1)
     for slide in slides:
-        if slide.shrink > 1:  # behind windows of one point: their padding counts in the points that are shrunk
-            whole = WindowSlide(replace(slide, shrink=1).reach(1), slide.stride, 1, slide.pad + whole.pad * slide.shrink,
-                                slide.shrink * whole.shrink)
+        plain, before = replace(slide, shrink=1, block=1), replace(whole, shrink=1, block=1)
+        if slide.shrink > 1 or slide.block > 1:  # behind windows of one point, whose padding counts in shrunk points
+            whole = replace(plain, kernel=plain.reach(1), dilation=1, pad=slide.pad + whole.pad * slide.shrink,
+                            shrink=slide.shrink * whole.shrink, block=slide.block * whole.block)
         else:
-            unshrunk = replace(whole, shrink=1)
-            whole = WindowSlide(unshrunk.reach(slide.reach(1)), whole.stride * slide.stride, 1,
-                                whole.pad + whole.stride * slide.pad, whole.shrink)
+            whole = replace(whole, kernel=before.reach(plain.reach(1)), stride=whole.stride * slide.stride, dilation=1,
+                            pad=whole.pad + whole.stride * slide.pad)
     return whole
 
 
 def composable(slides: Sequence[WindowSlide]) -> bool:
-    """True if `composed` can put these windows together: none that shrinks stands behind one of several points."""
-    return not any(slide.shrink > 1 and any(before.kernel > 1 or before.stride > 1 for before in slides[:index])
-                   for index, slide in enumerate(slides))
+    """True if `composed` can put these windows together.
+
+    One that shrinks stands behind windows of one point only, one that counts blocks stands first.
+    """
+    return not any(
+        (slide.shrink > 1 and any((before.kernel, before.stride, before.block) != (1, 1, 1) for before in slides[:index]))
+        or (slide.block > 1 and index) for index, slide in enumerate(slides))
 
 
 @dataclass(frozen=True)

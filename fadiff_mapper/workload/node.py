@@ -42,7 +42,7 @@ rows       whole rows along `axes`, whose shape stays
 reduce     whole rows along `axes`, of which one number remains
 reshape    the elements in the same order, cut into other axes
 transpose  the axes in the order `axes`
-opaque     elements are picked, repeated or put together: no tile is followed through
+opaque     elements are picked, repeated or put together along some axes (`picked_axes`)
 """
 
 KIND = {op: kind for kind, ops in KINDS.items() for op in ops}
@@ -78,9 +78,11 @@ class Node:
         layer: the problem that it poses, for operators; None for all other nodes.
         operands: for operators, the data space that each input becomes.
         pad: for operators, the padding, (before, after) per sliding axis; None where it is not stated.
-        window: for pools, the window; None where it is not stated.
+        window: for pools, the window; for pad and resize, the window through which each output point reads the input;
+            None where it is not stated.
         axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
-            their new order.
+            their new order; for pad and gather the axes along which they act, for a slice or concat that takes away or
+            adds an axis that axis; none where they are not stated.
         what: for nodes that are not understood, the framework's name.
         macs: for nodes that are not understood, their multiply-accumulates where they are known.
         where: place in the source, for messages.

@@ -56,7 +56,7 @@ class AxisMap:
         slides: windows in between, from the producer to the consumer; without any, points are equal. A stretch of n
             points behind a window covers `slide.reach(n)` before it, from its first point times stride minus pad on;
             points beyond the tensor are padding.
-        pools: number of windows, from the first on, that belong to pools; the last window may be the consumer's own.
+        pools: number of windows up to the last one of a pool; the last window may be the consumer's own.
     """
 
     dimension: str
@@ -197,19 +197,27 @@ def _claim(first: Operator, name: str, axis: TensorAxis, own: tuple[WindowSlide,
     if not axis.pieces or axis.pieces[0].dimension == SCATTERED:
         return None
     head, minor = axis.pieces[0], math.prod(piece.extent for piece in axis.pieces[1:])
-    if head.extent * head.step != _bounds(first)[head.dimension] or (minor > 1 and (head.step > 1 or axis.slides)):
+    if head.extent * head.step != _bounds(first)[head.dimension] or (axis.slides and minor * head.step > 1):
         return None
     between = axis.slides
-    if head.step > 1:
-        between = (WindowSlide(head.step, head.step), *between)
     if minor > 1:
-        between = (WindowSlide(1, 1, shrink=minor),)
-    return AxisMap(name, head.dimension, between + own, len(axis.slides)) if composable(between + own) else None
+        between = (WindowSlide(1, 1, shrink=minor, block=head.step),)
+    elif head.step > 1:
+        between = (WindowSlide(head.step, head.step),)
+    return AxisMap(name, head.dimension, between + own, _pools(axis.slides)) if composable(between + own) else None
+
+
+def _pools(slides: Sequence[WindowSlide]) -> int:
+    """Windows up to the last one of a pool; those behind it only move or resize."""
+    return max((index for index, slide in enumerate(slides, 1) if slide.kernel > 1 and slide.shrink == 1), default=0)
 
 
 def _stretch(found: AxisMap | None) -> int:
     """Points of the producer's dimension that one point of the consumer's stands for; 0 for none."""
-    return 0 if found is None else found.slides[0].stride if found.slides else 1
+    if found is None:
+        return 0
+    first = found.slides[0] if found.slides else WindowSlide(1, 1)
+    return first.block if first.shrink > 1 else first.stride
 
 
 def _bounds(layer: Operator) -> dict[str, int]:
@@ -227,10 +235,9 @@ def _whole(route: Route, producer: Node, maps: Sequence[AxisMap]) -> tuple[str, 
     if route.obstacle is not None:
         return tuple(sorted({dim for dim, _ in route.whole}))
     bound = _bounds(layer)
-    blocks = {found.producer: found.needed(1) for found in maps if found.slides[:1] == (
-        WindowSlide(found.needed(1), found.needed(1)),)}
-    needed = {dim for dim, length in route.whole if length == bound[dim] or blocks.get(dim, 0) % length
-              or dim not in blocks}
+    blocks = {found.producer: _stretch(found) for found in maps}
+    needed = {dim for dim, length in route.whole
+              if length == bound[dim] or dim not in blocks or blocks[dim] % length}
     output = {name for axis in layer.view(layer.problem.output.name) for name in axis if bound[name] > 1}
     return tuple(sorted(needed | output - {found.producer for found in maps}))
 

@@ -120,10 +120,11 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
     kind = KIND[op]
     details: dict[str, Any] = {}
-    if kind == "pool":
+    if kind in ("pool", "opaque"):
         details["window"] = _window(reader)
-    if kind in ("rows", "reduce", "transpose"):
-        details["axes"] = reader.take("axes", _integers, ()) if kind == "rows" else reader.take("axes", _integers)
+    if kind in ("rows", "reduce", "transpose", "opaque"):
+        details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
+                           else reader.take("axes", _integers))
     if op == NOT_UNDERSTOOD:
         details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None)}
     if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:

@@ -25,6 +25,7 @@ from fadiff_mapper.workload.readers.assembly import (
     linear,
     product,
 )
+from fadiff_mapper.workload.readers.picked_details import torch_details
 from fadiff_mapper.yaml.located import Where
 
 
@@ -98,7 +99,7 @@ OPAQUE = {
     "flip": "gather", "pixel_shuffle": "gather", "channel_shuffle": "gather", "constant_pad_nd": "pad", "pad": "pad",
     "repeat": "expand", "repeat_interleave": "expand", "upsample_nearest2d": "resize", "upsample_bilinear2d": "resize",
 }
-"""Operators through which no tile is followed -> their names here."""
+"""Operators that pick, repeat or put together elements -> their names here."""
 
 ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax", "_log_softmax": "logsoftmax",
         "cumsum": "cumsum"}
@@ -157,7 +158,9 @@ def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
         return call.first
     if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
         return to.reshape(name, call.first, shape, call.where)
-    return to.plain_node(name, op, call.operands, shape, call.where)
+    details = torch_details(call.operator, call.arguments, call.first.shape, shape,
+                            all(tensor.constant for tensor in call.operands[1:]))
+    return to.put(Node(name, op, tuple(t.node for t in call.operands if t.node), shape, where=call.where, **details))
 
 
 def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
