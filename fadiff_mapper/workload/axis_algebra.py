@@ -146,6 +146,16 @@ class WindowSlide:
         return range(start // self.shrink * self.block, -(-(start + span) // self.shrink) * self.block)
 
     @property
+    def advance(self) -> float:
+        """Input points from one output point to the next, on average."""
+        return self.stride * self.block / self.shrink
+
+    @property
+    def ahead(self) -> int:
+        """Points before the first input point that the first output covers, too."""
+        return -self.read(range(1)).start
+
+    @property
     def overlaps(self) -> bool:
         """True if tiles of any size side by side may read the same input point."""
         return (self.kernel - 1) * self.dilation + 1 > self.stride or self.shrink > 1

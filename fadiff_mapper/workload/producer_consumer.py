@@ -56,13 +56,15 @@ class AxisMap:
         slides: windows in between, from the producer to the consumer; without any, points are equal. A stretch of n
             points behind a window covers `slide.reach(n)` before it, from its first point times stride minus pad on;
             points beyond the tensor are padding.
-        pools: number of windows up to the last one of a pool; the last window may be the consumer's own.
+        pools: number of windows up to the last one of a pool.
+        own: number of windows before the consumer's own one.
     """
 
     dimension: str
     producer: str
     slides: tuple[WindowSlide, ...] = ()
     pools: int = field(default=0, compare=False)
+    own: int = field(default=0, compare=False)
 
     def needed(self, points: int) -> int:
         """Points of the producer's dimension that `points` adjacent points of the consumer's dimension read."""
@@ -204,7 +206,9 @@ def _claim(first: Operator, name: str, axis: TensorAxis, own: tuple[WindowSlide,
         between = (WindowSlide(1, 1, shrink=minor, block=head.step),)
     elif head.step > 1:
         between = (WindowSlide(head.step, head.step),)
-    return AxisMap(name, head.dimension, between + own, _pools(axis.slides)) if composable(between + own) else None
+    if not composable(between + own):
+        return None
+    return AxisMap(name, head.dimension, between + own, _pools(axis.slides), len(between))
 
 
 def _pools(slides: Sequence[WindowSlide]) -> int:

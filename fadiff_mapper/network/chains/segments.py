@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import networkx as nx
 
@@ -22,12 +23,8 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.axis_algebra import composed
-from fadiff_mapper.workload.operator import REPEAT
+from fadiff_mapper.workload.operator import REPEAT, Operator
 from fadiff_mapper.workload.producer_consumer import OUTPUT
-
-NO_TILES_THROUGH = ("reduce", "opaque")
-"""Kinds of operators between two layers through which no tiles pass: the links of a group do not model them."""
-
 
 @dataclass(frozen=True)
 class Segment:
@@ -37,7 +34,8 @@ class Segment:
         nodes: Names of the layers.
         problems: Their problems.
         links: Links between them, with a home level that is yet to be decided.
-        whole: For each link the dimensions of its producer that no loop may cut.
+        whole: For each link the dimensions that no loop may cut: of its producer, or of the next layer where that one
+            puts together tensors along them.
         repeat: How often the layers run.
     """
 
@@ -52,7 +50,8 @@ class Segment:
         """A value that is equal for segments with the same candidates at the same cost."""
         return (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),
                 tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
-                       tuple(link.pooled.items()), link.written)
+                       tuple(link.pooled.items()), link.written, tuple(link.between.items()), link.whole,
+                       link.elsewhere, link.company)
                       for link in self.links), self.whole, self.repeat)
 
 
@@ -67,7 +66,8 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     """
     after: dict[str, NetworkLink] = {}
     taken: set[str] = set()
-    for link in workload.links():
+    layers = {node.name: node.layer for node in workload.layers}
+    for link in sorted(workload.links(), key=lambda link: not in_tiles(link, layers[link.producer])):
         if link.producer not in after and link.consumer not in taken and _can_fuse(workload, link):
             after[link.producer] = link
             taken.add(link.consumer)
@@ -102,7 +102,7 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
                 used = links[start:stop - 1]
                 every.append(Segment(
                     names[start:stop], tuple(layer.problem for layer in layers if layer),
-                    tuple(_group_link(link) for link in used),
+                    tuple(_group_link(link, nodes[link.producer].layer) for link in used),
                     tuple(frozenset(link.whole) for link in used), layers[0].repeat if layers[0] else 1))
     return every
 
@@ -122,26 +122,38 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 
 
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
-    """Whether tiles pass over a link, through windows or unchanged.
+    """Whether a group can have a link.
 
-    Not where a tensor before a pool has other readers, where layers run a different number of times, or where a
-    dimension of the output leads to none of the reader or to the same one as another.
+    Not where a tensor before a pool has other readers or is put together with others, or where layers run a different
+    number of times.
     """
     kinds = {node.name: node.kind for node in workload.nodes}
-    if not link.fusable or any(kinds[name] in NO_TILES_THROUGH for name in link.through):
+    if not link.fusable:
         return False
     pools = [index for index, name in enumerate(link.through) if kinds[name] == "pool"]
+    if pools and link.elsewhere:
+        return False
     if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
     layers = {node.name: node.layer for node in workload.layers}
-    producer = layers[link.producer]
-    assert producer is not None
+    producer, consumer = layers[link.producer], layers[link.consumer]
+    assert producer is not None and consumer is not None
     moved = {axis.producer: axis.dimension for axis in link.axes}
-    if producer.repeat > 1 and moved.get(REPEAT) != REPEAT:
+    if producer.repeat != consumer.repeat or (producer.repeat > 1 and moved.get(REPEAT) != REPEAT):
         return False
-    output = producer.problem.output.dimensions
-    return (all(dim in moved for dim in output if producer.problem.bounds[dim] > 1)
-            and len(set(moved.values())) == len(moved))
+    return len(set(moved.values())) == len(moved)
+
+
+def in_tiles(link: NetworkLink, producer: Operator | None) -> bool:
+    """Tells whether a link hands on tiles, not only the whole tensor.
+
+    Args:
+        link: A link of a network.
+        producer: The operator that it leads out of.
+    """
+    bounds = producer.problem.bounds | {REPEAT: producer.repeat} if producer else {}
+    return link.fusable and any(bounds.get(axis.producer, 1) > 1 and axis.producer not in link.whole
+                                for axis in link.axes)
 
 
 def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
@@ -151,17 +163,24 @@ def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
         {OUTPUT} if own & set(workload.outputs) else set())
 
 
-def _group_link(link: NetworkLink) -> FusedLink:
+def _group_link(link: NetworkLink, producer: Operator | None) -> FusedLink:
     """A link of the network as a group has it.
 
-    Windows of pools are composed into one for each dimension; of the consumer's own window, the padding is noted.
+    Windows of pools are composed into one for each dimension, and so are those between them and the consumer; of the
+    consumer's own window, the padding is noted.
     """
+    assert producer is not None
     axes = [axis for axis in link.axes if axis.producer != REPEAT]
-    own = {axis.dimension: composed(axis.slides[axis.pools:]).pad for axis in axes}
+    between = {axis.dimension: composed(axis.slides[axis.pools:axis.own]) for axis in axes if axis.pools < axis.own}
+    own = {axis.dimension: composed(axis.slides[axis.own:]).pad for axis in axes}
+    output = producer.problem.output
+    handed = {dim for dim in output.dimensions if producer.problem.bounds[dim] > 1} - {axis.producer for axis in axes}
+    made = producer.problem.tensor_size(output) * producer.repeat
     return FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
                      {dim: pad for dim, pad in own.items() if pad},
                      {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
-                     written=bool(link.also_read_by))
+                     bool(link.also_read_by), between, frozenset(handed), link.elsewhere,
+                     link.elsewhere * prod(link.shape or (1,)) / made)
 
 
 def _in_one_go(graph: nx.DiGraph[str], rank: Mapping[str, int], names: tuple[str, ...],

@@ -5,9 +5,11 @@ The names of the run folder's subfolders are decided here, too, because the plan
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
@@ -83,7 +85,11 @@ def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
 def _link(link: FusedLink) -> dict[str, Any]:
     pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
              for dim, slide in link.pooled.items()}
+    between = {dim: {name: value for name, value in asdict(slide).items() if value != asdict(WindowSlide(1, 1))[name]}
+               for dim, slide in link.between.items()}
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+            **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
+            **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
             **_stay(link.stay), "written": link.written}
 
 
