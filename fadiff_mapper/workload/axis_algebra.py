@@ -61,7 +61,6 @@ OBSTACLES = {
     "not_understood": "an operator in between is not understood",
     "picked": "elements are picked by an index that is computed, or by one that is not stated",
     "rearranged": "a pooled tensor is put into axes that no window follows",
-    "uncut": "no dimension is left along which a tile could pass, since whole ones are rearranged in between",
     "mixed": "a part is taken, or a pool is formed, of several tensors put together",
     "gate": "the tensor is a factor or a summand of a larger one, which comes from elsewhere",
     "window": "a pooling window in between is not stated",
@@ -105,8 +104,9 @@ Points = TypeVar("Points", int, np.ndarray)
 class WindowSlide:
     """A window that slides over one axis.
 
-    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and without,
-    block * ceil((a * stride - pad + span) / shrink), where span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
+    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and
+    without, block * ceil((a * stride - pad + span) / shrink), where
+    span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
 
     Attributes:
         kernel: input points that one output point covers.
@@ -165,7 +165,7 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The window, without dilation, that reaches as far as several windows in a row.
 
     Args:
-        slides: windows in the order in which they were applied: from the producer's axis to the consumer's; `composable`.
+        slides: `composable` windows in the order in which they were applied, from the producer's axis on.
 
     Returns:
         A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
@@ -188,9 +188,11 @@ def composable(slides: Sequence[WindowSlide]) -> bool:
 
     One that shrinks stands behind windows of one point only, one that counts blocks stands first.
     """
-    return not any(
-        (slide.shrink > 1 and any((before.kernel, before.stride, before.block) != (1, 1, 1) for before in slides[:index]))
-        or (slide.block > 1 and index) for index, slide in enumerate(slides))
+    def fits(slide: WindowSlide, before: Sequence[WindowSlide]) -> bool:
+        single = all((other.kernel, other.stride, other.block) == (1, 1, 1) for other in before)
+        return (slide.shrink == 1 or single) and (slide.block == 1 or not before)
+
+    return all(fits(slide, slides[:index]) for index, slide in enumerate(slides))
 
 
 @dataclass(frozen=True)

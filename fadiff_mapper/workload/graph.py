@@ -16,6 +16,7 @@ from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links
 from fadiff_mapper.workload.shapes import output_shape
+from fadiff_mapper.workload.shared_operands import with_shared_operands
 from fadiff_mapper.yaml.located import Where
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
-    ordered = _with_shapes(_ordered(given))
+    ordered = with_shared_operands(_with_shapes(_ordered(given)), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
     unread = tuple(node.name for node in ordered if node.name not in read and node.op != INPUT)
     for tensor in outputs:

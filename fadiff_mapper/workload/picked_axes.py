@@ -1,4 +1,4 @@
-"""Axes of a tensor behind nodes that pick, repeat or put together elements: slices, paddings, concatenations, resizings.
+"""Axes of a tensor behind nodes that pick, repeat or put together elements: slices, concatenations, resizings.
 
 Problem. Most of these nodes leave all axes but one as they are. Tiles along the others pass; along that one, they pass
 where windows can say what is read, and else the dimensions behind it must be there whole.

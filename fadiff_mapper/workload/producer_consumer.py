@@ -90,6 +90,8 @@ class Link:
             them even if this link is fused.
         obstacle: the reason why tiles cannot pass, None where they can.
         elsewhere: the part of the operand's words that other tensors bring, put together with this one.
+        in_tiles: True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with
+            whatever is rearranged or normalised in between.
     """
 
     producer: str
@@ -104,6 +106,7 @@ class Link:
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None
     elsewhere: Fraction = Fraction(0)
+    in_tiles: bool = True
 
     @property
     def fusable(self) -> bool:
@@ -135,9 +138,10 @@ def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...
                 producer = by_name[route_of[tensor].producer]
                 route, maps = _matched(route_of[tensor], producer, consumer, operand, by_name[tensor].shape)
                 others = _others(route, consumer.name, behind.get(route.producer, []), readers)
+                whole = _whole(route, producer, maps)
                 links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
-                                  _whole(route, producer, maps), route.through, route.joins, tuple(others),
-                                  route.obstacle, Fraction(0) if route.obstacle else route.elsewhere))
+                                  whole, route.through, route.joins, tuple(others), route.obstacle,
+                                  Fraction(0) if route.obstacle else route.elsewhere, _cut(producer, maps, whole)))
     return tuple(links)
 
 
@@ -179,18 +183,14 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
         return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
     claims: dict[str, AxisMap] = {}  # the producer's dimension -> the consumer's that takes the most of it in a point
     for name, axis in zip(names, axes, strict=True):
-        found = _claim(first, name, axis, () if axis.extent == 1 else _own_slides(consumer, second, operand, name, shape))
+        own = () if axis.extent == 1 else _own_slides(consumer, second, operand, name, shape)
+        found = _claim(first, name, axis, own)
         if found is not None and _stretch(found) > _stretch(claims.get(found.producer)):
             claims[found.producer] = found
     maps = tuple(found for found in claims.values())
     if any(axis.slides and not any(found.dimension == name for found in maps)
            for name, axis in zip(names, axes, strict=True)):
         return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
-    bound = _bounds(first)
-    output = {name for axis in first.view(first.problem.output.name) for name in axis}
-    loose = {name for name in output if bound[name] > 1} - {found.producer for found in maps}
-    if loose and not any(bound[found.producer] > 1 for found in maps):
-        return blocked(route, "uncut", f"{operand} of {consumer.name}"), ()
     return route, maps
 
 
@@ -227,6 +227,13 @@ def _stretch(found: AxisMap | None) -> int:
 def _bounds(layer: Operator) -> dict[str, int]:
     """The bound of every dimension of an operator, its runs among them."""
     return {**layer.problem.bounds, REPEAT: layer.repeat}
+
+
+def _cut(producer: Node, maps: Sequence[AxisMap], whole: Sequence[str]) -> bool:
+    """True if tiles pass along a dimension of several points."""
+    assert producer.layer is not None
+    bound = _bounds(producer.layer)
+    return any(bound[found.producer] > 1 and found.producer not in whole for found in maps)
 
 
 def _whole(route: Route, producer: Node, maps: Sequence[AxisMap]) -> tuple[str, ...]:

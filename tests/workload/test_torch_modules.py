@@ -70,13 +70,26 @@ def test_names_are_those_of_the_modules() -> None:
     assert [node.name for node in found.layers if "scaled" not in node.name] == ["q", "k", "v", "out", "up", "down"]
 
 
-def test_heads_that_share_keys_and_values_multiply_as_often_as_heads_of_their_own() -> None:
-    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-    shared = traced(lambda: Function(attend), (1, 8, 16, 4), (1, 2, 16, 4), (1, 2, 16, 4))
-    own = traced(lambda: Function(attend), (1, 8, 16, 4), (1, 8, 16, 4), (1, 8, 16, 4))
-    assert layers(shared) == layers(own)
-    assert [node.op for node in shared.nodes].count("expand") == 2
+def repeated_by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """As the models of transformers write it."""
+    k, v = (t[:, :, None].expand(-1, -1, q.shape[1] // t.shape[1], -1, -1).reshape(q.shape[:2] + t.shape[2:])
+            for t in (k, v))
+    return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
+
+
+def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+@pytest.mark.parametrize("attend", [grouped, repeated_by_hand])
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_query_heads_that_share_keys_and_values_are_rows_of_one_product(attend: Any, heads: int) -> None:
+    found = traced(lambda: Function(attend), (1, 8, 16, 4), (1, heads, 32, 4), (1, heads, 32, 4))
+    own = traced(lambda: Function(grouped), (1, 8, 16, 4), (1, 8, 32, 4), (1, 8, 32, 4))
+    assert found.macs == own.macs
+    assert [(node.layer.repeat, node.layer.problem.bounds["N"]) for node in found.layers if node.layer] == [
+        (heads, 8 // heads * 16)] * 2
+    assert "expand" not in [node.op for node in found.nodes]
 
 
 def test_a_computed_mask_joins_the_scores_before_the_softmax() -> None:

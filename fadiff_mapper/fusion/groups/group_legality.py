@@ -122,8 +122,8 @@ def _put_together(group: FusedGroup) -> Iterator[Violation]:
         along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
         for loop, cut in zip(group.loops, steps.cut, strict=True):
             if link.elsewhere and cut in along:
-                yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put together "
-                              "with other tensors")
+                yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
+                              "together with other tensors")
 
 
 def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
@@ -153,8 +153,8 @@ def _extent_violations(problem: Problem, after: Problem, link: FusedLink, own: s
     beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0    # a pool's last window may be incomplete
     padding = max(-read.start, slide.kernel - 1 if theirs in link.between else 0)
     if not extent - max(slide.advance, 1) < read.stop <= extent + padding + beyond:
-        yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of padding "
-                      f"before them; {own} has {extent}", len(read), extent + 2 * padding)
+        yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of "
+                      f"padding before them; {own} has {extent}", len(read), extent + 2 * padding)
 
 
 def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:

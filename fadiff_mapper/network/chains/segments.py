@@ -26,6 +26,7 @@ from fadiff_mapper.workload.axis_algebra import composed
 from fadiff_mapper.workload.operator import REPEAT, Operator
 from fadiff_mapper.workload.producer_consumer import OUTPUT
 
+
 @dataclass(frozen=True)
 class Segment:
     """Layers that follow one another, as one group could run them.
@@ -66,8 +67,7 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     """
     after: dict[str, NetworkLink] = {}
     taken: set[str] = set()
-    layers = {node.name: node.layer for node in workload.layers}
-    for link in sorted(workload.links(), key=lambda link: not in_tiles(link, layers[link.producer])):
+    for link in sorted(workload.links(), key=lambda link: not link.in_tiles):
         if link.producer not in after and link.consumer not in taken and _can_fuse(workload, link):
             after[link.producer] = link
             taken.add(link.consumer)
@@ -142,18 +142,6 @@ def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
     if producer.repeat != consumer.repeat or (producer.repeat > 1 and moved.get(REPEAT) != REPEAT):
         return False
     return len(set(moved.values())) == len(moved)
-
-
-def in_tiles(link: NetworkLink, producer: Operator | None) -> bool:
-    """Tells whether a link hands on tiles, not only the whole tensor.
-
-    Args:
-        link: A link of a network.
-        producer: The operator that it leads out of.
-    """
-    bounds = producer.problem.bounds | {REPEAT: producer.repeat} if producer else {}
-    return link.fusable and any(bounds.get(axis.producer, 1) > 1 and axis.producer not in link.whole
-                                for axis in link.axes)
 
 
 def _readers(workload: Workload, names: Iterable[str]) -> set[str]:

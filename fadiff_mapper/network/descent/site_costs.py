@@ -129,7 +129,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
 
 
 def _linked_operands(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
-    """The part of each member's data spaces that is an intermediate it reads: 1, or less with others, else 0, [W, T]."""
+    """The part of each member's data spaces that is an intermediate: 1, less where others join it, else 0, [W, T]."""
     spaces = batch.family.layer.problem.dataspace_names()
     result = torch.zeros((len(batch.sites), len(spaces)), dtype=torch.float64)
     for member, site in enumerate(batch.sites):

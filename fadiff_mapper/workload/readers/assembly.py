@@ -255,14 +255,14 @@ def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], 
         to: the network.
         name: prefix of the nodes' names.
         operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
-            are shared among these.
+            are shared among these, which `shared_operands` makes rows of one product.
         mask: added to the scores where it is computed; a constant mask adds no node.
         shape: extents of the output.
         where: place in the source, for messages.
     """
     q, k, v = operands
     heads = q.shape[:-2]
-    k, v = (to.expand(f"{name}.{what}", t, (*heads, *t.shape[-2:]), where) for what, t in (("keys", k), ("values", v)))
+    k, v = (_for_heads(to, f"{name}.{what}", t, heads, where) for what, t in (("keys", k), ("values", v)))
     turned = to.transpose(f"{name}.keys_t", k, _turned(len(k.shape)), where)
     scores = (*heads, q.shape[-2], k.shape[-2])
     products = product(to, f"{name}.qk", q, turned, scores, where)
@@ -270,6 +270,16 @@ def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], 
         products = to.plain_node(f"{name}.mask", "add", [products, mask], scores, where)
     rows = to.plain_node(f"{name}.softmax", "softmax", [products], scores, where, (-1,))
     return product(to, f"{name}.av", rows, v, shape, where)
+
+
+def _for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -> Tensor:
+    """Keys or values [..., heads, tokens, size] with one head for each of the queries: neighbours share one."""
+    own = t.shape[:-2]
+    if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
+        apart = to.reshape(f"{name}.heads", t, (*own, 1, *t.shape[-2:]), where)
+        t = to.expand(f"{name}.shared", apart, (*own, heads[-1] // own[-1], *t.shape[-2:]), where)
+        return to.reshape(name, t, (*heads, *t.shape[-2:]), where)
+    return to.expand(name, t, (*heads, *t.shape[-2:]), where)
 
 
 def _turned(rank: int) -> tuple[int, ...]:

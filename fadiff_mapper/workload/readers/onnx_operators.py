@@ -15,6 +15,7 @@ from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Pads, Sliding, Tensor, attention, convolution, product
+from fadiff_mapper.workload.readers.picked_details import Details, onnx_details
 from fadiff_mapper.yaml.located import Where
 
 
@@ -128,7 +129,7 @@ JOINS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "
 OPAQUE = {"Concat": "concat", "Split": "slice", "Slice": "slice", "Gather": "gather", "GatherElements": "gather",
           "GatherND": "gather", "Pad": "pad", "Resize": "resize", "Upsample": "resize", "Tile": "expand",
           "DepthToSpace": "gather", "SpaceToDepth": "gather"}
-"""Operators through which no tile is followed -> their names here."""
+"""Operators that pick, repeat or put together elements -> their names here."""
 
 REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin"}
 """Reductions -> their names here."""
@@ -192,10 +193,20 @@ def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
         if call.operator in OPAQUE:
             same = OPAQUE[call.operator] in ("slice", "pad") and shape == call.tensors[0].shape
             outputs.append(call.tensors[0] if same and call.tensors[0].known else
-                           to.plain_node(name, OPAQUE[call.operator], call.tensors, shape, call.where))
+                           _picked(call, to, name, shape))
         else:
             outputs.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
     return outputs
+
+
+def _picked(call: OnnxCall, to: Assembly, name: str, shape: Shape | None) -> Tensor:
+    """A node that picks, repeats or puts together elements, with what its attributes and constants say of it."""
+    first, op, details = call.tensors[0], OPAQUE[call.operator], Details()
+    if shape is not None and first.known:
+        details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, shape,
+                               all(tensor.constant for tensor in call.tensors[1:]))
+        op = "slice" if op == "gather" and details and len(shape) < len(first.shape) else op
+    return to.put(Node(name, op, tuple(t.node for t in call.tensors if t.node), shape, where=call.where, **details))
 
 
 def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tensor]:

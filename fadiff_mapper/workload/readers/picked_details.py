@@ -53,6 +53,31 @@ def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, af
     return {}
 
 
+def onnx_details(operator: str, attributes: Mapping[str, Any], numbers: Sequence[tuple[int, ...] | None],
+                 before: Shape, after: Shape, constant_index: bool) -> Details:
+    """The details of an ONNX operator.
+
+    Args:
+        operator: its name, such as "Gather".
+        attributes: its attributes by name.
+        numbers: per operand, its values where it is a small constant of whole numbers.
+        before: shape of its first operand.
+        after: shape of its output.
+        constant_index: True if all operands beside the first are constants.
+    """
+    rank = len(before)
+    mode = attributes.get("mode", b"")
+    if operator == "Gather" and constant_index and rank - 1 <= len(after) <= rank:
+        return {"axes": (_axis(attributes.get("axis"), rank),)}
+    if operator == "Pad" and mode in (b"", b"constant"):
+        stated = attributes.get("pads") or (numbers[1] if len(numbers) > 1 else None) or ()
+        return padding(rank, list(zip(stated[:rank], stated[rank:], strict=True))) if len(stated) == 2 * rank else {}
+    if operator in ("Resize", "Upsample") and mode in (b"", b"nearest"):
+        return nearest(rank - 2)
+    half = attributes.get("coordinate_transformation_mode", b"half_pixel") in (b"half_pixel", b"pytorch_half_pixel")
+    return linear(before, after) if operator == "Resize" and mode == b"linear" and half else {}
+
+
 def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:
     """Zeros (before, after) the last axes of a tensor; no details where points are taken away instead.
 
