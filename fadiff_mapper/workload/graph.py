@@ -17,6 +17,7 @@ from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links
 from fadiff_mapper.workload.shapes import output_shape
 from fadiff_mapper.workload.shared_operands import with_shared_operands
+from fadiff_mapper.workload.written_out_norms import with_named_norms
 from fadiff_mapper.yaml.located import Where
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
-    ordered = with_shared_operands(_with_shapes(_ordered(given)), outputs)
+    ordered = with_named_norms(with_shared_operands(_with_shapes(_ordered(given)), outputs), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
     unread = tuple(node.name for node in ordered if node.name not in read and node.op != INPUT)
     for tensor in outputs:

@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
                   "abs", "reciprocal", "square", "leakyrelu", "prelu", "elu", "celu", "selu", "softplus",
                   "hardsigmoid", "hardswish", "mish", "batchnorm", "not", "round", "floor", "ceil", "sin", "cos",
-                  "quantize", "dequantize"),
+                  "quantize", "dequantize", "isnan"),
     "join": ("add", "mul", "sub", "div", "pow", "max", "min", "where", "compare", "and", "or"),
     "pool": ("maxpool", "avgpool"),
     "rows": ("softmax", "logsoftmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "cumsum"),

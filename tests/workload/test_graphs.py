@@ -247,8 +247,8 @@ def test_a_window_reads_from_the_first_to_the_last_point_that_its_taps_fall_into
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2)), max_size=2), st.integers(1, 3),
        st.integers(0, 3), st.integers(1, 4), st.integers(1, 5))
-def test_windows_behind_one_that_shrinks_are_composed_exactly(windows: list[tuple[int, int, int]], shrink: int, pad: int,
-                                                              start: int, count: int) -> None:
+def test_windows_behind_one_that_shrinks_are_composed_exactly(
+        windows: list[tuple[int, int, int]], shrink: int, pad: int, start: int, count: int) -> None:
     slides = (WindowSlide(1, 1, 1, pad, shrink), *(WindowSlide(k, s, 1, p) for k, s, p in windows))
     points = set(range(start, start + count))
     for slide in reversed(slides):

@@ -146,3 +146,54 @@ def test_a_module_needs_example_inputs_and_must_be_traceable() -> None:
 def test_a_network_without_a_layer_is_refused() -> None:
     with pytest.raises(SpecError, match="the network has no layer"):
         traced(nn.ReLU, (4, 8))
+
+
+def llama_norm(x: torch.Tensor) -> torch.Tensor:
+    return 1.5 * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def t5_norm(x: torch.Tensor) -> torch.Tensor:
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+
+
+def layer_norm(x: torch.Tensor) -> torch.Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / torch.sqrt(centred.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+@pytest.mark.parametrize(("norm", "op"), [(llama_norm, "rmsnorm"), (t5_norm, "rmsnorm"), (layer_norm, "layernorm")])
+def test_a_norm_that_is_written_out_is_one_operator_that_needs_rows(norm: Any, op: str) -> None:
+    weight = torch.empty(64, 64, device="meta")
+    found = traced(lambda: Function(lambda x: norm(x @ weight) @ weight), (1, 32, 64))
+    assert [node.op for node in found.nodes if not node.layer and node.op not in ("input", "mul")] == [op]
+    (passed,) = found.links()
+    assert (passed.whole, passed.fusable, passed.in_tiles) == (("M",), True, True)
+
+
+def test_a_mean_that_something_else_reads_stays_a_node() -> None:
+    def both(x: torch.Tensor) -> Any:
+        mean = x.pow(2).mean(-1, keepdim=True)
+        return x * torch.rsqrt(mean + 1e-6), mean
+    found = traced(lambda: Function(lambda x: both(x @ torch.empty(64, 64, device="meta"))), (1, 32, 64))
+    assert "rmsnorm" not in [node.op for node in found.nodes]
+
+
+def test_a_softmax_guarded_against_rows_of_nothing_passes_tiles_as_a_softmax_does() -> None:
+    def guarded(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        rows = torch.softmax(q @ k.transpose(-2, -1), -1)
+        return torch.where(torch.isnan(rows), 0.0, rows) @ v
+    (scores,) = traced(lambda: Function(guarded), *[(1, 4, 16, 8)] * 3).links()
+    assert (scores.whole, scores.fusable, scores.also_read_by) == (("M",), True, ())
+
+
+def test_a_packed_projection_hands_on_rows_of_its_parts() -> None:
+    qkv, out = torch.empty(64, 192, device="meta"), torch.empty(64, 64, device="meta")
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = ((x @ qkv).reshape(1, 32, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0))
+        rows = functional.scaled_dot_product_attention(q, k, v)
+        return rows.transpose(1, 2).reshape(1, 32, 64) @ out
+    found = traced(lambda: Function(attend), (1, 32, 64))
+    assert [(item.operand, item.fusable, item.in_tiles) for item in found.links()] == [
+        ("Inputs", True, True), ("Weights", True, True), ("Inputs", True, True), ("Weights", True, True),
+        ("Inputs", True, True)]

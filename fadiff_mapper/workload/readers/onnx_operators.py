@@ -116,6 +116,7 @@ POINTWISE = {
     "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Reciprocal": "reciprocal", "Elu": "elu", "Celu": "celu",
     "Selu": "selu", "Softplus": "softplus", "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Mish": "mish",
     "Round": "round", "Floor": "floor", "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "PRelu": "prelu", "Swish": "silu",
+    "IsNaN": "isnan", "IsInf": "isnan",
     "LeakyRelu": "leakyrelu", "Clip": "clip", "Not": "not", "BatchNormalization": "batchnorm",
     "QuantizeLinear": "quantize", "DequantizeLinear": "dequantize",
 }

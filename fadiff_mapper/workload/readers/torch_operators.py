@@ -78,6 +78,7 @@ POINTWISE = {
                                "abs", "reciprocal", "square", "elu", "celu", "selu", "softplus", "hardsigmoid",
                                "hardswish", "mish", "round", "floor", "ceil", "sin", "cos", "prelu")},
     "relu6": "clip", "hardtanh": "clip", "clamp": "clip", "clamp_min": "clip", "clamp_max": "clip",
+    "isnan": "isnan", "isinf": "isnan",
     "leaky_relu": "leakyrelu", "logical_not": "not", "bitwise_not": "not", "batch_norm": "batchnorm",
     "_native_batch_norm_legit_no_training": "batchnorm", "native_batch_norm": "batchnorm",
     "_native_batch_norm_legit": "batchnorm", "_batch_norm_with_update": "batchnorm", "log_sigmoid": "softplus",
@@ -101,7 +102,8 @@ OPAQUE = {
 }
 """Operators that pick, repeat or put together elements -> their names here."""
 
-ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax", "_log_softmax": "logsoftmax",
+ROWS = {"softmax": "softmax", "_safe_softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax",
+        "_log_softmax": "logsoftmax",
         "cumsum": "cumsum"}
 """Operators that need whole rows -> their names here."""
 
