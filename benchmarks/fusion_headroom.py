@@ -92,8 +92,8 @@ def write_repeats(workload: Workload, design: str, write: Write) -> None:
     result = map_network(workload, gemmini(design), NetworkOptions(fuse=False))
     layers = {node.name: node.layer for node in workload.layers}
     for link in workload.links():
-        producer = layers[link.producer]
-        if link.obstacle is None or link.obstacle.name != "repeat" or producer is None:
+        producer, consumer = layers[link.producer], layers[link.consumer]
+        if producer is None or consumer is None or producer.repeat == consumer.repeat:
             continue
         words = producer.repeat * producer.problem.tensor_size(producer.problem.output)
         prices = per_word(specs[link.producer])[specs[link.producer].arch.level_names()[-1]]
