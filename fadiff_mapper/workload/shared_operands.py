@@ -132,7 +132,7 @@ def _arranging(node: Node, source: Node, pieces: Sequence[AxisPiece], shape: Sha
     cut = tuple(piece.extent for piece in stored)
     order = tuple(stored.index(piece) for piece in pieces)
     turned = order != tuple(range(len(order)))
-    steps = [("reshape", cut, ())] if turned and cut != source.shape else []
+    steps: list[tuple[str, Shape, tuple[int, ...]]] = [("reshape", cut, ())] if turned and cut != source.shape else []
     steps += [("transpose", tuple(cut[axis] for axis in order), order)] if turned else []
     now = steps[-1][1] if steps else source.shape
     steps += [("reshape", shape, ())] if now != shape else []
