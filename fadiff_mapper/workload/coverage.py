@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
@@ -76,6 +77,17 @@ class Coverage:
             lines.append(f"not charged: {self.joined_words:,} words that {self.joins} sums, products and the like read "
                          "besides the tensor that flows on, such as residual operands")
         return lines
+
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values for YAML and JSON; the share is of known multiply-accumulates, in [0, 1]."""
+        return {"share": self.share, "multiply_accumulates": self.understood, "left_out": self.missing,
+                "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs}
+                                   for node in self.not_understood],
+                "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
+                                   for entry in self.folded],
+                "free_operators": dict(sorted(self.free.items())),
+                "not_charged": {"nodes": self.joins, "words": self.joined_words}}
 
 
 def coverage(network: Workload) -> Coverage:

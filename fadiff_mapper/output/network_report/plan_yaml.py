@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
+from fadiff_mapper.workload import coverage
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def plan_yaml(result: MappedNetwork) -> str:
         result: The plan.
 
     Returns:
-        YAML under the key `plan`: network, status, options, cost with and without fusion (pJ, cycles, pJ * cycles), the
+        YAML under the key `plan`: network, status, coverage (the understood share of the multiply-accumulates, and
+        all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the
         saved part of the EDP, every group, and every distinct layer by itself.
     """
     layers = []
@@ -31,6 +33,7 @@ def plan_yaml(result: MappedNetwork) -> str:
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp})
     content = {
         "network": result.workload.name, "status": result.status,
+        "coverage": coverage(result.workload).as_dict(),
         "options": {name: value for name, value in result.options.items() if value is not None},
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats), "saved_edp": result.gain,
         "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}

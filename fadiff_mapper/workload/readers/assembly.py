@@ -18,6 +18,7 @@ from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.yaml.located import Where
 
+
 @dataclass(frozen=True)
 class Tensor:
     """A value of the framework's graph.

@@ -78,8 +78,8 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     dims = {"N": n, "G": slide.groups, "M": weight.shape[0] // slide.groups, "C": weight.shape[1]}
     layer_op = _template(len(kernel), dims)
     axes = sliding(layer_op)
-    values = {axis: value for axis, value in zip([axis[0] for axis in axes], (*points[1:], *flat), strict=True)}
-    values |= {axis: value for axis, value in zip([axis[1] for axis in axes], filters.shape[2:], strict=True)}
+    values = dict(zip([axis[0] for axis in axes], (*points[1:], *flat), strict=True))
+    values |= dict(zip([axis[1] for axis in axes], filters.shape[2:], strict=True))
     if slide.groups == 1:
         del dims["G"]
     layer = make_operator(layer_op, dims | values, slide.stride + flat, slide.dilation + flat, where=where)

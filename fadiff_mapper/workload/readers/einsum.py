@@ -9,6 +9,22 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
 from fadiff_mapper.yaml.located import Where
 
 
+def is_plain(equation: str) -> bool:
+    """Whether an einsum is one product of two tensors, or a join of them.
+
+    Args:
+        equation: as for `contraction`.
+
+    Returns:
+        False for more tensors than two, a letter twice in one tensor, or one that a single tensor is summed over.
+    """
+    terms, arrow, out = equation.replace(" ", "").replace("...", "").partition("->")
+    both = terms.split(",")
+    if len(both) != 2 or any(len(set(term)) < len(term) for term in (*both, out)):
+        return False
+    return not arrow or set(both[0]) ^ set(both[1]) <= set(out)
+
+
 def contraction(to: Assembly, name: str, equation: str, left: Tensor, right: Tensor, shape: Shape,
                 where: Where) -> Tensor:
     """Adds the product of an einsum.
@@ -38,7 +54,7 @@ def contraction(to: Assembly, name: str, equation: str, left: Tensor, right: Ten
     if alone or any(len(set(term)) < len(term) for term in (a, b, out)):
         return to.unknown(name, f"einsum {equation}", [left, right], shape, where)
     if not summed:
-        return to.plain_node(name, "combine", [left, right], shape, where, what=f"einsum {equation}")
+        return to.plain_node(name, "other", [left, right], shape, where, what=f"einsum {equation}")
     shared = [letter for letter in out if letter in a and letter in b]
     rows = [letter for letter in out if letter in a and letter not in b]
     columns = [letter for letter in out if letter in b and letter not in a]

@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.readers.open_inputs import Given
 
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
 """Suffixes of files that run code when they are opened, or whose format is not known here."""
@@ -20,7 +21,8 @@ ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yam
 
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
-                 shapes: Mapping[str, Sequence[int]] | None = None, name: str | None = None) -> Workload:
+                 shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
+                 name: str | None = None) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
@@ -31,6 +33,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         example_kwargs: for a module, its keyword arguments.
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
         shapes: for an ONNX model, whole shapes of inputs by name.
+        values: for an ONNX model, the numbers that inputs are, where conditions or shapes hang on them, by name.
         name: name of the network; by default that of the file, graph or class.
 
     Returns:
@@ -41,7 +44,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         FadiffError: a source of another kind.
     """
     if isinstance(source, str | os.PathLike):
-        return _from_path(os.fspath(source), dims, _checked(shapes), name)
+        return _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
     source_type = type(source)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
@@ -49,7 +52,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         return read_module(source, example_inputs, example_kwargs, name)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
-        return read_model(source, name or source.graph.name or "onnx", "onnx model", dims, _checked(shapes))
+        return read_model(source, name or source.graph.name or "onnx", "onnx model",
+                          Given(dims or {}, _checked(shapes), values or {}))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
@@ -62,8 +66,7 @@ def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int,
     return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 
-def _from_path(text: str, dims: Mapping[str, int] | None, shapes: Mapping[str, tuple[int, ...]],
-               name: str | None) -> Workload:
+def _from_path(text: str, given: Given, name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
@@ -72,7 +75,7 @@ def _from_path(text: str, dims: Mapping[str, int] | None, shapes: Mapping[str, t
                           f"{ACCEPTED}; a PyTorch module goes through fadiff_mapper.load_network(module, inputs)")
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import read_file
-        return read_file(path, name, dims, shapes)
+        return read_file(path, name, given)
     if path.is_dir():
         from fadiff_mapper.workload.readers.problem_folder import read_folder
         return read_folder(path)

@@ -165,16 +165,15 @@ def _evaluated(node: Any, operands: Mapping[str, np.ndarray], opsets: Iterable[A
     """A node run on its operands; None where ONNX cannot run it."""
     from onnx.reference import ReferenceEvaluator  # takes half a second
 
-    def described(name: str, value: np.ndarray | None) -> Any:
-        kind = helper.np_dtype_to_tensor_dtype(value.dtype) if value is not None else 0
-        return helper.make_tensor_value_info(name, kind, None) if value is not None else helper.make_empty_tensor_value_info(name)
+    names = [name for name in node.output if name]
     try:
-        graph = helper.make_graph([node], "small", [described(name, value) for name, value in operands.items()],
-                                  [described(name, None) for name in node.output if name])
+        given = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
+                 for name, value in operands.items()]
+        graph = helper.make_graph([node], "small", given, [helper.make_empty_tensor_value_info(name) for name in names])
         results = ReferenceEvaluator(helper.make_model(graph, opset_imports=list(opsets))).run(None, dict(operands))
     except Exception:  # whatever an operator raises on operands that do not fit it
         return None
-    found = {name: np.asarray(result) for name, result in zip([n for n in node.output if n], results, strict=True)}
+    found = {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
     return found if all(value.size <= SMALL and value.dtype.kind in "biuf" for value in found.values()) else None
 
 

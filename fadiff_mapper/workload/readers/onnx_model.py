@@ -16,12 +16,13 @@ from typing import Any
 
 import networkx as nx
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
 from fadiff_mapper.workload.readers.onnx_operators import LAYERS, OnnxCall, understood
+from fadiff_mapper.workload.readers.open_inputs import Given, clean
 from fadiff_mapper.yaml.located import Where
 
 try:
@@ -33,6 +34,7 @@ except ImportError as error:
                       '"fadiff-mapper[onnx]"') from None
 
 from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values  # these import onnx
+from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
 from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
 from fadiff_mapper.workload.readers.onnx_twins import shape_twins
 
@@ -40,15 +42,13 @@ MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""
 
 
-def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | None = None,
-              shapes: Mapping[str, Shape] | None = None) -> Workload:
+def read_file(path: Path, name: str | None = None, given: Given | None = None) -> Workload:
     """Reads an ONNX file.
 
     Args:
         path: the file.
         name: name of the network; the file's by default.
-        dims: numbers for the named dimensions of the model's inputs.
-        shapes: whole shapes of inputs, by name.
+        given: what is said of inputs that the model leaves open.
 
     Raises:
         SpecError: the file is no whole ONNX model, or `read_model` refuses it.
@@ -65,19 +65,17 @@ def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | Non
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:
         raise where.error("is no ONNX model, or is cut off", "a whole ONNX file") from None
-    return read_model(model, name or path.stem, str(path), dims, shapes)
+    return read_model(model, name or path.stem, str(path), given)
 
 
-def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None = None,
-               shapes: Mapping[str, Shape] | None = None) -> Workload:
+def read_model(model: Any, name: str, file: str, given: Given | None = None) -> Workload:
     """Reads an `onnx.ModelProto`.
 
     Args:
         model: the model.
         name: name of the network.
         file: the source, for messages.
-        dims: numbers for the named dimensions of the model's inputs.
-        shapes: whole shapes of inputs, by name.
+        given: what is said of inputs that the model leaves open.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
@@ -88,10 +86,11 @@ def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None 
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
     if not model.graph.node or not model.opset_import:
         raise where.error("the model has no operators", "an ONNX model with a graph")
+    given = given or Given()
     constants = {tensor.name for tensor in model.graph.initializer} | {
-        tensor.values.name for tensor in model.graph.sparse_initializer}
-    light = _light(model, where, dims or {}, shapes or {})
-    _refuse_open(light.graph, constants, where)
+        tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
+    light = _light(model, where, given)
+    refuse_open(light.graph, constants, where)
     nodes, inferred, computed = _inferred(light, where)
     return _network(nodes, inferred, constants | computed, name, where)
 
@@ -106,12 +105,18 @@ def _inferred(light: Any, where: Where) -> tuple[list[Any], Any, set[str]]:
             inferred = with_shapes(light)
         except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
             raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
-        known = set(folding.computed)
-        if not folding.fold(_shapes(inferred.graph)):
+        known, shapes = set(folding.computed), _shapes(inferred.graph)
+        if _is_whole(folding.nodes, shapes) or not folding.fold(shapes):
             break
         light.graph.initializer.extend(numpy_helper.from_array(folding.computed[name], name)
                                        for name in folding.computed if name not in known)
     return folding.nodes, inferred, set(folding.computed)
+
+
+def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
+    """Whether all shapes are known, and no node may have to be replaced by a branch."""
+    return all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
+               for node in nodes)
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -126,7 +131,7 @@ def _texts(model: Any) -> Iterator[object]:
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _light(model: Any, where: Where, dims: Mapping[str, int], shapes: Mapping[str, Shape]) -> Any:
+def _light(model: Any, where: Where, given: Given) -> Any:
     """A model of the same graph for shape inference.
 
     Nodes are in topological order, named dimensions are numbers, large constants inputs without values.
@@ -138,8 +143,7 @@ def _light(model: Any, where: Where, dims: Mapping[str, int], shapes: Mapping[st
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
-    _fix_shapes(graph, {tensor.name for tensor in model.graph.initializer}, shapes, where)
-    _fix_dimensions(graph, dims, where)
+    close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
         if any(size < 0 for size in tensor.dims):
@@ -172,63 +176,6 @@ def _ordered(graph: Any, where: Where) -> list[Any]:
         cycle = [clean(_name(graph.node[edge[0]])) for edge in nx.find_cycle(order)]
         raise where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
                           "a graph without cycles") from None
-
-
-def _fix_shapes(graph: Any, constants: set[str], shapes: Mapping[str, Shape], where: Where) -> None:
-    """Gives inputs their shapes; what the model states of others may be of another shape, and is forgotten.
-
-    Raises SpecError for an input that the model does not have, or that has another number of axes.
-    """
-    inputs = {value.name: value for value in graph.input if value.name not in constants}
-    unknown = sorted(set(shapes) - set(inputs))
-    if unknown:
-        raise where.error(f"there is no input {listed(unknown)}", listed(map(clean, inputs)))
-    for name, shape in shapes.items():
-        kind = inputs[name].type.tensor_type
-        if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
-            raise where.error(f"the input {clean(name)} has {len(kind.shape.dim)} axes, its shape {len(shape)}")
-        kind.shape.ClearField("dim")
-        for size in shape:
-            kind.shape.dim.add(dim_value=size)
-    if shapes:
-        graph.ClearField("value_info")
-        for value in graph.output:
-            value.type.tensor_type.ClearField("shape")
-
-
-def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
-    """Raises SpecError where inputs have axes without a number; all of them are named."""
-    open_inputs = {value.name: [size.dim_value if size.dim_value > 0 else size.dim_param or "?" for size in
-                                value.type.tensor_type.shape.dim]
-                   for value in graph.input if value.name not in constants and not _is_static(value)}
-    if not open_inputs:
-        return
-    shown = ", ".join(clean(f"{name} ({' x '.join(map(str, sizes)) or 'unknown'})")
-                      for name, sizes in open_inputs.items())
-    example = " ".join(clean(f"--shape {name}={'x'.join(str(s) if isinstance(s, int) else 'N' for s in sizes) or 'N'}")
-                       for name, sizes in open_inputs.items())
-    named = sorted({size for sizes in open_inputs.values() for size in sizes if isinstance(size, str)} - {"?"})
-    raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
-                      + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
-
-
-def _is_static(value: Any) -> bool:
-    """Whether all axes of an input have numbers."""
-    kind = value.type.tensor_type
-    return bool(kind.HasField("shape")) and all(size.dim_value > 0 for size in kind.shape.dim)
-
-
-def _fix_dimensions(graph: Any, dims: Mapping[str, int], where: Where) -> None:
-    """Gives named dimensions their numbers. Raises SpecError for a name that the model does not have."""
-    named = set()
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        for dimension in value.type.tensor_type.shape.dim:
-            named.add(dimension.dim_param)
-            if dimension.dim_param in dims:
-                dimension.dim_value = dims[dimension.dim_param]
-    unknown = sorted(set(dims) - named)
-    if unknown:
-        raise where.error(f"there is no dimension {listed(unknown)}", listed(sorted(named - {""})))
 
 
 def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, where: Where) -> Workload:
@@ -281,6 +228,8 @@ class _Walk:
         if not node.output:
             return
         call = self._call(node, source)
+        if node.op_type == "Constant" and isinstance(call.attributes.get("value"), onnx.TensorProto):
+            self.numbers[node.output[0]] = _numbers(call.attributes["value"])
         regions = any(item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute)
         results = [Tensor(shape or ()) for shape in call.outs]
         if node.op_type not in FILLS and (regions or not all(t is None or t.constant for t in call.operands)):
@@ -302,8 +251,8 @@ class _Walk:
         lost = next((self.ends[name] for name in node.input if name in self.ends), "")
         return OnnxCall(domain + node.op_type, clean(_name(node)), attributes,
                         [self.values[name] if name else None for name in node.input],
-                        [self.numbers.get(name) for name in node.input], [self.shapes.get(name) for name in node.output],
-                        self.version, source, lost)
+                        [self.numbers.get(name) for name in node.input],
+                        [self.shapes.get(name) for name in node.output], self.version, source, lost)
 
     def _fold(self, call: OnnxCall) -> None:
         """Notes an operator with multiply-accumulates that reads constants alone."""
@@ -343,18 +292,3 @@ def _name(node: Any) -> str:
 def _place(where: Where, node: Any) -> Where:
     """The place of an ONNX node in its model."""
     return Where(where.file, path=f"node {clean(_name(node))} ({clean(node.op_type)})")
-
-
-def clean(name: str) -> str:
-    """A name as one line of at most 200 printable characters.
-
-    Args:
-        name: any text from a model.
-    """
-    return "".join(_printable(name))[:200]
-
-
-def _printable(name: str) -> Iterator[str]:
-    """The characters, with a question mark for each that cannot be printed."""
-    for letter in name:
-        yield letter if letter.isprintable() else "?"

@@ -1,7 +1,7 @@
 """Turns ONNX operators into nodes: by the tables of `onnx_names`, or by a function where attributes matter.
 
-Attributes and the order of operands are those of the ONNX operator sets (github.com/onnx/onnx, docs/Operators.md) and of
-ONNX Runtime's own (github.com/microsoft/onnxruntime, docs/ContribOperators.md). `LAYERS` holds the operators with
+Attributes and the order of operands are those of the ONNX operator sets (github.com/onnx/onnx, docs/Operators.md) and
+of ONNX Runtime's own (github.com/microsoft/onnxruntime, docs/ContribOperators.md). `LAYERS` holds the operators with
 multiply-accumulates, `OPERATORS` others that need attributes. An operator in no table becomes a node that is not
 understood.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.axis_algebra import WindowSlide
-from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.node import GENERIC, NOT_UNDERSTOOD
+from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, product
 from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
 from fadiff_mapper.workload.readers.einsum import contraction
@@ -263,7 +263,10 @@ def _fused_convolution(call: OnnxCall, to: Assembly) -> Tensor:
 
 
 def _recurrent(call: OnnxCall, to: Assembly) -> list[Tensor]:
-    """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions."""
+    """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions.
+
+    With integer weights, these are stated the other way round: [directions, in, gates * hidden].
+    """
     x, inputs, states = (call.operand(index) for index in range(3))
     if not len(x.shape) == len(inputs.shape) == len(states.shape) == 3 or call.whole("layout", 0):
         raise call.where.error(f"operands {list(x.shape)}, {list(inputs.shape)} and {list(states.shape)}, layout "
@@ -271,9 +274,10 @@ def _recurrent(call: OnnxCall, to: Assembly) -> list[Tensor]:
     directions = inputs.shape[0]
     outs = []
     for back in range(directions):
-        weights = Recurrence(*(Tensor(t.shape[1:]) if t.constant else to.plain_node(
-            f"{call.name}.{what}", "slice", [t], t.shape[1:], call.where) for t, what in
-            ((inputs, "weights"), (states, "state_weights"))))
+        own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
+        weights = Recurrence(*(Tensor(shape) if t.constant else to.plain_node(
+            f"{call.name}.{what}", "slice", [t], shape, call.where) for t, shape, what in
+            zip((inputs, states), own, ("weights", "state_weights"), strict=True)))
         tag = "" if directions == 1 else (".forward", ".backward")[back % 2]
         outs.append(recurrent_layer(to, call.name + tag, x, weights, call.where))
     steps, batch, width = outs[0].shape
@@ -427,6 +431,7 @@ LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor | list[Tensor]]] = {
     "Gemm": _gemm, "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
     "com.microsoft.MatMulIntegerToFloat": _product(0, 1), "com.microsoft.DynamicQuantizeMatMul": _product(0, 1),
     "Einsum": _einsum, "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
+    "com.microsoft.DynamicQuantizeLSTM": _recurrent,
 }
 """Operators with multiply-accumulates; for these an unknown shape is an error."""
 

@@ -51,6 +51,13 @@ def _joined(node: Any) -> Any:
     return twin
 
 
+def _sequence(node: Any) -> Any:
+    """The twin of an LSTM with integer weights."""
+    twin = helper.make_node("LSTM", list(node.input[:3]), list(node.output))
+    twin.attribute.extend(item for item in node.attribute if item.name in ("hidden_size", "direction", "layout"))
+    return twin
+
+
 SHAPING = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "transA", "transB")
 """Attributes that twins keep."""
 
@@ -58,6 +65,6 @@ TWINS: dict[str, Callable[[Any], Any]] = {
     "FusedConv": _twin("Conv", 0, 1), "QLinearAdd": _twin("Add", 0, 3), "QLinearMul": _twin("Mul", 0, 3),
     "QLinearGlobalAveragePool": _twin("GlobalAveragePool", 0), "QLinearAveragePool": _twin("AveragePool", 0),
     "QLinearConcat": _joined, "MatMulIntegerToFloat": _twin("MatMul", 0, 1),
-    "DynamicQuantizeMatMul": _twin("MatMul", 0, 1),
+    "DynamicQuantizeMatMul": _twin("MatMul", 0, 1), "DynamicQuantizeLSTM": _sequence,
 }
 """Operators with shapes of their own -> the function that makes their twin."""

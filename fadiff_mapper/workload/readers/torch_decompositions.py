@@ -17,6 +17,7 @@ from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from fadiff_mapper.workload.readers.einsum import is_plain
 from fadiff_mapper.workload.readers.torch_operators import has_name
 
 ROUNDS = 4
@@ -41,7 +42,6 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
             table = {target: known[target] for target in unknown if target in known}
             if not table:
                 break
-            import sys; print("DECOMP", [str(t) for t in table], file=sys.stderr)
             program = program.run_decompositions(table)
     return program
 
@@ -77,7 +77,7 @@ def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> 
     if not isinstance(tensor, torch.fx.Node) or not isinstance(tensor.target, torch._ops.OpOverload):
         return False
     return (_updates(tensor) or not _is_view(tensor)) and all(
-        user is update or user in before and not _is_view(user) for user in tensor.users)
+        user is update or (user in before and not _is_view(user)) for user in tensor.users)
 
 
 def _is_view(node: torch.fx.Node) -> bool:
@@ -88,6 +88,8 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 def _is_unknown(node: torch.fx.Node) -> bool:
     """True for calls of operators that are not known by name, unless they read nothing and so make constants."""
+    if node.target is torch.ops.aten.einsum.default:
+        return not is_plain(str(node.args[0]))
     return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
             and bool(node.all_input_nodes) and not has_name(operator_name(node.target), tag_of(node.target)))
 

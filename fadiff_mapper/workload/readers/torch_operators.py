@@ -1,8 +1,8 @@
 """Turns ATen operators into nodes: by the tables of `torch_names`, or by a function where arguments matter.
 
-Arguments have the names of PyTorch's schemas. `LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others
-that need arguments. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest become nodes
-that are not understood.
+Arguments have the names of PyTorch's schemas. `LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS`
+others that need arguments. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest
+become nodes that are not understood.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fadiff_mapper.workload.node import GENERIC
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, linear, product
 from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
+from fadiff_mapper.workload.readers.einsum import contraction, is_plain
 from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_stack
 from fadiff_mapper.workload.readers.torch_names import (
     ELEMENTWISE,
@@ -109,7 +110,7 @@ def understood(call: TorchCall, to: Assembly) -> Any:
         return _results(call, _batch_statistics(call, to))
     if name in LAYERS or name in FUNCTIONS:
         return _results(call, (LAYERS.get(name) or FUNCTIONS[name])(call, to))
-    if name in ROWS or name in REDUCE or name in FURTHER_REDUCTIONS and call.tag != "pointwise":
+    if name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
         return _each(call, lambda tag, shape: _over_axes(call, to, call.name + tag, shape))
     if name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
         return _results(call, _pointwise(call, to))
@@ -250,6 +251,14 @@ def _plus(call: TorchCall, to: Assembly, result: Tensor) -> Tensor:
     return result if bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
+def _einsum(call: TorchCall, to: Assembly) -> Tensor:
+    """Einsum of two tensors; PyTorch takes any other one apart."""
+    if not is_plain(call.arguments["equation"]):
+        return to.unknown(call.name, f"einsum {call.arguments['equation']}", call.operands, call.out, call.where)
+    left, right = call.arguments["tensors"]
+    return contraction(to, call.name, call.arguments["equation"], left, right, call.out, call.where)
+
+
 def _recurrent(call: TorchCall, to: Assembly) -> list[Tensor]:
     """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers, then the last states."""
     if "input" not in call.arguments:
@@ -346,7 +355,7 @@ LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
     "linear": _linear,
     **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot"), _product),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
-    "addbmm": _summed_products,
+    "addbmm": _summed_products, "einsum": _einsum,
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
                      "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
