@@ -35,6 +35,7 @@ class Coverage:
         free: operation -> number of nodes without multiply-accumulates, which cost nothing in a plan.
         joined_words: words that nodes of the kind join read besides their largest operand, charged nowhere.
         joins: number of these nodes.
+        assumed: what was assumed of operators -> their number.
     """
 
     understood: int
@@ -44,6 +45,7 @@ class Coverage:
     free: dict[str, int]
     joined_words: int
     joins: int
+    assumed: dict[str, int]
 
     @property
     def share(self) -> float:
@@ -76,6 +78,7 @@ class Coverage:
         if self.joins:
             lines.append(f"not charged: {self.joined_words:,} words that {self.joins} sums, products and the like read "
                          "besides the tensor that flows on, such as residual operands")
+        lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
         return lines
 
 
@@ -87,7 +90,7 @@ class Coverage:
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())),
-                "not_charged": {"nodes": self.joins, "words": self.joined_words}}
+                "not_charged": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed}
 
 
 def coverage(network: Workload) -> Coverage:
@@ -104,7 +107,7 @@ def coverage(network: Workload) -> Coverage:
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown), unknown, network.folded, dict(free),
-                    sum(joined), len(joined))
+                    sum(joined), len(joined), dict(Counter(node.what for node in network.layers if node.what)))
 
 
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:

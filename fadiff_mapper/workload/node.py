@@ -87,7 +87,8 @@ class Node:
         window: for pools, the window; None where it is not stated.
         axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
             their new order.
-        what: for nodes that are not understood and for `GENERIC` ones, the framework's name.
+        what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
+            assumed of them (the spread of rows over experts).
         macs: for nodes that are not understood, their multiply-accumulates where they are known.
         where: place in the source, for messages.
     """

@@ -72,7 +72,7 @@ def network_json(result: MappedNetwork) -> str:
     All seconds stand under `timing`, so that the rest is equal for equal runs.
     """
     content = {
-        "network": result.workload.name, "status": result.status, "options": result.options,
+        "network": result.workload.name, "design": result.design, "status": result.status, "options": result.options,
         "coverage": coverage(result.workload).as_dict(),
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,

@@ -27,11 +27,13 @@ class Tensor:
         shape: its extents; empty where they are not known.
         node: the node that writes it; None for weights and other constants.
         known: False where the shape is not known.
+        picked_from: for matrices that a computed index picks among constant ones, the number of these: experts.
     """
 
     shape: Shape
     node: str | None = None
     known: bool = True
+    picked_from: int = 0
 
     @property
     def constant(self) -> bool:
@@ -47,11 +49,13 @@ class Assembly:
         nodes: the nodes so far, in the order in which they were added.
         taken: name -> times that it was asked for, so that every node's name is unique.
         folded: operators with multiply-accumulates that read constants alone.
+        busy_experts: experts over which rows are spread, None for all.
     """
 
     nodes: list[Node] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
     folded: list[Folded] = field(default_factory=list)
+    busy_experts: int | None = None
 
     def unique(self, name: str) -> str:
         """The name, with a number where it is taken already."""

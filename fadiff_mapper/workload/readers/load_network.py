@@ -22,7 +22,7 @@ ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yam
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
-                 name: str | None = None) -> Workload:
+                 busy_experts: int | None = None, name: str | None = None) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
@@ -34,6 +34,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
         shapes: for an ONNX model, whole shapes of inputs by name.
         values: for an ONNX model, the numbers that inputs are, where conditions or shapes hang on them, by name.
+        busy_experts: for a module with a mixture of experts, the number of experts over which rows are spread evenly;
+            all of them by default.
         name: name of the network; by default that of the file, graph or class.
 
     Returns:
@@ -49,13 +51,19 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
-        return read_module(source, example_inputs, example_kwargs, name)
+        return read_module(source, example_inputs, example_kwargs, name, busy_experts)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
         return read_model(source, name or source.graph.name or "onnx", "onnx model",
                           Given(dims or {}, _checked(shapes), values or {}))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
+
+
+def _line_for(text: str, suffix: str) -> str:
+    """The line of Python that makes a network file of a file that its owner trusts."""
+    source = f'torch.export.load("{text}")' if suffix == ".pt2" else "module, inputs"
+    return f'fadiff_mapper.save_network(fadiff_mapper.load_network({source}), "network.yaml")'
 
 
 def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
@@ -72,7 +80,7 @@ def _from_path(text: str, given: Given, name: str | None) -> Workload:
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
-                          f"{ACCEPTED}; a PyTorch module goes through fadiff_mapper.load_network(module, inputs)")
+                          f"{ACCEPTED}; in Python {_line_for(text, suffix)}")
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import read_file
         return read_file(path, name, given)

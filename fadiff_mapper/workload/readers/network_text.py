@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Node, Operator, Workload
 from fadiff_mapper.workload.node import INPUT
 from fadiff_mapper.yaml.load import dump
+
+
+def save_network(network: Workload, path: str | PathLike[str]) -> None:
+    """Writes a network as a file that the command line and `load_network` read, whole or not at all.
+
+    Args:
+        network: any network, such as one traced from a PyTorch module.
+        path: the file, ending in .yaml or .yml.
+
+    Raises:
+        FadiffError: the name ends otherwise, or the file cannot be written.
+    """
+    file = Path(path)
+    if file.suffix not in (".yaml", ".yml"):
+        raise FadiffError(f"{file}: found the suffix \"{file.suffix}\"; accepted: .yaml, .yml")
+    atomic_files.write_files(file.parent, {file.name: network_text(network)})
 
 
 def network_text(network: Workload) -> str:

@@ -114,7 +114,8 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
         raise reader.node.where.error(
             f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
             f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
-    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None), **common)
+    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None),
+                what=reader.take("what", text, ""), **common)
 
 
 def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.workload import Node, Window
@@ -19,6 +19,7 @@ from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, linear, product
 from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
 from fadiff_mapper.workload.readers.einsum import contraction, is_plain
+from fadiff_mapper.workload.readers.experts import experts
 from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_stack
 from fadiff_mapper.workload.readers.torch_names import (
     ELEMENTWISE,
@@ -154,7 +155,9 @@ def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
         return filled[0]
     if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
         return to.reshape(name, call.first, shape, call.where)
-    return to.plain_node(name, op, call.operands, shape, call.where)
+    result = to.plain_node(name, op, call.operands, shape, call.where)
+    matrices = call.operator in ("index", "index_select") and call.first.constant and len(call.first.shape) == 3
+    return replace(result, picked_from=call.first.shape[0]) if matrices and len(shape) == 3 else result
 
 
 def _over_axes(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
@@ -225,7 +228,21 @@ def _product(call: TorchCall, to: Assembly) -> Tensor:
     """mm, bmm, matmul, mv, dot, whose factors have different names in each schema."""
     a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
             (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec", "tensor")))
+    if a.picked_from and b.shape[-1] == 1:  # [S, out, in] [S, in, 1], a matrix for every row
+        rows = to.reshape(f"{call.name}.row", b, b.shape[:-1], call.where)
+        out = experts(to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1], call.where)
+        return to.reshape(f"{call.name}.column", out, call.out, call.where)
+    if b.picked_from:  # [S, n, in] [S, in, out]
+        return experts(to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out, call.where)
     return product(to, call.name, a, b, call.out, call.where)
+
+
+def _experts(call: TorchCall, to: Assembly) -> Tensor:
+    """Rows in the order of their experts, and a weight for each expert: [S, in] and [experts, in, out]."""
+    rows, weights = call.operands[:2]
+    if not (len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant):
+        return to.unknown(call.name, call.operator, call.operands, call.out, call.where)
+    return experts(to, call.name, rows, (weights.shape[0], weights.shape[1], weights.shape[2]), call.out, call.where)
 
 
 def _added_product(call: TorchCall, to: Assembly) -> Tensor:
@@ -355,6 +372,7 @@ LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
     "linear": _linear,
     **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot"), _product),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
+    **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _experts),
     "addbmm": _summed_products, "einsum": _einsum,
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",

@@ -31,7 +31,8 @@ from fadiff_mapper.yaml.located import Where
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
-                example_kwargs: Mapping[str, Any] | None, name: str | None) -> Workload:
+                example_kwargs: Mapping[str, Any] | None, name: str | None,
+                busy_experts: int | None = None) -> Workload:
     """Reads a module, or a program that `torch.export` made.
 
     Args:
@@ -39,6 +40,7 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
         example_inputs: for a module, its positional arguments.
         example_kwargs: for a module, its keyword arguments.
         name: name of the network; the class' by default.
+        busy_experts: experts over which rows are spread, None for all.
 
     Raises:
         FadiffError: there are no example inputs, or `torch.export` refuses the module.
@@ -47,7 +49,7 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     program = flattened(source if isinstance(source, ExportedProgram) else
                         _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
-    to = Assembly()
+    to = Assembly(busy_experts=busy_experts)
     values = _inputs(program, to, title)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     names = _names(calls)
