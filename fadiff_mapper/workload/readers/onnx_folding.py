@@ -126,7 +126,7 @@ def small_values(tensors: Iterable[Any], named: Callable[[str], str] = str) -> d
         if math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
             try:
                 found[named(tensor.name)] = numpy_helper.to_array(tensor)
-            except (ValueError, TypeError):  # a constant without its data
+            except Exception:  # a constant without its data, or of a type that does not exist
                 continue
     return found
 

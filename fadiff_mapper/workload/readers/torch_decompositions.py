@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,16 +35,35 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
         warnings.simplefilter("ignore")
         if _changes(program):
             program = program.run_decompositions({})
-        known: Any = {}
+        given_up: set[Any] = set()
         for _ in range(ROUNDS):
-            unknown = {node.target for node in program.graph.nodes if _is_unknown(node)}
-            if unknown and not known:
-                known = {**decomposition_table, **torch.export.default_decompositions()}
-            table = {target: known[target] for target in unknown if target in known}
+            unknown = {node.target for node in program.graph.nodes if _is_unknown(node)} - given_up
+            table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
             if not table:
                 break
-            program = program.run_decompositions(table)
+            program, failed = _taken_apart(program, table)
+            given_up |= failed
     return program
+
+
+def _taken_apart(program: ExportedProgram, table: dict[Any, Any]) -> tuple[ExportedProgram, set[Any]]:
+    """A program without the operators of a table, and those of them that PyTorch fails to take apart."""
+    try:
+        return program.run_decompositions(table), set()
+    except Exception:  # whatever goes wrong inside a decomposition; which one it was is found out one by one
+        if len(table) == 1:
+            return program, set(table)
+    failed: set[Any] = set()
+    for target, function in table.items():
+        program, wrong = _taken_apart(program, {target: function})
+        failed |= wrong
+    return program, failed
+
+
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """Operator -> the function that computes it by others; PyTorch takes seconds to list them."""
+    return {**decomposition_table, **torch.export.default_decompositions()}
 
 
 def _changes(program: ExportedProgram) -> bool:
