@@ -26,12 +26,12 @@ def close_inputs(graph: Any, constants: set[str], given: Given, where: Where) ->
     Raises:
         SpecError: the model has no such input or dimension, or an input has another number of axes.
     """
-    inputs = {value.name: value for value in graph.input if value.name not in constants}
-    unknown = sorted((set(given.shapes) | set(given.values)) - set(inputs))
+    names = [value.name for value in graph.input if value.name not in constants]
+    unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
     if unknown:
-        raise where.error(f"there is no input {listed(unknown)}", listed(map(clean, inputs)))
+        raise where.error(f"there is no input {listed(unknown)}", listed(map(clean, names)))
     _fix_values(graph, given.values)
-    _fix_shapes(graph, inputs, given.shapes, where)
+    _fix_shapes(graph, {name: shape for name, shape in given.shapes.items() if name not in given.values}, where)
     _fix_dimensions(graph, given.dims, where)
 
 
@@ -48,11 +48,12 @@ def _fix_values(graph: Any, values: Mapping[str, int]) -> None:
     graph.input.extend(kept)
 
 
-def _fix_shapes(graph: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Shape], where: Where) -> None:
+def _fix_shapes(graph: Any, shapes: Mapping[str, Shape], where: Where) -> None:
     """Gives inputs their shapes; what the model states of other values may be of another shape, and is forgotten.
 
     Raises SpecError for an input that has another number of axes.
     """
+    inputs = {value.name: value for value in graph.input}
     for name, shape in shapes.items():
         kind = inputs[name].type.tensor_type
         if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
