@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
@@ -119,6 +120,12 @@ class MappedNetwork:
     def gain(self) -> float:
         """The share of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
+
+    @property
+    def design(self) -> str:
+        """The design's name: that of its first file, or of its outermost node where it is no file."""
+        files = self.layers[0].spec.files if self.layers else ()
+        return Path(files[0]).stem if files else self.hardware.arch.name
 
     def layer_of(self, node: str) -> LayerInNetwork:
         """Looks up a layer of the network by its name.

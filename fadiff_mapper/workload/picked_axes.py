@@ -11,6 +11,7 @@ where windows can say what is read, and else the dimensions behind it must be th
     expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
     gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
               that is computed, and nothing is known
+    interleave  several tensors whose points take turns along some axes, which are scattered
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from fadiff_mapper.workload.axis_algebra import (
 )
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
+
+FOLLOWED = ("concat", "slice", "pad", "resize", "expand", "gather", "interleave")
+"""Nodes of the kind "opaque" of which this file knows what they do; of all others nothing is known."""
 
 Axes = tuple[TensorAxis, ...]
 
@@ -59,8 +63,12 @@ def picked(node: Node, arrivals: Sequence[Arrival]) -> Picked:
         arrivals: its operands, of which at least one has axes.
     """
     assert node.shape is not None
+    if node.op not in FOLLOWED:
+        return Picked(None)
     if node.op == "concat":
         return _put_together(node, node.shape, arrivals)
+    if node.op == "interleave":
+        return _interleaved(node.shape, [axes for axes, _ in arrivals if axes is not None])
     axes = next(axes for axes, _ in arrivals if axes is not None)
     if node.op == "expand":
         return _repeated(node.shape, axes)
@@ -99,6 +107,19 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
         if place >= 0:
             return WindowSlide(node.window.kernel[place], 1, 1, node.window.pad[place][0], extent // axis.extent)
     return None
+
+
+def _interleaved(shape: Shape, own: Sequence[Axes]) -> Picked:
+    """Points of several tensors in turn, along all axes that are longer behind the node than before it."""
+    if any(len(axes) != len(shape) for axes in own):
+        return Picked(None)
+    columns = [list(dict.fromkeys(axes[index] for axes in own)) for index in range(len(shape))]
+    longer = [any(axis.extent != extent for axis in column) for column, extent in zip(columns, shape, strict=True)]
+    result = tuple(scattered(column, extent) if grown or len(column) > 1 else column[0]
+                   for column, extent, grown in zip(columns, shape, longer, strict=True))
+    elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
+    whole = tuple(axis for column, grown in zip(columns, longer, strict=True) if grown for axis in column)
+    return Picked(result, whole, max(1 - Fraction(elements, math.prod(shape)), Fraction(0)))
 
 
 def _repeated(shape: Shape, axes: Axes) -> Picked:
