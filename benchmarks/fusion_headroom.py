@@ -16,8 +16,8 @@ Every link is fused or not as is best by that count. The layers' mappings are se
 layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
 that two intermediates of a longer group share the home; plans need not come near them. --links shows every link as if
 its two layers were alone. "copies free" is the part that the plan would save if reading finished sums for their copy to
-the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors that no group can hand on,
-because their layers run a different number of times.
+the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run
+a different number of times, whose links the two limits leave out.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def layers_of(result: NetworkResult) -> Layers:
     Mappings of layers by themselves are those of the plan.
     """
     nodes = [node for node in result.workload.layers if node.layer]
-    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2)}
+    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2) if not pair.batched}
     reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
     hands = {pair.nodes[0]: not pair.links[0].written_whole for pair in links.values()}
     specs = {node.name: result.layer_of(node.name).spec for node in nodes}

@@ -192,3 +192,33 @@ def test_a_packed_projection_hands_on_rows_of_its_parts() -> None:
     assert [(item.operand, item.fusable, item.in_tiles) for item in found.links()] == [
         ("Inputs", True, True), ("Weights", True, True), ("Inputs", True, True), ("Weights", True, True),
         ("Inputs", True, True)]
+
+
+class Cached(nn.Module):
+    """A decode step whose keys are written in place into a cache of a fixed length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.k = nn.Linear(64, 32)
+        self.register_buffer("keys", torch.zeros(1, 2, 128, 16))
+
+    def forward(self, x: torch.Tensor, q: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        self.keys.index_copy_(2, place, self.k(x).view(1, 1, 2, 16).transpose(1, 2))
+        keys = self.keys[:, :, None].expand(-1, -1, 4, -1, -1).reshape(1, 8, 128, 16)
+        return q @ keys.transpose(-2, -1)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
+        works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not works:
+        def fails(*arguments: Any) -> Any:
+            raise AssertionError("PyTorch cannot make the update explicit")
+        monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", fails)
+    inputs = (torch.empty(1, 64), torch.empty(1, 8, 1, 16), torch.zeros(1).long())
+    program = torch.export.export(Cached().eval(), inputs)
+    found = load_network(program, name="cached")
+    (written,) = found.links()
+    assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "picked")
+    scores = found.layers[-1].layer
+    assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)

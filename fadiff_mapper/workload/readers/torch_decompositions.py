@@ -34,7 +34,7 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if _changes(program):
-            program = program.run_decompositions({})
+            program = _explicit(program)
         given_up: set[Any] = set()
         for _ in range(ROUNDS):
             unknown = {node.target for node in program.graph.nodes if _is_unknown(node)} - given_up
@@ -44,6 +44,17 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
             program, failed = _taken_apart(program, table)
             given_up |= failed
     return program
+
+
+def _explicit(program: ExportedProgram) -> ExportedProgram:
+    """A program without regions and updates in place; the program itself where PyTorch fails to make them explicit.
+
+    It does for caches of keys and values that are written in place (`torch_program` follows such updates by itself).
+    """
+    try:
+        return program.run_decompositions({})
+    except (AssertionError, RuntimeError):
+        return program
 
 
 def _taken_apart(program: ExportedProgram, table: dict[Any, Any]) -> tuple[ExportedProgram, set[Any]]:

@@ -55,6 +55,8 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     names = _names(calls)
     for node in calls:
         values[node.name] = _called(node, names[node.name], values, to, title)
+        if (updated := _updated(node)) is not None:
+            values[updated] = values[node.name]
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
     return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title), to.folded)
@@ -86,6 +88,15 @@ def _plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _updated(node: torch.fx.Node) -> str | None:
+    """The name of the tensor that a call updates in place and returns; None where it returns a new one."""
+    schema = getattr(node.target, "_schema", None)
+    first = node.args[0] if node.args else None
+    in_place = schema is not None and schema.is_mutable and len(schema.returns) == 1 and schema.arguments[
+        0].alias_info is not None and schema.arguments[0].alias_info.is_write
+    return first.name if in_place and isinstance(first, torch.fx.Node) else None
 
 
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
