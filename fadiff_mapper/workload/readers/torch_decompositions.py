@@ -52,9 +52,10 @@ def _explicit(program: ExportedProgram) -> ExportedProgram:
     It does for caches of keys and values that are written in place (`torch_program` follows such updates by itself).
     """
     try:
-        return program.run_decompositions({})
+        explicit: ExportedProgram = program.run_decompositions({})
     except (AssertionError, RuntimeError):
         return program
+    return explicit
 
 
 def _taken_apart(program: ExportedProgram, table: dict[Any, Any]) -> tuple[ExportedProgram, set[Any]]:
