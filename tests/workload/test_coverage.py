@@ -59,7 +59,7 @@ def test_a_share_is_100_percent_only_where_it_is_whole() -> None:
 
 def test_less_than_nine_tenths_is_refused_unless_it_is_asked_for(tmp_path: Path) -> None:
     network = load_network(part(tmp_path, 128))
-    with pytest.raises(FadiffError, match="understood: 80 %.*left out: spectrum.*accepted: at least 90%, or --flag"):
+    with pytest.raises(FadiffError, match=r"understood: 80 %.*left out: spectrum.*accepted: at least 90%, or --flag"):
         require_coverage(network, False, "--flag")
     require_coverage(network, True, "--flag")
     require_coverage(load_network(part(tmp_path, 56)), False, "--flag")

@@ -1,4 +1,4 @@
-"""Transposed convolutions as convolutions of the outputs' phases: the same numbers, no product with an inserted zero."""
+"""Transposed convolutions as convolutions of the outputs' phases: the same numbers, no product with inserted zeros."""
 
 from __future__ import annotations
 

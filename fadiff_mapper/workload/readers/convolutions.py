@@ -160,7 +160,7 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, s
                     before, dilation)  # from a single input no stride is ever taken: one at which no taps meet
              for outputs, taps, stride, (before, _), dilation, extent in
              zip(out[2:], kernel, slide.stride, slide.pad, slide.dilation, image.shape[2:], strict=True)]
-    parts = []
+    parts: list[Tensor] = []
     for chosen in combinations(*(kind.items() for kind in kinds)):
         if not all(phase.taps for phase, _ in chosen):
             continue  # outputs that no input adds to

@@ -121,12 +121,20 @@ def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
 
 def _texts(model: Any) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
-    graph = model.graph
-    yield from (graph.name, *(entry.domain for entry in model.opset_import))
+    yield from (entry.domain for entry in model.opset_import)
+    yield from _graph_texts(model.graph)
+
+
+def _graph_texts(graph: Any) -> Iterator[object]:
+    """The names in a graph and in its branches."""
+    yield graph.name
     yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
                     *(attribute.name for attribute in node.attribute))
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graph_texts(inner)
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 

@@ -38,11 +38,11 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
         given_up: set[Any] = set()
         for _ in range(ROUNDS):
             unknown = {node.target for node in program.graph.nodes if _is_unknown(node)} - given_up
-            table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
-            if not table:
+            if not unknown:
                 break
-            program, failed = _taken_apart(program, table)
-            given_up |= failed
+            table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
+            program, failed = _taken_apart(program, table)  # views are taken apart whatever the table says
+            given_up |= failed | (unknown - set(table))
     return program
 
 
@@ -63,7 +63,7 @@ def _taken_apart(program: ExportedProgram, table: dict[Any, Any]) -> tuple[Expor
     try:
         return program.run_decompositions(table), set()
     except Exception:  # whatever goes wrong inside a decomposition; which one it was is found out one by one
-        if len(table) == 1:
+        if len(table) < 2:
             return program, set(table)
     failed: set[Any] = set()
     for target, function in table.items():

@@ -12,7 +12,7 @@ SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contig
 """Operators whose first result is their first tensor."""
 
 RESHAPES = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel", "atleast_1d",
-            "atleast_2d", "atleast_3d", "_reshape_alias", "view_as")
+            "atleast_2d", "atleast_3d", "_reshape_alias", "view_as", "reshape_as")
 """Operators that keep elements and their order."""
 
 FILLS = ("full_like", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "randint_like", "new_zeros",

@@ -353,7 +353,8 @@ def _transpose(call: TorchCall, to: Assembly) -> Tensor:
     if call.operator == "permute":
         order = [axis % rank for axis in call.arguments["dims"]]
     elif rank > 1:
-        a, b = (call.get("dim0", 0), call.get("dim1", 1)) if call.operator == "transpose" else \
+        named = {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
+        a, b = (call.get(name) for name in named[call.operator]) if call.operator in named else \
             (-2, -1) if call.operator in ("mT", "adjoint") else (0, 1)
         order[a], order[b] = order[b], order[a]
     return to.transpose(call.name, call.first, tuple(order), call.where)
@@ -397,7 +398,8 @@ FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
     "group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
     "native_group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
     "instance_norm": _norm("instancenorm", lambda call: len(call.first.shape) - 2),
-    **dict.fromkeys(("permute", "transpose", "t", "numpy_T", "mT", "adjoint"), _transpose),
+    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT",
+                     "adjoint"), _transpose),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
     "copy": _overwritten,
 }
