@@ -47,6 +47,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     """
     if isinstance(source, str | os.PathLike):
         return _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
+    if busy_experts is not None and busy_experts < 1:
+        raise FadiffError(f"busy_experts: found {busy_experts}; accepted: a whole number >= 1")
     source_type = type(source)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
