@@ -16,8 +16,8 @@ Every link is fused or not as is best by that count. The layers' mappings are se
 layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
 that two intermediates of a longer group share the home; plans need not come near them. --links shows every link as if
 its two layers were alone. "copies free" is the part that the plan would save if reading finished sums for their copy to
-the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors that no group can hand on,
-because their layers run a different number of times.
+the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run
+a different number of times, whose links the two limits leave out.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def write_repeats(workload: Workload, design: str, write: Write) -> None:
     result = map_network(workload, gemmini(design), NetworkOptions(fuse=False))
     layers = {node.name: node.layer for node in workload.layers}
     for link in workload.links():
-        producer = layers[link.producer]
-        if link.obstacle is None or link.obstacle.name != "repeat" or producer is None:
+        producer, consumer = layers[link.producer], layers[link.consumer]
+        if producer is None or consumer is None or producer.repeat == consumer.repeat:
             continue
         words = producer.repeat * producer.problem.tensor_size(producer.problem.output)
         prices = per_word(specs[link.producer])[specs[link.producer].arch.level_names()[-1]]
@@ -119,7 +119,7 @@ def layers_of(result: NetworkResult) -> Layers:
     Mappings of layers by themselves are those of the plan.
     """
     nodes = [node for node in result.workload.layers if node.layer]
-    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2)}
+    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2) if not pair.batched}
     reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
     hands = {pair.nodes[0]: not pair.links[0].written_whole for pair in links.values()}
     specs = {node.name: result.layer_of(node.name).spec for node in nodes}

@@ -99,7 +99,7 @@ def chain_text(whole: Workload, names: list[str] | None, without: str = "") -> s
             graph.append(f"  - {{name: {node.name}, op: {node.op}, from: [{', '.join(reads)}]{window(node)}}}")
             continue
         dims = ", ".join(f"{dim}: {bound}" for dim, bound in node.layer.problem.bounds.items())
-        strides = list(node.layer.pair(("Hstride", "Wstride")))
+        strides = list(node.layer.strides)
         shapes.append(f"  - {{id: s{number}, op: {node.layer.op}, repeat: {node.layer.repeat}, dims: {{{dims}}}, "
                       f"stride: {strides}}}")
         second = f", weights_from: {reads[1]}" if len(reads) > 1 else ""

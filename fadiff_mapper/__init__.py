@@ -27,16 +27,19 @@ if TYPE_CHECKING:
     from fadiff_mapper.spec.spec import Spec
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.readers.load_network import load_network
+    from fadiff_mapper.workload.readers.network_text import save_network
 
 __all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
-           "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network"]
+           "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network",
+           "save_network"]
 
 _HOME = dict.fromkeys(("NetworkResult", "Result", "map_layer", "map_layers", "map_network"), "api") | {
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "model.exact.evaluate_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.layers.options", "Workload": "workload",
-    "load_network": "workload.readers.load_network", "FusedStats": "fusion", "evaluate_fused": "fusion",
+    "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
+    "FusedStats": "fusion", "evaluate_fused": "fusion",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 

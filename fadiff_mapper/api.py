@@ -21,6 +21,7 @@ from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.coverage import require_coverage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,7 +170,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 energy: str = "bundled", strict: bool = True, checkpoint_file: str | PathLike[str] | None = None,
-                on_progress: OnProgress = lambda *_: None,
+                allow_partial: bool = False, on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """Plans a whole network: fused groups, their tiles, all mappings.
 
@@ -192,9 +193,10 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
 
     Raises:
         SpecError: The design or the network is wrong.
-        FadiffError: An option is out of range, a layer has no legal mapping, or the checkpoint is of another network,
-            design or version.
+        FadiffError: Too little of the network is understood, an option is out of range, a layer has no legal mapping,
+            or the checkpoint is of another network, design or version.
     """
+    require_coverage(workload, allow_partial, "allow_partial=True")
     from fadiff_mapper.network import map_network as network_search  # loads torch
     return NetworkResult(**vars(network_search.map_network(
         workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,

@@ -76,9 +76,14 @@ def add_jobs_and_quiet(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
-    """Adds --dim NAME=N, for commands that read a network."""
+    """Adds --dim NAME=N, --shape NAME=NxN and --value NAME=N, for commands that read a network."""
     parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
+    parser.add_argument("--shape", dest="shapes", action="append", default=[], type=shape, metavar="NAME=NxNxN",
+                        help="the whole shape of an ONNX model's input, such as x=1x3x48x320")
+    parser.add_argument("--value", dest="values", action="append", default=[], type=number, metavar="NAME=N",
+                        help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
+                             "rate=16000")
 
 
 def add_options(parser: argparse.ArgumentParser, examples: str) -> None:
@@ -154,6 +159,22 @@ def dimension(text: str) -> tuple[str, int]:
     if not sign or not name:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N')
     return name, positive(value)
+
+
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """The type of an argument NAME=NxNxN with any name and whole numbers from 1 on."""
+    name, sign, value = text.rpartition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=NxNxN')
+    return name, tuple(positive(size) for size in value.split("x"))
+
+
+def number(text: str) -> tuple[str, int]:
+    """The type of an argument NAME=N with any name and any whole number."""
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
+    return name, int(value)
 
 
 def load_input(options: argparse.Namespace) -> Spec:

@@ -38,6 +38,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="of the whole network")
     add_seed_and_time(parser)
     parser.add_argument("--no-fusion", action="store_true", help="every layer by itself")
+    parser.add_argument("--allow-partial", action="store_true",
+                        help="map what is understood, even where that is less than 90 %% of the network")
     add_dimensions(parser)
     add_jobs_and_quiet(parser)
     add_options(parser, "longest=4 or model=paper; the names are the fields of NetworkOptions")
@@ -59,11 +61,14 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.network_report.network_files import network_files
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.timeloop.verify import real_model
+    from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
     program = real_model() if options.verify else None
     search = read_options(options.option, NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs))
-    network = load_network(options.network, dims=dict(options.dims))
+    network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
+                           values=dict(options.values))
+    require_coverage(network, options.allow_partial, "--allow-partial")
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
     with atomic_files.lock(root), interruptible() as stopped, progress(quiet=options.quiet) as on_progress:

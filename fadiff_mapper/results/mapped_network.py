@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
@@ -124,6 +125,12 @@ class MappedNetwork:
     def warnings(self) -> tuple[str, ...]:
         """The warnings of a lenient reading of the design, each once; that of a factor may speak of one layer alone."""
         return tuple(dict.fromkeys(text for outcome in self.layers for text in outcome.spec.warnings))
+
+    @property
+    def design(self) -> str:
+        """The design's name: that of its first file, or of its outermost node where it is no file."""
+        files = self.layers[0].spec.files if self.layers else ()
+        return Path(files[0]).stem if files else self.hardware.arch.name
 
     def layer_of(self, node: str) -> LayerInNetwork:
         """Looks up a layer of the network by its name.

@@ -20,12 +20,14 @@ Words, each for one thing:
 ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
 
 In the order of use: `operator` and `node` (values), `shapes` (which tensors fit), `axis_algebra` and `tensor_routes` (a
-tensor's axes on its way), `producer_consumer` (links), `graph` (the whole network), `readers` (ONNX, PyTorch, files).
+tensor's axes on its way), `producer_consumer` (links), `graph` (the whole network), `coverage` (the part of it
+that is mapped), `readers` (ONNX, PyTorch, files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 
 from fadiff_mapper.workload.axis_algebra import AxisPiece, Obstacle
-from fadiff_mapper.workload.graph import Distinct, NotUnderstood, Totals, Workload, build_workload
+from fadiff_mapper.workload.coverage import Coverage, coverage
+from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
 from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
@@ -33,7 +35,9 @@ from fadiff_mapper.workload.producer_consumer import AxisMap, Link
 __all__ = [
            "AxisMap",
            "AxisPiece",
+           "Coverage",
            "Distinct",
+           "Folded",
            "Link",
            "Node",
            "NotUnderstood",
@@ -43,5 +47,6 @@ __all__ = [
            "Window",
            "Workload",
            "build_workload",
+           "coverage",
            "make_operator",
 ]

@@ -1,7 +1,8 @@
 """The axes of a tensor, written in the dimensions of the operator that computed it.
 
-Problem. Two operators can share tiles only if each dimension of the consumer runs over one whole dimension of the
-producer, through windows at most. Between them a tensor may be pooled, transposed and reshaped.
+Problem. Two operators can share tiles where a dimension of the consumer runs over one of the producer, through windows
+at most, and all other dimensions are there whole. Between them a tensor may be pooled, transposed, reshaped, cut,
+repeated, resized and put together with others.
 
 Method. An axis is a row of pieces, major first, and the windows that slid over it since (`TensorAxis`):
 
@@ -10,9 +11,13 @@ Method. An axis is a row of pieces, major first, and the windows that slid over 
                               M = 64 channels as 8 heads of 8 are AxisPiece("M", 8, step=8) and AxisPiece("M", 8), and
                               put side by side again they join to AxisPiece("M", 64)
     a transpose               moves axes
-    a pool                    adds a window: WindowSlide(kernel, stride, dilation, pad)
+    a pool, a padding         adds a window: WindowSlide(kernel, stride, dilation, pad)
+    a resizing by two         adds a window that shrinks: WindowSlide(1, 1, shrink=2)
+    a slice, a concatenation  scatters the pieces (`scattered`): the axis still has points of known dimensions, in an
+                              order that no tile follows, so that these dimensions must be there whole
+    a repetition              is a scattered piece among no dimension at all
 
-So an arrangement of heads, or a flattening, is followed exactly or not at all.
+So an arrangement of heads, or a flattening, is followed exactly, or is known to need whole dimensions.
 
 Worked example. A convolution writes [1, 64, 112, 112]; a max pool of 3 x 3, stride 2, padding 1 makes [1, 64, 56, 56];
 a convolution of 3 x 3, stride 2, padding 1 reads it and has P = 28 rows of outputs.
@@ -31,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -54,16 +59,18 @@ class Obstacle:
 
 OBSTACLES = {
     "not_understood": "an operator in between is not understood",
-    "opaque": "elements are picked, repeated or put together in between (concat, slice, gather, ...)",
-    "rearranged": "a reshape in between cuts axes where no tile can follow",
-    "flattened": "a dimension of the consumer runs over several dimensions of the producer",
-    "part": "a dimension of the consumer runs over a part of a dimension of the producer",
-    "repeat": "the two layers run a different number of times",
+    "picked": "elements are picked by an index that is computed, or by one that is not stated",
+    "rearranged": "a pooled tensor is put into axes that no window follows",
+    "mixed": "a part is taken, or a pool is formed, of several tensors put together",
+    "gate": "the tensor is a factor or a summand of a larger one, which comes from elsewhere",
     "window": "a pooling window in between is not stated",
     "far": "too many operators lie in between",
-    "two_paths": "the tensor arrives over two paths that arrange it differently",
+    "two_paths": "the tensor arrives over two paths with different windows",
 }
 """Names of obstacles, and their sentences."""
+
+SCATTERED = "?"
+"""The dimension of a piece whose points follow no dimension of the producer."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,22 @@ class AxisPiece:
     """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out.
 
     Attributes:
-        dimension: the producer's dimension, or `operator.REPEAT` for its runs.
+        dimension: the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`.
         extent: number of steps.
         step: points from one step to the next, the extent of all minor pieces of the same dimension.
+        among: of a scattered piece, the dimensions that its points come from, each with the length of the aligned
+            stretches that hold them: 128 where channels are rearranged within each head of 128.
     """
 
     dimension: str
     extent: int
     step: int = 1
+    among: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def spans(self) -> frozenset[tuple[str, int]]:
+        """Each dimension of the piece with the length of the aligned stretches that its points lie in."""
+        return self.among if self.dimension == SCATTERED else frozenset({(self.dimension, self.extent * self.step)})
 
 
 Points = TypeVar("Points", int, np.ndarray)
@@ -89,32 +104,68 @@ Points = TypeVar("Points", int, np.ndarray)
 class WindowSlide:
     """A window that slides over one axis.
 
+    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and
+    without, block * ceil((a * stride - pad + span) / shrink), where
+    span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
+
     Attributes:
         kernel: input points that one output point covers.
         stride: input points from one output point to the next.
         dilation: input points from one covered point to the next.
         pad: points before the first input that the first output covers, too.
+        shrink: points that each input point stands for: 2 behind a resizing to twice the size, the extent of the minor
+            axes where an axis is the major one of several that were put side by side.
+        block: adjacent points that count as one input point, as the rows of a strip of windows do.
     """
 
     kernel: int
     stride: int
     dilation: int = 1
     pad: int = 0
+    shrink: int = 1
+    block: int = 1
 
     def reach(self, points: Points) -> Points:
         """Input points from the first to the last one under `points` adjacent outputs: Timeloop's extent of a rank.
 
-        1 + stride * (points - 1) + dilation * (kernel - 1); elementwise for an array. All window extents of this room
-        are computed here.
+        1 + stride * (points - 1) + dilation * (kernel - 1); elementwise for an array. With `shrink`, the most of any
+        `points` adjacent outputs that start at a multiple of it. All window extents of this room are computed here.
         """
-        return (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        reach = (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        if self.shrink == self.block == 1:
+            return reach
+        ahead = -self.pad % self.shrink  # points of the first input point that lie before the window
+        return -(-(reach + ahead) // self.shrink) * self.block
+
+    def read(self, points: range) -> range:
+        """The input points that some adjacent outputs read, those before and behind the axis (padding) among them."""
+        if not len(points):
+            return range(0)
+        start = points.start * self.stride - self.pad
+        span = (len(points) - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        return range(start // self.shrink * self.block, -(-(start + span) // self.shrink) * self.block)
+
+    @property
+    def advance(self) -> float:
+        """Input points from one output point to the next, on average."""
+        return self.stride * self.block / self.shrink
+
+    @property
+    def ahead(self) -> int:
+        """Points before the first input point that the first output covers, too."""
+        return -self.read(range(1)).start
+
+    @property
+    def overlaps(self) -> bool:
+        """True if tiles of any size side by side may read the same input point."""
+        return (self.kernel - 1) * self.dilation + 1 > self.stride or self.shrink > 1
 
 
 def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The window, without dilation, that reaches as far as several windows in a row.
 
     Args:
-        slides: windows in the order in which they were applied: from the producer's axis to the consumer's.
+        slides: `composable` windows in the order in which they were applied, from the producer's axis on.
 
     Returns:
         A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
@@ -122,9 +173,26 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """
     whole = WindowSlide(1, 1)
     for slide in slides:
-        whole = WindowSlide(whole.reach(slide.reach(1)), whole.stride * slide.stride, 1,
-                            whole.pad + whole.stride * slide.pad)
+        plain, before = replace(slide, shrink=1, block=1), replace(whole, shrink=1, block=1)
+        if slide.shrink > 1 or slide.block > 1:  # behind windows of one point, whose padding counts in shrunk points
+            whole = replace(plain, kernel=plain.reach(1), dilation=1, pad=slide.pad + whole.pad * slide.shrink,
+                            shrink=slide.shrink * whole.shrink, block=slide.block * whole.block)
+        else:
+            whole = replace(whole, kernel=before.reach(plain.reach(1)), stride=whole.stride * slide.stride, dilation=1,
+                            pad=whole.pad + whole.stride * slide.pad)
     return whole
+
+
+def composable(slides: Sequence[WindowSlide]) -> bool:
+    """True if `composed` can put these windows together.
+
+    One that shrinks stands behind windows of one point only, one that counts blocks stands first.
+    """
+    def fits(slide: WindowSlide, before: Sequence[WindowSlide]) -> bool:
+        single = all((other.kernel, other.stride, other.block) == (1, 1, 1) for other in before)
+        return (slide.shrink == 1 or single) and (slide.block == 1 or not before)
+
+    return all(fits(slide, slides[:index]) for index, slide in enumerate(slides))
 
 
 @dataclass(frozen=True)
@@ -153,11 +221,24 @@ def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
         if piece.extent == 1:
             continue
         last = joined[-1] if joined else None
-        if last and last.dimension == piece.dimension and last.step == piece.extent * piece.step:
+        if last and last.dimension == piece.dimension == SCATTERED:
+            joined[-1] = AxisPiece(SCATTERED, last.extent * piece.extent, 1, last.among | piece.among)
+        elif last and last.dimension == piece.dimension and last.step == piece.extent * piece.step:
             joined[-1] = AxisPiece(piece.dimension, last.extent * piece.extent, piece.step)
         else:
             joined.append(piece)
     return TensorAxis(math.prod(piece.extent for piece in joined), tuple(joined))
+
+
+def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
+    """An axis of some extent whose points come from those of other axes, in an order that no tile follows.
+
+    Args:
+        axes: the axes that the points come from; none where they are repeated or come from elsewhere.
+        extent: points of the axis.
+    """
+    among = frozenset(span for axis in axes for piece in axis.pieces for span in piece.spans)
+    return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),) if extent > 1 else ())
 
 
 def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...] | None:
@@ -168,8 +249,9 @@ def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...
         shape: the extents after.
 
     Returns:
-        An axis per extent; None where no tile can follow. Stretches of axes of equal size are taken together: an axis
-        that stays as it is keeps its windows, others are cut at the new boundaries, which must divide the pieces.
+        An axis per extent; None where a window would stand across a boundary. Stretches of axes of equal size are taken
+        together: an axis that stays as it is keeps its windows, others are cut at the new boundaries; where these do
+        not divide the pieces, the whole stretch is scattered.
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):
         return None
@@ -205,7 +287,7 @@ def _stretch(rest: Sequence[TensorAxis], wanted: Sequence[int]) -> tuple[Sequenc
 
 
 def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis] | None:
-    """The pieces of several axes as axes of these extents; None where a window or a piece stands across a boundary."""
+    """The pieces of several axes as axes of these extents; None where a window stands across a boundary."""
     if any(axis.slides for axis in axes):
         return None
     pieces = [piece for axis in axes for piece in axis.pieces]
@@ -216,10 +298,11 @@ def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis] |
             piece = pieces.pop()
             share = math.gcd(piece.extent, extent)
             if share not in (piece.extent, extent):
-                return None
-            taken.append(AxisPiece(piece.dimension, share, piece.step))
+                return [scattered(axes, size) for size in shape]
+            step = 0 if piece.dimension == SCATTERED else piece.step
+            taken.append(AxisPiece(piece.dimension, share, step or 1, piece.among))
             if share < piece.extent:
-                pieces.append(AxisPiece(piece.dimension, piece.extent // share, piece.step * share))
+                pieces.append(AxisPiece(piece.dimension, piece.extent // share, step * share or 1, piece.among))
             extent //= share
         result.append(axis_of(taken[::-1]))
     return result[::-1]

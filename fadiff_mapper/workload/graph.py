@@ -16,6 +16,8 @@ from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links
 from fadiff_mapper.workload.shapes import output_shape
+from fadiff_mapper.workload.shared_operands import with_shared_operands
+from fadiff_mapper.workload.written_out_norms import with_named_norms
 from fadiff_mapper.yaml.located import Where
 
 if TYPE_CHECKING:
@@ -63,6 +65,21 @@ class NotUnderstood:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """An operator that reads constants alone: computed once, before the network runs, and no layer of it.
+
+    Attributes:
+        node: its name.
+        what: the framework's name of its operation.
+        macs: its multiply-accumulates.
+    """
+
+    node: str
+    what: str
+    macs: int
+
+
+@dataclass(frozen=True)
 class Totals:
     """Cost of a network, layer by layer.
 
@@ -88,11 +105,13 @@ class Workload:
         name: its name.
         nodes: all nodes in topological order, inputs among them, with shapes where these are known.
         outputs: names of the tensors that it returns.
+        folded: operators that read constants alone and are no nodes.
     """
 
     name: str
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
+    folded: tuple[Folded, ...] = ()
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -183,7 +202,7 @@ class Workload:
 
 
 def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = (),
-                   where: Where | None = None) -> Workload:
+                   where: Where | None = None, folded: Iterable[Folded] = ()) -> Workload:
     """Checks a network and puts its nodes in order.
 
     Args:
@@ -191,6 +210,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
         nodes: its nodes in any order, with shapes or without.
         outputs: names of the tensors that it returns; without any, the tensors that no node reads.
         where: the source, for messages.
+        folded: operators that read constants alone.
 
     Returns:
         Nodes in topological order, with the shapes that follow from their operands.
@@ -214,13 +234,13 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
-    ordered = _with_shapes(_ordered(given))
+    ordered = with_named_norms(with_shared_operands(_with_shapes(_ordered(given)), outputs), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
     unread = tuple(node.name for node in ordered if node.name not in read and node.op != INPUT)
     for tensor in outputs:
         if tensor not in by_name:
             raise where.error(f'the output "{tensor}" is no node{nearest(tensor, list(by_name))}')
-    return Workload(name, ordered, tuple(outputs) or unread)
+    return Workload(name, ordered, tuple(outputs) or unread, tuple(folded))
 
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:

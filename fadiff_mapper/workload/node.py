@@ -22,14 +22,16 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
                   "abs", "reciprocal", "square", "leakyrelu", "prelu", "elu", "celu", "selu", "softplus",
                   "hardsigmoid", "hardswish", "mish", "batchnorm", "not", "round", "floor", "ceil", "sin", "cos",
-                  "quantize", "dequantize"),
-    "join": ("add", "mul", "sub", "div", "pow", "max", "min", "where", "compare", "and", "or"),
+                  "quantize", "dequantize", "elementwise"),
+    "join": ("add", "mul", "sub", "div", "pow", "max", "min", "where", "compare", "and", "or", "combine"),
     "pool": ("maxpool", "avgpool"),
-    "rows": ("softmax", "logsoftmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "cumsum"),
-    "reduce": ("mean", "sum", "amax", "amin"),
+    "rows": ("softmax", "logsoftmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "cumsum",
+             "batchstatistics", "localresponse", "dynamicquantize"),
+    "reduce": ("mean", "sum", "amax", "amin", "reduction"),
     "reshape": ("reshape",),
     "transpose": ("transpose",),
-    "opaque": ("concat", "slice", "gather", "expand", "pad", "resize"),
+    "opaque": ("concat", "slice", "gather", "expand", "pad", "resize", "scatter", "sort", "interleave", "recurrence",
+               "other"),
     INPUT: (INPUT,),
     NOT_UNDERSTOOD: (NOT_UNDERSTOOD,),
 }
@@ -42,11 +44,15 @@ rows       whole rows along `axes`, whose shape stays
 reduce     whole rows along `axes`, of which one number remains
 reshape    the elements in the same order, cut into other axes
 transpose  the axes in the order `axes`
-opaque     elements are picked, repeated or put together: no tile is followed through
+opaque     elements are picked, repeated or put together along some axes (`picked_axes`)
 """
 
 KIND = {op: kind for kind, ops in KINDS.items() for op in ops}
 """Name of a node's operation -> its kind."""
+
+
+GENERIC = ("elementwise", "combine", "reduction", "other")
+"""Names for operations of a known kind without a name of their own here; `Node.what` has the framework's."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,13 @@ class Node:
         layer: the problem that it poses, for operators; None for all other nodes.
         operands: for operators, the data space that each input becomes.
         pad: for operators, the padding, (before, after) per sliding axis; None where it is not stated.
-        window: for pools, the window; None where it is not stated.
+        window: for pools, the window; for pad and resize, the window through which each output point reads the input;
+            None where it is not stated.
         axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
-            their new order.
-        what: for nodes that are not understood, the framework's name.
+            their new order; for pad and gather the axes along which they act, for a slice or concat that takes away or
+            adds an axis that axis; none where they are not stated.
+        what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
+            assumed of them (the spread of rows over experts).
         macs: for nodes that are not understood, their multiply-accumulates where they are known.
         where: place in the source, for messages.
     """

@@ -10,7 +10,7 @@ dimensions.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,21 +32,41 @@ View = tuple[tuple[str, ...], ...]
 REPEAT = "*"
 """In a view, and among the dimensions of a link: the runs of an operator that is repeated."""
 
-COEFFICIENTS = (("Wstride", "Hstride"), ("Wdilation", "Hdilation"))
-"""Names in the bundled problems of stride and dilation, [along P, along Q]."""
+PLANE = (("P", "R", "Wstride", "Wdilation"), ("Q", "S", "Hstride", "Hdilation"))
+VOLUME = (("Z", "T", "Dstride", "Ddilation"), *PLANE)
+"""Sliding axes of the bundled problems in the order of tensors: the output's dimension, the kernel's, and the names of
+stride and dilation."""
 
-PIXELS: View = (("P",), ("Q",))
+
+def _views(axes: Sequence[tuple[str, ...]], groups: tuple[str, ...] = ()) -> dict[str, View]:
+    """The axes of a convolution's tensors, as frameworks order them."""
+    points, kernel = tuple((axis[0],) for axis in axes), tuple((axis[1],) for axis in axes)
+    return {"Inputs": (("N",), (*groups, "C"), *points), "Weights": ((*groups, "M"), ("C",), *kernel),
+            "Outputs": (("N",), (*groups, "M"), *points)}
+
+
 VIEWS: dict[str, dict[str, View]] = {
-    "conv": {"Inputs": (("N",), ("C",), *PIXELS), "Outputs": (("N",), ("M",), *PIXELS)},
-    "grouped_conv": {"Inputs": (("N",), ("G", "C"), *PIXELS), "Outputs": (("N",), ("G", "M"), *PIXELS)},
+    "conv": _views(PLANE), "grouped_conv": _views(PLANE, ("G",)), "depthwise": _views(PLANE, ("G",)),
+    "conv3d": _views(VOLUME), "grouped_conv3d": _views(VOLUME, ("G",)),
     "gemm": {"Inputs": (("N",), ("C",)), "Weights": (("C",), ("M",)), "Outputs": (("N",), ("M",))},
 }
-VIEWS["depthwise"] = VIEWS["grouped_conv"]
 """The axes of the tensors of each template, as frameworks order them."""
 
-TEMPLATES = {"conv": "conv", "gemm": "conv", "depthwise": "depthwise", "grouped_conv": "grouped_conv"}
+TEMPLATES = {name: "conv" if name == "gemm" else name for name in VIEWS}
 """Template of an operator -> the bundled problem whose shape it takes. A matrix product is a 1 x 1 convolution, so that
 constraints on P, Q, R and S hold for all operators of a network alike."""
+
+
+def sliding(op: str) -> tuple[tuple[str, str, str, str], ...]:
+    """The sliding axes of a template.
+
+    Args:
+        op: a key of `TEMPLATES`, or "problem", which counts as one over two axes.
+
+    Returns:
+        Entries of `PLANE` or `VOLUME`.
+    """
+    return VOLUME if op.endswith("3d") else PLANE
 
 
 @dataclass(frozen=True)
@@ -98,32 +118,43 @@ class Operator:
         extents = self.extents(dataspace)
         return tuple(math.prod(extents[name] for name in axis) for axis in self.view(dataspace))
 
-    def pair(self, names: tuple[str, str]) -> tuple[int, int]:
-        """Stride or dilation (`COEFFICIENTS`) along P and Q; 1 where the problem has none."""
-        instance = self.literal.get("instance", {})
-        return instance.get(names[0], 1), instance.get(names[1], 1)
+    @property
+    def strides(self) -> Shape:
+        """Strides along the sliding axes of its template; 1 where the problem has none."""
+        return tuple(self.literal.get("instance", {}).get(axis[2], 1) for axis in sliding(self.op))
+
+    @property
+    def dilations(self) -> Shape:
+        """Dilations along the sliding axes of its template; 1 where the problem has none."""
+        return tuple(self.literal.get("instance", {}).get(axis[3], 1) for axis in sliding(self.op))
 
 
-def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
-                  dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
+def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = None, dilation: Shape | None = None,
+                  repeat: int = 1, where: Where | None = None) -> Operator:
     """An operator from a template.
 
     Args:
         op: a key of `TEMPLATES`.
         dims: bound of every dimension of the template.
-        stride: of the windows along P and Q.
-        dilation: of the windows along P and Q.
+        stride: of the windows along the sliding axes, P and Q, or Z, P and Q; 1 along all of them if None.
+        dilation: of the windows, likewise.
         repeat: runs back to back.
         where: place in the source, for messages.
 
     Raises:
-        SpecError: the template is unknown, or a dimension is missing, unknown or not positive.
+        SpecError: the template is unknown, a dimension is missing, unknown or not positive, or there are more or fewer
+            strides or dilations than sliding axes.
     """
     where = where or Where(op)
     if op not in TEMPLATES:
         raise where.error(f'unknown layer operator "{op}"{nearest(op, list(TEMPLATES))}', listed(TEMPLATES))
-    coefficients = {name: value for names, pair in zip(COEFFICIENTS, (stride, dilation), strict=True)
-                    for name, value in zip(names, pair, strict=True)}
+    axes = sliding(op)
+    ones = (1,) * len(axes)
+    if not len(stride or ones) == len(dilation or ones) == len(axes):
+        raise where.error(f"{op} has {len(stride or ones)} strides and {len(dilation or ones)} dilations",
+                          f"{len(axes)} of each, along {', '.join(axis[0] for axis in axes)}")
+    coefficients = {axis[column]: value for column, values in ((2, stride or ones), (3, dilation or ones))
+                    for axis, value in zip(axes, values, strict=True)}
     places = dims.places if isinstance(dims, Map) else {}
     instance = Map({**dims, **coefficients}, where=where, places=places)
     problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)

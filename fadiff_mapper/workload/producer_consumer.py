@@ -4,18 +4,35 @@ Problem. A fusion engine asks of two operators: which points of the producer doe
 other readers need the tensor whole?
 
 Method. The route of the tensor (`tensor_routes`) gives its axes in the producer's dimensions; matched with the ranks of
-the consumer's operand, they give one `AxisMap` per dimension. A link without an obstacle can be fused: a tile of the
-consumer needs, along each of its dimensions in `axes`, a stretch of one dimension of the producer (slid over by the
-windows in between and by the consumer's own), and all of the dimensions in `whole`.
+the consumer's operand, they give an `AxisMap` for each dimension along which tiles pass. A link without an obstacle can
+be fused: a tile of the consumer needs, along each of its dimensions in `axes`, a stretch of one dimension of the
+producer (slid over by the windows in between and by the consumer's own), and all of the dimensions in `whole`.
+
+    one whole dimension     points are equal, up to windows
+    its major part          as heads are of channels: one point of the consumer's dimension is a stretch of the
+                            producer's, a window as long as its stride (M = 32 * 128 read by G: WindowSlide(128, 128))
+    it and minor ones       as channels are of heads: several points of the consumer's dimension stand for one of the
+                            producer's, a window that shrinks (G and M = 128 read by C: WindowSlide(1, 1, shrink=128))
+    any other               no tile passes along it: the dimensions behind it must be there whole
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import islice
 
-from fadiff_mapper.workload.axis_algebra import Obstacle, TensorAxis, WindowSlide, composed, regrouped
+from fadiff_mapper.workload.axis_algebra import (
+    SCATTERED,
+    Obstacle,
+    TensorAxis,
+    WindowSlide,
+    composable,
+    composed,
+    regrouped,
+)
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
@@ -39,13 +56,15 @@ class AxisMap:
         slides: windows in between, from the producer to the consumer; without any, points are equal. A stretch of n
             points behind a window covers `slide.reach(n)` before it, from its first point times stride minus pad on;
             points beyond the tensor are padding.
-        pools: number of windows, from the first on, that belong to pools; the last window may be the consumer's own.
+        pools: number of windows up to the last one of a pool.
+        own: number of windows before the consumer's own one.
     """
 
     dimension: str
     producer: str
     slides: tuple[WindowSlide, ...] = ()
     pools: int = field(default=0, compare=False)
+    own: int = field(default=0, compare=False)
 
     def needed(self, points: int) -> int:
         """Points of the producer's dimension that `points` adjacent points of the consumer's dimension read."""
@@ -63,12 +82,16 @@ class Link:
         tensor: the tensor that arrives, output of the last node on the way.
         shape: its shape, None where it is not known.
         axes: the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle.
-        whole: dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between.
+        whole: dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between, or
+            because no tile passes along them.
         through: nodes in between, in order.
         joins: other tensors that nodes in between join to it.
         also_read_by: further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for
             them even if this link is fused.
         obstacle: the reason why tiles cannot pass, None where they can.
+        elsewhere: the part of the operand's words that other tensors bring, put together with this one.
+        in_tiles: True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with
+            whatever is rearranged or normalised in between.
     """
 
     producer: str
@@ -82,6 +105,8 @@ class Link:
     joins: tuple[str, ...]
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None
+    elsewhere: Fraction = Fraction(0)
+    in_tiles: bool = True
 
     @property
     def fusable(self) -> bool:
@@ -110,12 +135,13 @@ def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...
     for consumer in nodes:
         for tensor, operand in zip(consumer.inputs, consumer.operands, strict=False):
             if consumer.layer and tensor in route_of:
-                route, maps = _matched(route_of[tensor], by_name[route_of[tensor].producer], consumer, operand,
-                                       by_name[tensor].shape)
+                producer = by_name[route_of[tensor].producer]
+                route, maps = _matched(route_of[tensor], producer, consumer, operand, by_name[tensor].shape)
                 others = _others(route, consumer.name, behind.get(route.producer, []), readers)
+                whole = _whole(route, producer, maps)
                 links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
-                                  tuple(sorted(route.whole)), route.through, route.joins,
-                                  tuple(others), route.obstacle))
+                                  whole, route.through, route.joins, tuple(others), route.obstacle,
+                                  Fraction(0) if route.obstacle else route.elsewhere, _cut(producer, maps, whole)))
     return tuple(links)
 
 
@@ -149,23 +175,82 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
     """The route of a link, with an obstacle where the operators do not match, and the consumer's dimensions."""
     first, second = producer.layer, consumer.layer
     assert first is not None and second is not None
-    if first.repeat != second.repeat:
-        route = blocked(route, "repeat", f"{producer.name} runs {first.repeat} times, {consumer.name} {second.repeat}")
     if route.axes is None or shape is None:  # where there are axes, there is a shape
         return route, ()
     names, target = _ranks(second, operand, shape)
     axes = regrouped(route.axes, target)
     if axes is None:
         return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
-    maps = []
+    claims: dict[str, AxisMap] = {}  # the producer's dimension -> the consumer's that takes the most of it in a point
     for name, axis in zip(names, axes, strict=True):
-        problem = _mismatch(first, axis)
-        if problem:
-            return blocked(route, problem, f"{name} of {consumer.name}"), ()
-        if axis.pieces:
-            own = _own_slides(consumer, second, operand, name, shape)
-            maps.append(AxisMap(name, axis.pieces[0].dimension, axis.slides + own, len(axis.slides)))
-    return route, tuple(maps)
+        own = () if axis.extent == 1 else _own_slides(consumer, second, operand, name, shape)
+        found = _claim(first, name, axis, own)
+        if found is not None and _stretch(found) > _stretch(claims.get(found.producer)):
+            claims[found.producer] = found
+    maps = tuple(found for found in claims.values())
+    if any(axis.slides and not any(found.dimension == name for found in maps)
+           for name, axis in zip(names, axes, strict=True)):
+        return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
+    return route, maps
+
+
+def _claim(first: Operator, name: str, axis: TensorAxis, own: tuple[WindowSlide, ...]) -> AxisMap | None:
+    """The dimension of the producer along which tiles of a rank pass, if there is any: its major piece's."""
+    if not axis.pieces or axis.pieces[0].dimension == SCATTERED:
+        return None
+    head, minor = axis.pieces[0], math.prod(piece.extent for piece in axis.pieces[1:])
+    if head.extent * head.step != _bounds(first)[head.dimension] or (axis.slides and minor * head.step > 1):
+        return None
+    between = axis.slides
+    if minor > 1:
+        between = (WindowSlide(1, 1, shrink=minor, block=head.step),)
+    elif head.step > 1:
+        between = (WindowSlide(head.step, head.step),)
+    if not composable(between + own):
+        return None
+    return AxisMap(name, head.dimension, between + own, _pools(axis.slides), len(between))
+
+
+def _pools(slides: Sequence[WindowSlide]) -> int:
+    """Windows up to the last one of a pool; those behind it only move or resize."""
+    return max((index for index, slide in enumerate(slides, 1) if slide.kernel > 1 and slide.shrink == 1), default=0)
+
+
+def _stretch(found: AxisMap | None) -> int:
+    """Points of the producer's dimension that one point of the consumer's stands for; 0 for none."""
+    if found is None:
+        return 0
+    first = found.slides[0] if found.slides else WindowSlide(1, 1)
+    return first.block if first.shrink > 1 else first.stride
+
+
+def _bounds(layer: Operator) -> dict[str, int]:
+    """The bound of every dimension of an operator, its runs among them."""
+    return {**layer.problem.bounds, REPEAT: layer.repeat}
+
+
+def _cut(producer: Node, maps: Sequence[AxisMap], whole: Sequence[str]) -> bool:
+    """True if tiles pass along a dimension of several points."""
+    assert producer.layer is not None
+    bound = _bounds(producer.layer)
+    return any(bound[found.producer] > 1 and found.producer not in whole for found in maps)
+
+
+def _whole(route: Route, producer: Node, maps: Sequence[AxisMap]) -> tuple[str, ...]:
+    """Dimensions of the producer's output that a tile must cover whole.
+
+    A dimension of which aligned stretches are needed is none of them where tiles pass by multiples of these stretches.
+    """
+    layer = producer.layer
+    assert layer is not None
+    if route.obstacle is not None:
+        return tuple(sorted({dim for dim, _ in route.whole}))
+    bound = _bounds(layer)
+    blocks = {found.producer: _stretch(found) for found in maps}
+    needed = {dim for dim, length in route.whole
+              if length == bound[dim] or dim not in blocks or blocks[dim] % length}
+    output = {name for axis in layer.view(layer.problem.output.name) for name in axis if bound[name] > 1}
+    return tuple(sorted(needed | output - {found.producer for found in maps}))
 
 
 def _ranks(layer: Operator, operand: str, shape: Shape) -> tuple[list[str], Shape]:
@@ -177,18 +262,6 @@ def _ranks(layer: Operator, operand: str, shape: Shape) -> tuple[list[str], Shap
         names += axis
         target += [shape[index]] if index in sliding else [extents[name] for name in axis]
     return names, tuple(target)
-
-
-def _mismatch(first: Operator, axis: TensorAxis) -> str | None:
-    """The name of the obstacle where an axis is not one whole dimension of the producer."""
-    if len(axis.pieces) > 1:
-        return "flattened" if len({piece.dimension for piece in axis.pieces}) > 1 else "part"
-    if axis.pieces:
-        piece = axis.pieces[0]
-        bound = first.repeat if piece.dimension == REPEAT else first.problem.bounds[piece.dimension]
-        if piece.step != 1 or piece.extent != bound:
-            return "part"
-    return None
 
 
 def _own_slides(node: Node, layer: Operator, operand: str, name: str, shape: Shape) -> tuple[WindowSlide, ...]:

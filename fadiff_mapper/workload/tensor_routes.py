@@ -2,26 +2,32 @@
 
 Every tensor has one route, from the operator that is ready last: where tensors are joined, only its tiles can arrive
 just in time, so the routes of the others end there (`Route.joins` names the tensors that they bring). Nodes act on axes
-by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces,
-opaque nodes end the axes with an obstacle. A route with an obstacle goes on, so that links can name it.
+by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces; how
+elements are picked, repeated and put together stands in `picked_axes`. A tensor may come back to itself over several
+paths (x * sigmoid(x), x / mean(x), rotated halves): the paths merge axis by axis. A route with an obstacle goes on, so
+that links can name it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from fadiff_mapper.workload.axis_algebra import (
     OBSTACLES,
+    SCATTERED,
     AxisPiece,
     Obstacle,
     TensorAxis,
     WindowSlide,
     axis_of,
     regrouped,
+    scattered,
 )
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.picked_axes import Arrival, picked
 from fadiff_mapper.workload.shapes import whole_axes
 
 MOST_BETWEEN = 200
@@ -37,9 +43,10 @@ class Route:
         producer: node of the operator.
         axes: the tensor's axes in the producer's dimensions; None once an obstacle stands in the way.
         depth: operators on the longest path that ends in the producer, itself included.
-        through: nodes passed, in order.
+        through: nodes passed, in topological order.
         joins: other tensors joined on the way.
-        whole: dimensions of the producer that a tile must cover whole.
+        whole: dimensions of the producer of which a tile must cover whole aligned stretches, each with their length.
+        elsewhere: the part of the tensor's elements that other tensors bring (concatenation).
         obstacle: the first obstacle on the way, if any.
     """
 
@@ -48,7 +55,8 @@ class Route:
     depth: int
     through: tuple[str, ...] = ()
     joins: tuple[str, ...] = ()
-    whole: frozenset[str] = frozenset()
+    whole: frozenset[tuple[str, int]] = frozenset()
+    elsewhere: Fraction = Fraction(0)
     obstacle: Obstacle | None = None
 
 
@@ -63,11 +71,12 @@ def routes(nodes: Sequence[Node]) -> dict[str, Route]:
     """
     result: dict[str, Route] = {}
     shapes = {node.name: node.shape for node in nodes}
+    place = {node.name: index for index, node in enumerate(nodes)}
     for node in nodes:
         if node.layer:
             result[node.name] = _start(node, result)
         elif any(name in result for name in node.inputs):
-            result[node.name] = _passed(_arriving(node, result), node, shapes)
+            result[node.name] = _passed(node, result, shapes, place)
     return result
 
 
@@ -96,45 +105,82 @@ def _start(node: Node, before: Mapping[str, Route]) -> Route:
     return _reshaped(start, node, node.shape) if simple else blocked(start, "rearranged", node.name)
 
 
-def _arriving(node: Node, before: Mapping[str, Route]) -> Route:
-    """The route of the tensor that is ready last among those a node reads; the others end here.
-
-    Several paths from the same producer (as in x * sigmoid(x)) merge where they agree on the axes.
-    """
+def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape | None],
+            place: Mapping[str, int]) -> Route:
+    """The route behind one node without multiply-accumulates, from the operand that is ready last."""
     operands = [before[name] for name in node.inputs if name in before]
     main = max(operands, key=lambda route: route.depth)
     if len(main.through) >= MOST_BETWEEN:
         return blocked(main, "far", node.name)
     twins = [route for route in operands if route.producer == main.producer]
-    longest = max(twins, key=lambda route: len(route.through))
-    others = tuple(name for name in node.inputs if name not in before or before[name].producer != main.producer)
-    merged = replace(longest, whole=frozenset().union(*(route.whole for route in twins)),
-                     joins=tuple(dict.fromkeys([name for route in twins for name in route.joins] + list(others))))
-    unclear = next((route for route in twins if route.obstacle), None)
-    if unclear is not None:
-        return replace(merged, axes=None, obstacle=unclear.obstacle)
-    same = all(_content(route) == _content(main) for route in twins)
-    return merged if same else blocked(merged, "two_paths", node.name)
-
-
-def _content(route: Route) -> tuple[TensorAxis, ...]:
-    """Axes without leading ones, which broadcasting ignores."""
-    axes = route.axes or ()
-    lead = next((index for index, axis in enumerate(axes) if axis.extent > 1), len(axes))
-    return axes[lead:]
-
-
-def _passed(route: Route, node: Node, shapes: Mapping[str, Shape | None]) -> Route:
-    """The route behind one node without multiply-accumulates."""
-    if len(route.through) >= MOST_BETWEEN:
-        return route
-    route = replace(route, through=(*route.through, node.name))
-    if node.kind in ("not_understood", "opaque"):
+    route = replace(_merged(twins, node, before, place), through=())
+    through = {name for twin in twins for name in twin.through}
+    route = replace(route, through=(*sorted(through, key=place.__getitem__), node.name))
+    if len(route.through) > MOST_BETWEEN:
+        return blocked(route, "far", node.name)
+    if node.kind == "not_understood":
         return blocked(route, node.kind, f"{node.name} ({node.what or node.op})")
     if node.kind == "pool" and node.window is None:
         return blocked(route, "window", node.name)
-    if route.axes is None:
-        return route
+    if route.obstacle is not None or node.shape is None:
+        return route if route.obstacle else blocked(route, "picked", f"{node.name} ({node.op}), of no known shape")
+    arrivals = [_arrival(name, main.producer, before, shapes) for name in node.inputs]
+    if node.kind == "join":
+        return _joined(route, node, [axes for axes, _ in arrivals if axes is not None])
+    if node.kind == "opaque":
+        return _picked(route, node, arrivals)
+    assert twins[0].axes is not None
+    return _through_one(replace(route, axes=twins[0].axes), node)
+
+
+def _merged(twins: Sequence[Route], node: Node, before: Mapping[str, Route], place: Mapping[str, int]) -> Route:
+    """One route for all paths from the same producer to a node; axes are left to the node's kind."""
+    main = max(twins, key=lambda route: len(route.through))
+    others = [name for name in node.inputs if name not in before or before[name].producer != main.producer]
+    joins = dict.fromkeys([name for route in twins for name in route.joins] + others)
+    merged = replace(main, whole=frozenset().union(*(route.whole for route in twins)), joins=tuple(joins))
+    unclear = next((route.obstacle for route in twins if route.obstacle), None)
+    if unclear is None and len({route.elsewhere for route in twins}) > 1:
+        return blocked(merged, "mixed", f"{node.name} ({node.op})")
+    return replace(merged, obstacle=unclear)
+
+
+def _arrival(name: str, producer: str, before: Mapping[str, Route], shapes: Mapping[str, Shape | None]) -> Arrival:
+    """The axes of an operand, None where it comes from elsewhere, and its shape."""
+    route = before.get(name)
+    return (route.axes if route is not None and route.producer == producer else None), shapes[name]
+
+
+def _joined(route: Route, node: Node, paths: Sequence[tuple[TensorAxis, ...]]) -> Route:
+    """The route behind a node that joins its operands point by point, over one path or several."""
+    assert node.shape is not None
+    padded = [((TensorAxis(1, ()),) * (len(node.shape) - len(axes)) + axes) for axes in paths]
+    axes = []
+    for extent, column in zip(node.shape, zip(*padded, strict=True), strict=True):
+        long = list(dict.fromkeys(axis for axis in column if axis.extent > 1))
+        if extent > 1 and not long:
+            return blocked(route, "gate", f"{node.name} ({node.op})")
+        if any(axis.slides for axis in long) and len(long) > 1:
+            return blocked(route, "two_paths", node.name)
+        axes.append(TensorAxis(1, ()) if not long else long[0] if len(long) == 1 else scattered(long, extent))
+    return replace(route, axes=tuple(axes))
+
+
+def _picked(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
+    """The route behind a node that picks, repeats or puts together elements."""
+    found = picked(node, arrivals)
+    mixed = route.elsewhere and (found.elsewhere or node.op == "slice")
+    if found.axes is None or mixed:
+        return blocked(route, "mixed" if mixed else "picked", f"{node.name} ({node.op})")
+    whole = route.whole | {span for axis in found.whole for piece in axis.pieces for span in piece.spans}
+    return replace(route, axes=found.axes, whole=whole, elsewhere=route.elsewhere + found.elsewhere)
+
+
+def _through_one(route: Route, node: Node) -> Route:
+    """The route behind a node of one operand."""
+    assert route.axes is not None
+    if node.kind in ("pool", "reduce") and route.elsewhere:
+        return blocked(route, "mixed", f"{node.name} ({node.op})")
     if node.kind == "pool":
         return _pooled(route, node)
     if node.kind in ("rows", "reduce"):
@@ -159,8 +205,8 @@ def _whole(route: Route, node: Node) -> Route:
     """The route behind a node of kind rows or reduce, whose axes must be whole in a tile."""
     assert route.axes is not None
     chosen = whole_axes(node, len(route.axes))
-    dims = {piece.dimension for axis in chosen for piece in route.axes[axis].pieces}
-    route = replace(route, whole=route.whole | dims)
+    spans = {span for axis in chosen for piece in route.axes[axis].pieces for span in piece.spans}
+    route = replace(route, whole=route.whole | spans)
     if node.kind == "rows":
         return route
     axes = tuple(TensorAxis(1, ()) if index in chosen else axis for index, axis in enumerate(route.axes or ()))
@@ -174,11 +220,15 @@ def _pooled(route: Route, node: Node) -> Route:
     whole = set(route.whole)
     lead = len(axes) - len(window.kernel)
     for index, kernel in enumerate(window.kernel):
-        axis = axes[lead + index]
-        if shape[lead + index] == 1:
-            whole |= {piece.dimension for piece in axis.pieces}
+        axis, extent = axes[lead + index], shape[lead + index]
+        passed = WindowSlide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])
+        if extent == 1:
+            whole |= {span for piece in axis.pieces for span in piece.spans}
             axes[lead + index] = TensorAxis(1, ())
+        elif passed == WindowSlide(1, 1, passed.dilation):
+            continue
+        elif any(piece.dimension == SCATTERED for piece in axis.pieces):
+            axes[lead + index] = scattered([axis], extent)
         else:
-            passed = WindowSlide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])
-            axes[lead + index] = TensorAxis(shape[lead + index], axis.pieces, (*axis.slides, passed))
+            axes[lead + index] = TensorAxis(extent, axis.pieces, (*axis.slides, passed))
     return replace(route, axes=tuple(axes), whole=frozenset(whole))

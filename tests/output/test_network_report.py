@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from fused_groups import group, hardware
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from fadiff_mapper.output.network_report.layer_views import component_names, lay
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
+from fadiff_mapper.output.terminal.network_plan import print_plan
 from fadiff_mapper.workload import Node
 
 
@@ -161,6 +164,20 @@ def test_numbers_side_by_side_share_unit_and_decimals() -> None:
     assert unit_for([12_345.0], COUNT, "words").written(12_345) == "12.35 k words"
     assert unit_for([], COUNT).written(0) == "0"
     assert [change(1, 2), change(3, 2), change(2, 2), change(1, 0)] == ["\u221250.0 %", "+50.0 %", "0 %", "0 %"]
+
+
+def test_the_share_that_is_understood_stands_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+    mapped = result()
+    odd = Node("odd", "not_understood", ("third",), (1, 2, 8, 4), what="spectrum", macs=mapped.workload.macs // 3)
+    partial = replace(mapped, workload=replace(mapped.workload, nodes=(*mapped.workload.nodes, odd)))
+    for one, share in ((mapped, 1.0), (partial, pytest.approx(0.75, abs=1e-3))):
+        files = network_files(one)[""]
+        written = yaml.safe_load(files["plan.yaml"])["plan"]["coverage"]
+        assert written == json.loads(files["fadiff.network.json"])["coverage"]
+        assert written["share"] == share
+        print_plan(one, "out")
+        warned = "WARNING: only a part of this network is understood: 75" in capsys.readouterr().out
+        assert warned == ('class="partial">Only a part' in files["report.html"]) == (one is partial)
 
 
 def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there_is_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_operator
-from fadiff_mapper.workload.axis_algebra import OBSTACLES, WindowSlide, axis_of, composed, regrouped
+from fadiff_mapper.workload.axis_algebra import OBSTACLES, SCATTERED, WindowSlide, axis_of, composed, regrouped
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.producer_consumer import AxisMap
 from fadiff_mapper.workload.readers.network_text import network_text
@@ -173,11 +174,87 @@ def test_a_gate_on_the_tensor_itself_is_no_other_reader() -> None:
     assert link(found, "a", "b").also_read_by == link(found, "a", "b").joins == ()
 
 
-def test_a_gate_that_is_turned_arrives_over_two_paths() -> None:
+def test_along_axes_that_two_paths_arrange_differently_no_tile_passes() -> None:
     found = network(conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 1, 3, 2)),
                     Node("m", "mul", ("a", "t")), conv("b", "m", 4, 4, 8))
-    obstacle = link(found, "a", "b").obstacle
-    assert obstacle is not None and obstacle.name == "two_paths"
+    assert link(found, "a", "b").whole == ("P", "Q")
+    assert [axis.producer for axis in link(found, "a", "b").axes] == ["M"]
+
+
+def test_a_tensor_divided_by_a_mean_of_itself_needs_whole_rows_as_its_norm_does() -> None:
+    written_out = network(product("a", "x", n=16, c=32, m=32), Node("s", "square", ("a",)),
+                          Node("u", "mean", ("s",), axes=(-1,), shape=(16, 1)), Node("r", "rsqrt", ("u",)),
+                          Node("d", "mul", ("a", "r")), product("b", "d", n=16, c=32, m=32), image=(16, 32))
+    named = network(product("a", "x", n=16, c=32, m=32), Node("d", "rmsnorm", ("a",)),
+                    product("b", "d", n=16, c=32, m=32), image=(16, 32))
+    found, wanted = link(written_out, "a", "b"), link(named, "a", "b")
+    assert (found.axes, found.whole, found.also_read_by) == (wanted.axes, wanted.whole, ()) and found.whole == ("M",)
+
+
+# Tensors put together, taken apart, and rearranged in stretches
+
+def test_a_concatenation_leaves_rows_to_cut_and_says_how_much_comes_from_elsewhere() -> None:
+    found = network(conv("a", "x", 4, 6, 8), conv("b", "a", 6, 2, 8), Node("c", "concat", ("a", "b"), (1, 8, 8, 8)),
+                    conv("d", "c", 8, 4, 8, 3))
+    passed = link(found, "b", "d")
+    assert [(axis.dimension, axis.producer) for axis in passed.axes] == [("P", "P"), ("Q", "Q")]
+    assert (passed.whole, passed.elsewhere, passed.joins) == (("M",), Fraction(3, 4), ("a",))
+    assert link(found, "a", "b").also_read_by == ("c",)
+
+
+def test_rotated_halves_of_a_tensor_need_whole_channels_and_nothing_from_elsewhere() -> None:
+    found = network(product("a", "x", n=16, c=32, m=32), Node("l", "slice", ("a",), (16, 16)),
+                    Node("r", "slice", ("a",), (16, 16)), Node("t", "concat", ("r", "l"), (16, 32)),
+                    Node("s", "add", ("a", "t")), product("b", "s", n=16, c=32, m=32), image=(16, 32))
+    passed = link(found, "a", "b")
+    assert (passed.whole, passed.elsewhere, passed.also_read_by) == (("M",), 0, ())
+    assert [(axis.dimension, axis.producer) for axis in passed.axes] == [("N", "N")]
+
+
+def test_a_window_partition_passes_strip_by_strip() -> None:
+    # 8 x 8 pixels in windows of 4 x 4: two strips of four rows, each two windows
+    found = network(product("a", "x", n=64, c=8, m=8), Node("r", "reshape", ("a",), (2, 4, 2, 4, 8)),
+                    Node("t", "transpose", ("r",), axes=(0, 2, 1, 3, 4)), product("b", "t", n=64, c=8, m=8),
+                    image=(64, 8))
+    rows = next(axis for axis in link(found, "a", "b").axes if axis.dimension == "N")
+    assert rows.slides == (WindowSlide(1, 1, shrink=32, block=32),)
+    assert [rows.needed(points) for points in (1, 32, 33)] == [32, 32, 64]
+
+
+def test_a_resized_and_padded_image_passes_through_windows() -> None:
+    ones, doubled = (1, 1), (1, 4, 16, 16)
+    found = network(
+        conv("a", "x", 4, 4, 8),
+        Node("u", "resize", ("a",), doubled, window=Window(ones, ones, ((0, 0),) * 2, ones)),
+        Node("p", "pad", ("u",), (1, 4, 18, 18), axes=(2, 3), window=Window(ones, ones, ((1, 1),) * 2, ones)),
+        conv("b", "p", 4, 4, 16, 3, pad=((0, 0),) * 2))
+    rows = next(axis for axis in link(found, "a", "b").axes if axis.dimension == "P")
+    whole = composed(rows.slides)
+    for start, stop in ((0, 1), (3, 5), (0, 16)):
+        read = {(row + tap - 1) // 2 for row in range(start, stop) for tap in range(3)}
+        assert whole.read(range(start, stop)) == range(min(read), max(read) + 1)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(1, 4), st.integers(1, 3), st.integers(0, 5),
+       st.integers(1, 6))
+def test_a_window_reads_from_the_first_to_the_last_point_that_its_taps_fall_into(
+        kernel: int, stride: int, pad: int, shrink: int, block: int, start: int, count: int) -> None:
+    slide = WindowSlide(kernel, stride, 1, pad, shrink, block)
+    cells = {(point * stride - pad + tap) // shrink for point in range(start, start + count) for tap in range(kernel)}
+    assert slide.read(range(start, start + count)) == range(min(cells) * block, (max(cells) + 1) * block)
+    assert len(slide.read(range(count))) <= slide.reach(count)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2)), max_size=2), st.integers(1, 3),
+       st.integers(0, 3), st.integers(1, 4), st.integers(1, 5))
+def test_windows_behind_one_that_shrinks_are_composed_exactly(
+        windows: list[tuple[int, int, int]], shrink: int, pad: int, start: int, count: int) -> None:
+    slides = (WindowSlide(1, 1, 1, pad, shrink), *(WindowSlide(k, s, 1, p) for k, s, p in windows))
+    points = set(range(start, start + count))
+    for slide in reversed(slides):
+        points = {(point * slide.stride - slide.pad + tap) // slide.shrink for point in points
+                  for tap in range(slide.kernel)}
+    assert composed(slides).read(range(start, start + count)) == range(min(points), max(points) + 1)
 
 
 def test_normalisation_and_softmax_need_whole_rows_and_a_global_pool_whole_images() -> None:
@@ -197,24 +274,52 @@ def test_heads_are_followed_through_reshape_and_transpose() -> None:
     assert [(axis.dimension, axis.producer) for axis in link(found, "k", "s").axes] == [("C", "M"), ("M", "N")]
 
 
+def test_heads_that_run_one_by_one_take_stretches_of_channels() -> None:
+    found = network(product("q", "x", n=16, c=32, m=32), Node("r", "reshape", ("q",), (16, 4, 8)),
+                    Node("t", "transpose", ("r",), axes=(1, 0, 2)), product("s", "t", n=16, c=8, m=8, repeat=4),
+                    Node("b", "transpose", ("s",), axes=(1, 0, 2)), Node("f", "reshape", ("b",), (16, 32)),
+                    product("o", "f", n=16, c=32, m=32), image=(16, 32))
+    heads, back = link(found, "q", "s"), link(found, "s", "o")
+    assert {(axis.dimension, axis.producer): axis.slides for axis in heads.axes} == {
+        ("*", "M"): (WindowSlide(8, 8),), ("N", "N"): ()}
+    assert {(axis.dimension, axis.producer): axis.slides for axis in back.axes} == {
+        ("N", "N"): (), ("C", "*"): (WindowSlide(1, 1, shrink=8),)}
+    assert (heads.whole, back.whole) == ((), ("M",))
+
+
+def test_a_norm_within_heads_does_not_keep_heads_together() -> None:
+    found = network(product("q", "x", n=16, c=32, m=32), Node("r", "reshape", ("q",), (16, 4, 8)),
+                    Node("n", "rmsnorm", ("r",)), Node("t", "transpose", ("n",), axes=(1, 0, 2)),
+                    product("s", "t", n=16, c=8, m=8, repeat=4), image=(16, 32))
+    assert link(found, "q", "s").whole == ()
+
+
+def test_a_flattened_image_is_handed_on_whole() -> None:
+    passed = link(network(conv("a", "x", 4, 4, 8), product("b", "a", n=1, c=256, m=2)), "a", "b")
+    assert passed.fusable and passed.whole == ("P", "Q") and passed.in_tiles  # channels: stretches of 64 summands
+    turned = link(network(conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 2, 1, 3)),
+                          Node("r", "reshape", ("t",), (1, 256)), Node("n", "layernorm", ("r",)),
+                          product("b", "n", n=1, c=256, m=2)), "a", "b")
+    assert turned.fusable and not turned.in_tiles
+
+
 def test_every_obstacle_has_a_way_to_come_up() -> None:
     a = conv("a", "x", 4, 4, 8)
-    heads = (product("p", "x", n=16, c=16, m=16), Node("r", "reshape", ("p",), (16, 4, 4)),
-             Node("t", "transpose", ("r",), axes=(1, 0, 2)), product("s", "t", n=16, c=4, m=4, repeat=4))
     odd = Node("o", "not_understood", ("a",), (1, 4, 8, 8), what="Odd")
+    pooled, mean = pool("p", "a", 3, 1, 1), Node("g", "mean", ("a",), axes=(2, 3), shape=(1, 4, 1, 1))
+    gate = Node("m", "mul", ("x", "f"), (1, 4, 8, 8))
+    both = Node("c", "concat", ("a", "x"), (1, 8, 8, 8))
     cases = {
         "not_understood": network(a, odd, conv("b", "o", 4, 4, 8)),
-        "opaque": network(a, Node("o", "gather", ("a",), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8)),
+        "picked": network(a, Node("o", "gather", ("a",), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8)),
         "rearranged": network(a, pool("p", "a", 2, 2), Node("f", "reshape", ("p",), (1, 64)),
                               product("b", "f", n=1, c=64, m=2)),
-        "flattened": network(a, product("b", "a", n=1, c=256, m=2)),
-        "part": network(a, Node("r", "reshape", ("a",), (2, 2, 8, 8)), conv("b", "r", 2, 4, 8, n=2)),
-        "repeat": network(*heads, image=(16, 16)),
+        "mixed": network(a, both, Node("h", "slice", ("c",), (1, 4, 8, 8)), conv("b", "h", 4, 4, 8)),
+        "gate": network(a, mean, conv("f", "g", 4, 4, 1), gate, conv("b", "m", 4, 4, 8)),
         "window": network(a, Node("p", "maxpool", ("a",)), conv("b", "p", 4, 4, 4)),
         "far": network(a, *[Node(f"r{i}", "relu", (f"r{i - 1}" if i else "a",)) for i in range(250)],
                        conv("b", "r249", 4, 4, 8)),
-        "two_paths": network(a, Node("t", "transpose", ("a",), axes=(0, 1, 3, 2)), Node("m", "add", ("a", "t")),
-                             conv("b", "m", 4, 4, 8)),
+        "two_paths": network(a, pooled, Node("m", "add", ("a", "p")), conv("b", "m", 4, 4, 8)),
     }
     for name, found in cases.items():
         assert [item.obstacle.name for item in found.links() if item.obstacle] == [name], name
@@ -253,8 +358,9 @@ def test_regrouped_axes_name_the_same_elements_in_the_same_order(shape: list[int
         wanted.append(data.draw(st.sampled_from([d for d in range(2, rest + 1) if rest % d == 0])))
         rest //= wanted[-1]
     found = regrouped(axes, tuple(wanted))
-    if found is not None:
-        assert [axis.extent for axis in found] == wanted
+    assert found is not None
+    assert [axis.extent for axis in found] == wanted
+    if not any(piece.dimension == SCATTERED for axis in found for piece in axis.pieces):
         assert elements(found) == elements(axes)
         assert regrouped(found, tuple(shape)) == axes
 

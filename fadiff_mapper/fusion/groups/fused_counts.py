@@ -9,6 +9,8 @@ corrected as follows:
                   update at the home, but charges a drain to the next level no read
     -             operands that stay are filled only with words that no earlier step left there (`_fetched_only`)
     -             pooled tensors with a reader outside the group go to the outermost level (`_written_out`)
+    -             words of other tensors that are put together with an intermediate come from the outermost level
+                  (`_brought_in`)
     -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
                   back from the outermost level (`_returned`)
 
@@ -22,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.fusion.groups.link_equations import copied
 from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedTile, dataspace_index, kept_levels
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
@@ -47,7 +49,9 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
     for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
         counts = _fetched_only(counts, tile, name, hardware.level(stay.level), fresh)
     if index and group.links[index - 1].written_pooled:
-        counts = _written_out(counts, tile, group.links[index - 1].tensor, step.pooled_out)
+        counts = _written_out(counts, tile, group.links[index - 1].tensor, step.counted)
+    if index and group.links[index - 1].elsewhere:
+        counts = _brought_in(counts, tile, group.links[index - 1], hardware, step.counted)
     if index < len(group.links):
         counts = _copied(counts, tile, hardware.level(group.links[index].stay.level))
     if group.spilled:
@@ -85,6 +89,13 @@ def _written_out(counts: Counts, tile: EvaluatedTile, name: str, fresh: int) -> 
     t = dataspace_index(tile, name)
     outside = _changed(counts, len(tile.layer.arch.levels) - 1, t, updates=fresh)
     return _changed(outside, kept_levels(tile, name)[-1], t, reads=fresh)
+
+
+def _brought_in(counts: Counts, tile: EvaluatedTile, link: FusedLink, hardware: Hardware, fresh: int) -> Counts:
+    """An operand of which another tensor brings a part: of its new words, that part is fetched to the home level."""
+    t, home = dataspace_index(tile, link.tensor), hardware.level(link.stay.level)
+    words = float(fresh * link.elsewhere)
+    return _changed(_changed(counts, home, t, fills=words), len(tile.layer.arch.levels) - 1, t, reads=words)
 
 
 def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:

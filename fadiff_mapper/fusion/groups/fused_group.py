@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 from typing import TypeAlias
 
@@ -90,6 +91,13 @@ class FusedLink:
             arrive there.
         written: True if the tensor also goes to the outermost level, for a consumer outside the group: the
             intermediate each time it is computed or, where it is pooled, the pooled tensor once.
+        between: per dimension of the next layer, the windows behind pools through which its points stand for those of
+            the output: padding, resizing, heads for stretches of channels.
+        whole: dimensions of this layer's output that lead to none of the next layer's: they are there whole in every
+            step, whichever part of them the next layer reads.
+        elsewhere: the part of the operand's words that comes from the outermost level, put together with this layer's
+            output in the home level; 0 where this layer makes all of them.
+        company: words of other tensors that lie in the home level beside each word of the intermediate.
     """
 
     tensor: str
@@ -98,6 +106,10 @@ class FusedLink:
     padding: AnyMapping[str, int] = field(default_factory=dict)
     pooled: AnyMapping[str, WindowSlide] = field(default_factory=dict)
     written: bool = False
+    between: AnyMapping[str, WindowSlide] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
+    elsewhere: Fraction = Fraction(0)
+    company: Fraction = Fraction(0)
 
     @property
     def lies_pooled(self) -> bool:

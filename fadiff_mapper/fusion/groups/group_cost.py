@@ -196,12 +196,13 @@ def _components(tile: EvaluatedTile, price: Cost, wires: float, times: int) -> d
 
 
 def _traffic(tile: EvaluatedTile, counts: Counts, times: int) -> dict[tuple[str, str], GroupTraffic]:
-    """Words per level and data space in `times` steps, where the level keeps the data space or is updated with it."""
+    """Words per level and data space in `times` steps, where the level keeps the data space or moves words of it."""
     names, spaces = tile.layer.arch.level_names(), tile.layer.problem.dataspace_names()
     scale = times * tile.evaluation.use.instances[:, 0]     # counts are per instance
     return {(names[level], spaces[t]): GroupTraffic(*(float(values[level, t, 0] * scale[level])
                                                       for values in (counts.reads, counts.fills, counts.updates)))
-            for level, t in np.argwhere(tile.evaluation.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0))}
+            for level, t in np.argwhere(tile.evaluation.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0)
+                                        | (counts.reads[:, :, 0] > 0))}
 
 
 def single(layer: FusedLayer, repeat: int = 1) -> FusedGroup:

@@ -32,7 +32,7 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     evaluate_tiles,
     kept_levels,
 )
-from fadiff_mapper.fusion.groups.tile_steps import StepClass, read_slide, space_of
+from fadiff_mapper.fusion.groups.tile_steps import StepClass, layer_steps, read_slide, space_of
 from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.spec.problem import Problem
 
@@ -85,6 +85,8 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     yield from _loop_violations(group)
     for layer, after, link in zip(group.layers, group.layers[1:], group.links, strict=False):
         yield from _link_violations(layer, after, link)
+    if any(link.elsewhere for link in group.links):
+        yield from _put_together(group)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     for name in dict.fromkeys(stay.level for stay in stays):
         if name not in hardware.arch.level_names()[:-1]:
@@ -114,6 +116,16 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
         adding = adding or sums
 
 
+def _put_together(group: FusedGroup) -> Iterator[Violation]:
+    """Loops leave the dimensions whole along which an intermediate is put together with tensors from elsewhere."""
+    for link, after, steps in zip(group.links, group.layers[1:], layer_steps(group)[1:], strict=True):
+        along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
+        for loop, cut in zip(group.loops, steps.cut, strict=True):
+            if link.elsewhere and cut in along:
+                yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
+                              "together with other tensors")
+
+
 def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
     """Every dimension of the output above one point leads to one of the next layer, and extents agree."""
     output, problem = layer.problem.output, layer.problem
@@ -121,7 +133,7 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
         yield _broken("link", "", f"the next layer has no data space {link.tensor}")
         return
     space = space_of(after.problem, link.tensor)
-    for dim in output.dimensions - set(link.dims):
+    for dim in output.dimensions - set(link.dims) - link.whole:
         if problem.bounds[dim] > 1:
             yield _broken("link", "", f"the output's dimension {dim} leads to none of the next layer",
                           problem.bounds[dim], 1)
@@ -137,11 +149,12 @@ def _extent_violations(problem: Problem, after: Problem, link: FusedLink, own: s
     """The next layer leaves less than one stride of the output's points unread, and reads at most as much padding
     after them as before: `extent - stride < reach - pad <= extent + pad`."""
     slide, extent = read_slide(after, link, theirs), problem.bounds[own]
-    reach = slide.reach(after.bounds[theirs])
+    read = slide.read(range(after.bounds[theirs]))
     beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0    # a pool's last window may be incomplete
-    if not extent - slide.stride < reach - slide.pad <= extent + slide.pad + beyond:
-        yield _broken("link", "", f"the next layer reads {reach} points along {theirs} with {slide.pad} of padding "
-                      f"before them; {own} has {extent}", reach, extent + 2 * slide.pad)
+    padding = max(-read.start, slide.kernel - 1 if theirs in link.between else 0)
+    if not extent - max(slide.advance, 1) < read.stop <= extent + padding + beyond:
+        yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of "
+                      f"padding before them; {own} has {extent}", len(read), extent + 2 * padding)
 
 
 def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:

@@ -64,7 +64,21 @@ def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, st
         link: the link from it to the next layer, with the intermediate's stay.
         group: the group, for its loops.
         steps: the producer's steps.
+
+    Returns:
+        Words of the intermediate, and of other tensors that are put together with it.
     """
+    return accompanied(link, _own_words(layer, link, group, steps))
+
+
+def accompanied(link: FusedLink, words: Words) -> Words:
+    """Words of an intermediate with those of other tensors that lie beside them (`FusedLink.company`), rounded up."""
+    both = 1 + link.company
+    return -(-words * both.numerator // both.denominator)
+
+
+def _own_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of room for a layer's output alone."""
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
         axes = [_stored_use(link, cut, spans, bounds) for cut, spans in zip(steps.cut, steps.spans, strict=True)]
@@ -114,7 +128,8 @@ def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, step
     tile = layer.problem.bounds | {dim: max(map(len, wanted))
                                    for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
     axis = _stored_use(link, cut, steps.spans[retaining[0]], layer.problem.bounds)
-    return math.prod(layer.problem.output.tile_extents(stored_extents(link, tile))) * axis.shared // axis.tile
+    words = math.prod(layer.problem.output.tile_extents(stored_extents(link, tile))) * axis.shared // axis.tile
+    return accompanied(link, words)
 
 
 def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:

@@ -52,12 +52,13 @@ class LayerSteps:
         cut: per loop, the layer's dimension that the loop moves; None where it moves none.
         spans: per loop, the layer's part in each step. Where a loop moves nothing, a span is `range(1)` for work to do
             and empty for none.
-        pooled_out: an operand that pools make and that also goes to the outermost level, if any.
+        counted: an operand whose new words go to the outermost level (`FusedLink.written_pooled`) or come from it
+            (`FusedLink.elsewhere`), if any, and how it stays.
     """
 
     cut: tuple[str | None, ...]
     spans: tuple[tuple[DimSpan, ...], ...]
-    pooled_out: str | None = None
+    counted: tuple[str, Stay] | None = None
 
 
 def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
@@ -75,9 +76,16 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
         before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
         for column, loop in zip(columns, group.loops, strict=True):
             column.insert(0, _cut_before(before, after, link, loop, column[0]))
-    out = [None, *(link.tensor if link.written_pooled else None for link in group.links)]
+    counted = [None, *(_counted(group, link) for link in group.links)]
     return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns),
-                            out[i]) for i in range(len(group.layers)))
+                            counted[i]) for i in range(len(group.layers)))
+
+
+def _counted(group: FusedGroup, link: FusedLink) -> tuple[str, Stay] | None:
+    """An intermediate of which words cross the outermost level's boundary, and along which loops each does so once."""
+    if link.written_pooled:  # written once: as if it stayed along every loop, at no level in particular
+        return link.tensor, Stay("", frozenset(loop.dim for loop in group.loops))
+    return (link.tensor, link.stay) if link.elsewhere else None
 
 
 def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...]]:
@@ -118,8 +126,8 @@ def read_points(slide: WindowSlide, points: range, extent: int) -> range:
     """
     if not len(points):
         return range(0)
-    start = points.start * slide.stride - slide.pad
-    return range(min(max(start, 0), extent), min(max(start + slide.reach(len(points)), 0), extent))
+    read = slide.read(points)
+    return range(min(max(read.start, 0), extent), min(max(read.stop, 0), extent))
 
 
 def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
@@ -131,12 +139,13 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
         dim: a dimension of the next layer that moves along an axis of the intermediate.
 
     Returns:
-        The layer's own window, composed with that of the pool in between where there is one.
+        The layer's own window, composed with those in between where there are any.
     """
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
     kernel, both = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
     own = WindowSlide(kernel, both - kernel, pad=link.padding.get(dim, 0))   # two windows reach one stride further
-    return composed((link.pooled[dim], own)) if dim in link.pooled else own
+    passed = [slides[dim] for slides in (link.pooled, link.between) if dim in slides]
+    return composed((*passed, own)) if passed else own
 
 
 def moved_rank(space: DataSpace, dim: str) -> tuple[int, tuple[Term, ...]]:
@@ -171,14 +180,14 @@ class StepClass:
         fresh: words from outside the home level, for every operand that stays, in the order of `FusedLayer.operands`.
         first_sum: the step is the first of those that add to one output tile.
         last_sum: the step is the last of them.
-        pooled_out: words of `LayerSteps.pooled_out` that no earlier step made.
+        counted: new words of `LayerSteps.counted`.
     """
 
     shape: Shape
     fresh: tuple[int, ...]
     first_sum: bool
     last_sum: bool
-    pooled_out: int = 0
+    counted: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,8 +220,8 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
         Class -> number of steps; steps without work are left out.
     """
     followed = dict(layer.operands)
-    if steps.pooled_out is not None:    # written once: as if it stayed along every loop, at no level in particular
-        followed[steps.pooled_out] = Stay("", frozenset(loop.dim for loop in group.loops))
+    if steps.counted is not None:
+        followed[steps.counted[0]] = steps.counted[1]
     columns = [Counter(_loop_steps(layer.problem, followed, loop, cut, spans))
                for loop, cut, spans in zip(group.loops, steps.cut, steps.spans, strict=True)]
     classes: Counter[StepClass] = Counter()
@@ -220,9 +229,9 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
         parts = [part for part, _ in picked]
         if all(part.points for part in parts):
             step = _combined(layer.problem, followed, parts, steps.cut)
-            if steps.pooled_out is not None:
-                *fresh, out = step.fresh
-                step = replace(step, fresh=tuple(fresh), pooled_out=out)
+            if steps.counted is not None:
+                *fresh, new = step.fresh
+                step = replace(step, fresh=tuple(fresh), counted=new)
             classes[step] += math.prod(count for _, count in picked)
     return classes
 

@@ -11,22 +11,21 @@ level, where it is then written too. Sums with other tensors on the way cost not
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 
 import networkx as nx
 
 from fadiff_mapper.fusion import FusedLink, Stay
+from fadiff_mapper.network.chains.batched_runs import batched, can_be_batched, dimension
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.axis_algebra import composed
-from fadiff_mapper.workload.operator import REPEAT
+from fadiff_mapper.workload.operator import REPEAT, Operator
 from fadiff_mapper.workload.producer_consumer import OUTPUT
-
-NO_TILES_THROUGH = ("reduce", "opaque")
-"""Kinds of operators between two layers through which no tiles pass: the links of a group do not model them."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,11 @@ class Segment:
         nodes: Names of the layers.
         problems: Their problems.
         links: Links between them, with a home level that is yet to be decided.
-        whole: For each link the dimensions of its producer that no loop may cut.
-        repeat: How often the layers run.
+        whole: For each link the dimensions that no loop may cut: of its producer, or of the next layer where that one
+            puts together tensors along them.
+        repeat: How often the group runs.
+        runs: For each layer its runs within one run of the group, where its problem is that of all of them
+            (`batched_runs`).
     """
 
     nodes: tuple[str, ...]
@@ -46,13 +48,20 @@ class Segment:
     links: tuple[FusedLink, ...]
     whole: tuple[frozenset[str], ...]
     repeat: int
+    runs: tuple[int, ...] = ()
+
+    @property
+    def batched(self) -> bool:
+        """True if a layer's problem is that of several of its runs."""
+        return any(runs > 1 for runs in self.runs)
 
     @property
     def key(self) -> Hashable:
         """A value that is equal for segments with the same candidates at the same cost."""
         return (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),
                 tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
-                       tuple(link.pooled.items()), link.written)
+                       tuple(link.pooled.items()), link.written, tuple(link.between.items()), link.whole,
+                       link.elsewhere, link.company)
                       for link in self.links), self.whole, self.repeat)
 
 
@@ -67,7 +76,7 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     """
     after: dict[str, NetworkLink] = {}
     taken: set[str] = set()
-    for link in workload.links():
+    for link in sorted(workload.links(), key=lambda link: not link.in_tiles):
         if link.producer not in after and link.consumer not in taken and _can_fuse(workload, link):
             after[link.producer] = link
             taken.add(link.consumer)
@@ -98,13 +107,28 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
                 if not _in_one_go(graph, rank, names[start:stop], links[start:stop - 1]):
                     break    # no longer one can either
-                layers = [nodes[name].layer for name in names[start:stop]]
-                used = links[start:stop - 1]
-                every.append(Segment(
-                    names[start:stop], tuple(layer.problem for layer in layers if layer),
-                    tuple(_group_link(link) for link in used),
-                    tuple(frozenset(link.whole) for link in used), layers[0].repeat if layers[0] else 1))
+                layers = [layer for layer in (nodes[name].layer for name in names[start:stop]) if layer]
+                every.append(_segment(names[start:stop], layers, links[start:stop - 1]))
     return every
+
+
+def _segment(names: tuple[str, ...], layers: Sequence[Operator], links: Sequence[NetworkLink]) -> Segment:
+    """Layers that run equally often run so as a group; others are one problem each over all their runs."""
+    apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
+    runs = tuple(1 if apart else layer.repeat for layer in layers)
+    own = layers if apart else [batched(layer) for layer in layers]
+    return Segment(names, tuple(layer.problem for layer in own),
+                   tuple(_group_link(link, layer, apart) for link, layer in zip(links, own, strict=False)),
+                   tuple(frozenset(map(dimension, link.whole)) for link in links),
+                   layers[0].repeat if apart else 1, runs)
+
+
+def _run_by_run(link: NetworkLink, producer: Operator, consumer: Operator) -> bool:
+    """Whether each run of the consumer reads what one run of the producer makes."""
+    if producer.repeat == consumer.repeat == 1:
+        return True
+    whole = any(axis.producer == axis.dimension == REPEAT and not axis.slides for axis in link.axes)
+    return producer.repeat == consumer.repeat and whole and REPEAT not in link.whole
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
@@ -122,26 +146,25 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 
 
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
-    """Whether tiles pass over a link, through windows or unchanged.
+    """Whether a group can have a link.
 
-    Not where a tensor before a pool has other readers, where layers run a different number of times, or where a
-    dimension of the output leads to none of the reader or to the same one as another.
+    Not where a tensor before a pool has other readers or is put together with others, or where runs of a layer that is
+    no product would have to be one problem.
     """
     kinds = {node.name: node.kind for node in workload.nodes}
-    if not link.fusable or any(kinds[name] in NO_TILES_THROUGH for name in link.through):
+    if not link.fusable:
         return False
     pools = [index for index, name in enumerate(link.through) if kinds[name] == "pool"]
+    if pools and link.elsewhere:
+        return False
     if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
     layers = {node.name: node.layer for node in workload.layers}
-    producer = layers[link.producer]
-    assert producer is not None
+    producer, consumer = layers[link.producer], layers[link.consumer]
+    assert producer is not None and consumer is not None
     moved = {axis.producer: axis.dimension for axis in link.axes}
-    if producer.repeat > 1 and moved.get(REPEAT) != REPEAT:
-        return False
-    output = producer.problem.output.dimensions
-    return (all(dim in moved for dim in output if producer.problem.bounds[dim] > 1)
-            and len(set(moved.values())) == len(moved))
+    together = _run_by_run(link, producer, consumer) or (can_be_batched(producer) and can_be_batched(consumer))
+    return together and len(set(moved.values())) == len(moved)
 
 
 def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
@@ -151,17 +174,24 @@ def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
         {OUTPUT} if own & set(workload.outputs) else set())
 
 
-def _group_link(link: NetworkLink) -> FusedLink:
+def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink:
     """A link of the network as a group has it.
 
-    Windows of pools are composed into one for each dimension; of the consumer's own window, the padding is noted.
+    Windows of pools are composed into one for each dimension, and so are those between them and the consumer; of the
+    consumer's own window, the padding is noted. Where layers run `apart`, run by run, links say nothing of runs.
     """
-    axes = [axis for axis in link.axes if axis.producer != REPEAT]
-    own = {axis.dimension: composed(axis.slides[axis.pools:]).pad for axis in axes}
+    axes = [replace(axis, producer=dimension(axis.producer), dimension=dimension(axis.dimension))
+            for axis in link.axes if not apart or axis.producer != REPEAT]
+    between = {axis.dimension: composed(axis.slides[axis.pools:axis.own]) for axis in axes if axis.pools < axis.own}
+    own = {axis.dimension: composed(axis.slides[axis.own:]).pad for axis in axes}
+    output = producer.problem.output
+    handed = {dim for dim in output.dimensions if producer.problem.bounds[dim] > 1} - {axis.producer for axis in axes}
+    made = producer.problem.tensor_size(output) * producer.repeat
     return FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
                      {dim: pad for dim, pad in own.items() if pad},
                      {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
-                     written=bool(link.also_read_by))
+                     bool(link.also_read_by), between, frozenset(handed), link.elsewhere,
+                     link.elsewhere * prod(link.shape or (1,)) / made)
 
 
 def _in_one_go(graph: nx.DiGraph[str], rank: Mapping[str, int], names: tuple[str, ...],

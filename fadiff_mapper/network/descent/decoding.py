@@ -25,7 +25,7 @@ from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.layers.unfused import with_nest
 from fadiff_mapper.network.tilings.candidates import candidates_along
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -55,10 +55,11 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
         _, sizes = proposed.setdefault(segment.key, (segment, {}))
-        for loops in _proposed_loops(segment, network, ended):
+        tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # not where layers run unequally often
+        for loops in _proposed_loops(segment, network, ended) if tied else ():
             sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
     return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
-                hardware, segment, dims, tiles, [bases[name] for name in segment.nodes], price)]
+                hardware, segment, dims, tiles, group_bases(segment, bases), price)]
             for key, (segment, sizes) in proposed.items()}
 
 

@@ -69,7 +69,9 @@ class LinkTies:
         operand: Data space of the consumer that is the intermediate, [E].
         written: The part of its words that goes to the outermost level, too: all, none, or what pools make, [E].
         beside: Whether the consumer's tile takes room of its own, beside the intermediate, [E].
-        lying: Words that lie in the home for one word of the intermediate: fewer where pooled before, [E].
+        lying: Words that lie in the home for one word of the intermediate: fewer where pooled before, more where it is
+            put together with others, [E].
+        made: The part of the consumer's operand that the producer makes, [E].
         mine: Dimension of the producer, [E, J].
         theirs: Dimension of the consumer that moves along it, [E, J].
         stride: Points of the producer's dimension by which one point of the consumer's moves the window, [E, J].
@@ -87,6 +89,7 @@ class LinkTies:
     written: np.ndarray
     beside: np.ndarray
     lying: np.ndarray
+    made: np.ndarray
     mine: np.ndarray
     theirs: np.ndarray
     stride: np.ndarray
@@ -202,8 +205,8 @@ class _CarriedDim:
 
     mine: int
     theirs: int
-    stride: int
-    reach: int
+    stride: float
+    reach: float
     extent: int
     bound: int
     loose: bool
@@ -227,8 +230,10 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
                  dtype=np.int64),
         np.array([_written_part(segment) for _, _, segment in links], dtype=np.float64),
         np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
-        np.array([prod(1 / slide.stride for slide in segment.links[0].pooled.values())
-                  if segment.links[0].lies_pooled else 1.0 for _, _, segment in links], dtype=np.float64),
+        np.array([(prod(1 / slide.stride for slide in segment.links[0].pooled.values())
+                   if segment.links[0].lies_pooled else 1.0) * (1 + float(segment.links[0].company))
+                  for _, _, segment in links], dtype=np.float64),
+        np.array([1 - float(segment.links[0].elsewhere) for _, _, segment in links], dtype=np.float64),
         table("mine", np.int64), table("theirs", np.int64), table("stride", np.float64), table("reach", np.float64),
         table("extent", np.float64), table("bound", np.float64),
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))
@@ -250,7 +255,11 @@ def _carried_dims(segment: Segment) -> list[_CarriedDim]:
     carried = []
     for own, theirs in link.dims.items():
         slide, extent = read_slide(after, link, theirs), before.bounds[own]
-        stride, reach = (0, extent) if own in whole else (slide.stride, slide.kernel)
+        stride, reach = (0.0, float(extent)) if own in whole else (slide.advance, float(slide.reach(1)))
         carried.append(_CarriedDim(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
                                    after.bounds[theirs], theirs in others))
+    still = next((dim for dim in after.dimensions if after.bounds[dim] == 1), None)
+    if still is not None:  # dimensions that are handed on whole follow one that no loop cuts
+        carried += [_CarriedDim(before.dimensions.index(own), after.dimensions.index(still), 0.0,
+                                float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
     return carried

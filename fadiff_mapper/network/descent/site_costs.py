@@ -129,12 +129,13 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
 
 
 def _linked_operands(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
-    """1 for the data space of each member that is an intermediate it reads, else 0, [W, T]."""
+    """The part of each member's data spaces that is an intermediate: 1, less where others join it, else 0, [W, T]."""
     spaces = batch.family.layer.problem.dataspace_names()
     result = torch.zeros((len(batch.sites), len(spaces)), dtype=torch.float64)
     for member, site in enumerate(batch.sites):
         if network.into[site] < len(network.ties):
-            result[member, network.ties.operand[network.into[site]]] = 1
+            tie = network.into[site]
+            result[member, network.ties.operand[tie]] = network.ties.made[tie]
     return result
 
 

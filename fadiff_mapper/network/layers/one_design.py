@@ -50,7 +50,8 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
         assert isinstance(document, Map)
         return document, design.files
     if isinstance(design, Map):
-        return design, ()
+        read = [design.at(key).file for key in ("architecture", "arch") if key in design]
+        return design, tuple(file for file in read if file.endswith((".yaml", ".yml")))
     sources = [design] if isinstance(design, str | os.PathLike | AnyMapping) else list(design)
     return read_document(*sources), source_files(sources)
 

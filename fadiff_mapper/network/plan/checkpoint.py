@@ -181,7 +181,9 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
                         {name: plain_stay(stay) for name, stay in layer.operands.items()}] for layer in group.layers],
             "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
-                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written]
+                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
+                       {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
+                       str(link.elsewhere), str(link.company)]
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled}
 

@@ -18,7 +18,7 @@ from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
@@ -61,7 +61,7 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
     for key, segment in segments.items():
         if stopped():
             break
-        own = [bases[name] for name in segment.nodes]
+        own = group_bases(segment, bases)
         proposed[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
                                    metric_price(alone(segment, own), total, metric))
     return proposed
@@ -81,7 +81,7 @@ def ranked(proposed: Sequence[Candidate], segment: Segment, bases: Mapping[str, 
     Returns:
         The best estimate first; of equal ones that with fewer steps, then the one proposed first.
     """
-    limit = metric_price(alone(segment, [bases[name] for name in segment.nodes]), total, metric)
+    limit = metric_price(alone(segment, group_bases(segment, bases)), total, metric)
     # Prices are rounded so that the order does not depend on the last bits of an estimate.
     scored = [(round(float(metric_price(candidate.estimate, total, metric)), 9), candidate.group.steps, number,
                candidate) for number, candidate in enumerate(proposed)]

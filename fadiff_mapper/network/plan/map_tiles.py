@@ -138,7 +138,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for shape in dict.fromkeys(step.shape for step in classes):
             tasks = _tile_tasks(hardware, group, index, replace(spec, problem=resized(layer.problem, shape)), goes_on,
                                 rooms_of[index], weights)
-            tiles.append(_TileShape(index, shape, spec, tuple(tasks)))
+            tiles.append(_TileShape(index, shape, replace(spec, problem=layer.problem), tuple(tasks)))
     return tiles
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.network.chains.batched_runs import over_all_runs
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.map_tiles import resized
@@ -16,7 +17,7 @@ from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.workload import Totals, Workload
+from fadiff_mapper.workload import Operator, Totals, Workload
 
 
 def network_result(workload: Workload, hardware: Hardware, results: Sequence[MappedLayer],
@@ -39,7 +40,8 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
     unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
-    outcomes = tuple(_group(part, alone, repeats, sigma) for part in groups)
+    layers_of = {node.name: node.layer for node in workload.layers if node.layer}
+    outcomes = tuple(_group(part, alone, layers_of, sigma) for part in groups)
     fused = {name for outcome in outcomes for name in outcome.nodes}
     left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
@@ -56,21 +58,24 @@ def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeat
                   sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int],
+def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], layers: Mapping[str, Operator],
            sigma: Mapping[tuple[str, str], float]) -> GroupInNetwork:
     """A group of the plan; links without a descent count as decided, sigma 1."""
     group = part.plan.group
+    repeats = {name: layers[name].repeat for name in part.nodes}
     return GroupInNetwork(part.nodes, group, part.plan.cost, _layers_alone(part.nodes, alone, repeats),
                           tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
-                          _tiles(part.nodes, group, alone))
+                          _tiles(part.nodes, group, alone, layers))
 
 
-def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer]) -> tuple[TileMapping, ...]:
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],
+           layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
     """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
     tiles = []
     for name, layer in zip(nodes, group.layers, strict=True):
+        whole = over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)
         for shape, mapping in layer.mappings.items():
-            spec = tile_spec(alone[name].spec, shape)
+            spec = tile_spec(whole, shape)
             tiles.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
     return tuple(tiles)
 

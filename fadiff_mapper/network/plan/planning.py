@@ -28,7 +28,7 @@ from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFac
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase, revised
+from fadiff_mapper.network.tilings.layer_estimate import group_bases, revised
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.search.options import SearchOptions
 
@@ -200,6 +200,8 @@ def _falls_short(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup |
 
 def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> None:
     """Corrects the estimates of layers that a group runs in fewer cycles than their mappings by themselves."""
+    if candidate.segment.batched:  # mappings over several runs say nothing of the lanes of one
+        return
     for name, layer, cost in zip(candidate.segment.nodes, group.group.layers, group.cost.layers, strict=True):
         base, operations = run.bases[name], prod(layer.problem.bounds.values())
         largest = max(layer.mappings, key=prod)
@@ -209,7 +211,7 @@ def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> Non
 
 def _narrow(run: PlanningRun, facts: PlanningFacts, candidate: Candidate) -> None:
     """Proposes a candidate that fell short again in smaller tiles."""
-    own = [run.bases[name] for name in candidate.segment.nodes]
+    own = group_bases(candidate.segment, run.bases)
     halved = narrower(run.hardware, candidate, own, _price_of(run)) if facts.narrowed < NARROWED else []
     if halved:
         _propose(run, facts, [min(halved, key=lambda other: float(_price_of(run)(other.estimate)))])
@@ -233,7 +235,7 @@ def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
 
 def _near(run: PlanningRun, facts: PlanningFacts) -> list[Candidate]:
     """The neighbours of a segment's best group with the best estimates."""
-    own: list[LayerBase] = [run.bases[name] for name in facts.segment.nodes]
+    own = group_bases(facts.segment, run.bases)
     best = _best(run, facts.exact)
     return neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, _price_of(run))[:NEAR]
 

@@ -162,9 +162,11 @@ def _layer_sheet(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCu
     linked = segment.links[index - 1].tensor if index else None
     passed_on = float(problem.tensor_size(space_of(problem, linked))) if linked and segment.links[
         index - 1].written_pooled else 0.0
+    joined = float(segment.links[index - 1].elsewhere) * fetched(
+        space_of(problem, linked), problem, cuts, nest.retained[index - 1]) if linked else 0.0
     times = computed(problem, cuts) * every
     return _LayerSheet(
-        base, cuts, times, times / _busy_lanes(cuts, base) * every, made * (rounds - 1) * every,
+        base, cuts, times, times / _busy_lanes(cuts, base) * every, (made * (rounds - 1) + joined) * every,
         ((made * rounds if handed else 0.0) + passed_on) * every,
         (again + (0.0 if last else made) + passed_on) * base.prices.level_read.get(nest.home, 0.0),
         {space.name: residencies_of(space, problem, nest.home, cuts, every) for space in problem.dataspaces

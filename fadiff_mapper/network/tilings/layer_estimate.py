@@ -11,7 +11,7 @@ chip against the outermost level. Estimates only rank candidates; every plan tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
@@ -20,9 +20,10 @@ import numpy as np
 
 from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.spec.spec import Spec
 
 LESS = 1e-6
@@ -87,7 +88,7 @@ def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> Layer
         OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
 
 
-def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
+def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
     """Corrects what is known of a layer once a group has run it.
 
     Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
@@ -102,6 +103,25 @@ def revised(base: LayerBase, cycles: float, mapping: Mapping) -> LayerBase:
         `base` itself unless the group was faster.
     """
     return base if cycles >= base.compute * (1 - LESS) else replace(base, compute=cycles, lanes=_lanes(mapping))
+
+
+def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerBase]:
+    """Looks up the layers of a segment by themselves, each with all the runs that its problem has there.
+
+    Args:
+        segment: The segment.
+        bases: Each layer by itself, one run, by name.
+    """
+    return [_runs(bases[name], runs) for name, runs in zip(segment.nodes, segment.runs, strict=True)]
+
+
+def _runs(base: LayerBase, runs: int) -> LayerBase:
+    """A layer's runs back to back."""
+    if runs == 1:
+        return base
+    reads = {level: {name: runs * words for name, words in own.items()} for level, own in base.home_reads.items()}
+    return replace(base, inside=runs * base.inside, compute=runs * base.compute, home_reads=reads,
+                   whole=OperatingPoint(runs * base.whole.energy_pj, runs * base.whole.cycles))
 
 
 def _cycles_inside(result: MappedLayer) -> float:
@@ -130,7 +150,7 @@ def _sums_room(spec: Spec) -> float:
     return inf if level.usable is None else float(level.usable * level.instances)
 
 
-def _lanes(mapping: Mapping) -> dict[str, int]:
+def _lanes(mapping: LayerMapping) -> dict[str, int]:
     """Units that work side by side on each dimension, over all levels."""
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 

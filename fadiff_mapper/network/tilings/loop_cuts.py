@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion import FusedLink
-from fadiff_mapper.fusion.groups.stored_words import stored_extents
+from fadiff_mapper.fusion.groups.stored_words import accompanied, stored_extents
 from fadiff_mapper.fusion.groups.tile_steps import moved_rank, read_slide
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.spec.problem import DataSpace, Problem, extent_along
@@ -106,11 +106,11 @@ def _cut_before(segment: Segment, index: int, after: LoopCut, retained: bool) ->
     if own is None or after.dim is None:
         return LoopCut(after.loop, None, once if retained else after.steps, once, once, once, once, once)
     extent, slide = problem.bounds[own], read_slide(reader, link, after.dim)
-    first = np.minimum(slide.reach(after.first) - slide.pad, extent)
+    first = np.minimum(slide.reach(after.first) - slide.ahead, extent)
     later = np.minimum(slide.reach(after.usual), extent)
-    whole = np.minimum(slide.reach(after.points) - 2 * slide.pad, extent)
-    again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.pad, after.steps * extent)
-    advance = slide.stride * after.advance
+    whole = np.minimum(slide.reach(after.points) - 2 * slide.ahead, extent)
+    again = np.minimum(after.steps * slide.reach(after.average) - 2 * slide.ahead, after.steps * extent)
+    advance = slide.advance * after.advance
     # Padding shortens the first and the last window; even so, every point is computed at least once.
     return LoopCut(after.loop, own, after.steps, whole if retained else np.maximum(again, whole), first,
                    np.minimum(later, advance) if retained else later, np.maximum(first, later), advance)
@@ -172,7 +172,8 @@ def held(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str]
         if cut.dim is not None and not outlive:
             extents[cut.dim] = cut.largest if link is None else cut.needed
         outlive = outlive or cut.loop in across    # kept along an outer loop: the inner ones walk through all of it
-    return np.asarray(prod(space.tile_extents(stored_extents(link, extents) if link else extents), start=1.0))
+    words = np.asarray(prod(space.tile_extents(stored_extents(link, extents) if link else extents), start=1.0))
+    return words if link is None else accompanied(link, words)
 
 
 def outlasting(space: DataSpace, problem: Problem, cuts: Cuts, across: Collection[str], link: FusedLink) -> np.ndarray:

@@ -18,7 +18,7 @@ from fadiff_mapper.fusion import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.candidates import candidates_along
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.network.tilings.tile_nests import orders
 
 FURTHER = 2
@@ -52,7 +52,7 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
         known = proposed.setdefault(key, {})
         for order in (dims, *single):
             if order not in known:
-                known[order] = candidates_along(hardware, segment, order, [bases[name] for name in segment.nodes],
+                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases),
                                                 price)
     return {key: [candidate for candidates in known.values() for candidate in candidates]
             for key, known in proposed.items()}

@@ -149,7 +149,10 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
         segment: The segment.
         dim: Dimension of its last layer.
     """
-    for link, whole in zip(reversed(segment.links), reversed(segment.whole), strict=True):
+    after = segment.problems[-1:0:-1]
+    for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
+        if link.elsewhere and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
+            return True
         dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
         if dim in whole:
             return True
@@ -192,7 +195,7 @@ def _has_halo(segment: Segment, index: int, dim: str) -> bool:
         if cut is None or cut not in space_of(after, link.tensor).dimensions:
             return False
         slide = read_slide(after, link, cut)
-        if slide.kernel > slide.stride:
+        if slide.overlaps:
             return True
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
     return False

@@ -73,6 +73,13 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
     link, problem, after = group.links[index], group.layers[index].problem, group.layers[index + 1].problem
     if link.pooled:
         yield "its output is pooled on the way to the next layer; LoopTree has no layers without multiply-accumulates"
+    if link.between:
+        yield "its output is padded, resized or cut up on the way to the next layer, which LoopTree does not follow"
+    if link.whole:
+        yield (f"its dimensions {', '.join(sorted(link.whole))} are rearranged on the way to the next layer, which "
+               "LoopTree does not follow")
+    if link.elsewhere:
+        yield "its output is put together with other tensors, which LoopTree reads as one"
     if link.written:
         yield "its output goes on to the next layer and to the outermost level; LoopTree keeps it in one of them"
     for rank in read_ranks(link, after):

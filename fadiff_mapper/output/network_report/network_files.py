@@ -14,6 +14,7 @@ from fadiff_mapper.output.timeloop_files.run_files import program_files, run_fil
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
@@ -66,12 +67,13 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
 
 
 def network_json(result: MappedNetwork) -> str:
-    """The run as JSON: status, options, totals, area of the design, warnings, history, versions.
+    """The run as JSON: status, options, coverage, totals, area of the design, warnings, history, versions.
 
     All seconds stand under `timing`, so that the rest is equal for equal runs.
     """
     content = {
-        "network": result.workload.name, "status": result.status, "options": result.options,
+        "network": result.workload.name, "design": result.design, "status": result.status, "options": result.options,
+        "coverage": coverage(result.workload).as_dict(),
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp},

@@ -28,6 +28,7 @@ from fadiff_mapper.output.network_report.layer_views import (
 )
 from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY, change, unit_for
 from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
@@ -104,7 +105,7 @@ def network_html(result: MappedNetwork) -> str:
     spaces = dataspace_names(views)
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return _template().render(
-        result=result, views=views, outermost=outermost, versions=versions(),
+        result=result, views=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
         figures=[*_figures(result.stats, result.unfused_stats), traffic], colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],

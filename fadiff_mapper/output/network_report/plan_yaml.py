@@ -5,9 +5,12 @@ The names of the run folder's subfolders are decided here, too, because the plan
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
+from fadiff_mapper.workload import coverage
+from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
@@ -21,8 +24,9 @@ def plan_yaml(result: MappedNetwork) -> str:
         result: The plan.
 
     Returns:
-        YAML under the key `plan`: network, status, options, cost with and without fusion (pJ, cycles, pJ * cycles), the
-        saved part of the EDP, every group, and every distinct layer by itself.
+        YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
+        and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the saved part of
+        the EDP, every group, and every distinct layer by itself.
     """
     layers = []
     for outcome in result.layers:
@@ -30,7 +34,8 @@ def plan_yaml(result: MappedNetwork) -> str:
         layers.append({"nodes": list(outcome.nodes), "runs": outcome.count, "folder": layer_folder(outcome.nodes[0]),
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp})
     content = {
-        "network": result.workload.name, "status": result.status,
+        "network": result.workload.name, "design": result.design, "status": result.status,
+        "coverage": coverage(result.workload).as_dict(),
         "options": {name: value for name, value in result.options.items() if value is not None},
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats), "saved_edp": result.gain,
         "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
@@ -83,7 +88,11 @@ def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
 def _link(link: FusedLink) -> dict[str, Any]:
     pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
              for dim, slide in link.pooled.items()}
+    between = {dim: {name: value for name, value in asdict(slide).items() if value != asdict(WindowSlide(1, 1))[name]}
+               for dim, slide in link.between.items()}
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+            **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
+            **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
             **_stay(link.stay), "written": link.written}
 
 

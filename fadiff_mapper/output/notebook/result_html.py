@@ -56,7 +56,7 @@ def plan_html(result: MappedNetwork) -> str:
                group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp)
               for number, group in enumerate(result.groups, 1)]
     return "".join((
-        paragraph(f"{result.workload.name} on {result.hardware.arch.name}: {len(result.workload.layers)} layers, "
+        paragraph(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, "
                   f"{len(groups)} fused groups, {result.gain:.2%} of the EDP saved; {result.status} "
                   f"({result.time_s:.2f} s)"),
         html_table("network", ("", "energy (pJ)", "cycles", "EDP (pJ * cycles)"), totals),

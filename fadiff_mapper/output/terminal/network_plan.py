@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.terminal.network_summary import print_coverage
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
@@ -33,7 +34,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 def print_plan(result: MappedNetwork, written_to: str) -> None:
-    """Prints warnings, the fused groups with the part of the EDP that they save, and totals with and without fusion.
+    """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals.
 
     Args:
         result: The plan.
@@ -50,9 +51,10 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
                      f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
     if result.groups:
         out.print(rows, markup=False)
+    print_coverage(out, result.workload)
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
                   markup=False)
-    out.print(f"{result.workload.name}: {len(result.workload.layers)} layers, {len(result.layers)} distinct, "
-              f"{len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
+    out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
+              f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
               f"({result.time_s:.2f} s); written to {written_to}", markup=False)

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rich.console import Console
+
 from fadiff_mapper.output.terminal.console import console, table
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import Workload, coverage
+
+
+def print_coverage(out: Console, network: Workload) -> None:
+    """Prints the part of a network that is understood and all that is left out, in red where that is much.
+
+    Args:
+        out: The console.
+        network: The network as a graph.
+    """
+    found = coverage(network)
+    for number, sentence in enumerate(found.sentences()):
+        loud = number == 0 and not found.complete
+        out.print(("WARNING: only a part of this network is " if loud else "") + sentence, markup=False,
+                  style="bold red" if loud else None)
 
 
 def print_network(network: Workload, written_to: str) -> None:
@@ -23,7 +39,7 @@ def print_network(network: Workload, written_to: str) -> None:
         rows.add_row(entry.nodes[0], entry.layer.op, bounds, str(entry.times), f"{entry.macs:,}",
                      f"{entry.macs / network.macs:.1%}")
     out.print(rows, markup=False)
-    others = Counter(node.op for node in network.nodes if not node.layer)
+    others = Counter(node.what or node.op for node in network.nodes if not node.layer)
     between = ", ".join(f"{count} {op}" for op, count in sorted(others.items()))
     links = network.links()
     out.print(f"{network.name}: {len(network.nodes)} nodes, {len(network.layers)} layers, {len(entries)} distinct, "
@@ -33,8 +49,5 @@ def print_network(network: Workload, written_to: str) -> None:
     blocked = ", ".join(f"{count} {name}" for name, count in sorted(reasons.items()))
     out.print(f"links between layers: {len(links)}, {sum(link.fusable for link in links)} can be fused"
               + (f" (against the others: {blocked})" if blocked else ""), markup=False)
-    for unknown in network.not_understood():
-        share = "unknown" if unknown.share is None else f"{unknown.share:.1%}"
-        out.print(f"not understood: {unknown.what} ({unknown.node}), share of the multiply-accumulates: {share}",
-                  markup=False)
+    print_coverage(out, network)
     out.print(f"written to {written_to}", markup=False)

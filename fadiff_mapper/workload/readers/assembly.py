@@ -1,9 +1,10 @@
-"""Builds nodes from the operators of a framework: convolutions, matrix products and attention as operators of ours.
+"""Builds nodes from the operators of a framework: matrix products and attention as operators of ours.
 
 An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them.
 Frameworks differ in names and attributes alone, which the readers resolve; shapes, templates and the reshapes around
 an operator are made here, once for all. Constants (weights, and all that is computed from them) have no node: an
-operator's data space that is a constant is no operand in the graph.
+operator's data space that is a constant is no operand in the graph. Convolutions stand in `convolutions`, recurrent
+layers in `recurrent`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fadiff_mapper.workload import Node, make_operator
+from fadiff_mapper.workload import Folded, Node, make_operator
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.yaml.located import Where
-
-Pads = tuple[tuple[int, int], ...]
-"""Padding (before, after) per sliding axis."""
 
 
 @dataclass(frozen=True)
@@ -29,33 +27,18 @@ class Tensor:
         shape: its extents; empty where they are not known.
         node: the node that writes it; None for weights and other constants.
         known: False where the shape is not known.
+        picked_from: for matrices that a computed index picks among constant ones, the number of these: experts.
     """
 
     shape: Shape
     node: str | None = None
     known: bool = True
+    picked_from: int = 0
 
     @property
     def constant(self) -> bool:
         """True for weights and values computed from constants alone."""
         return self.node is None
-
-
-@dataclass(frozen=True)
-class Sliding:
-    """Movement of a convolution's kernel, one entry per sliding axis.
-
-    Attributes:
-        stride: inputs from one output to the next.
-        pad: zeros before the first and after the last input.
-        dilation: inputs from one point of the kernel to the next.
-        groups: groups of channels that are convolved apart.
-    """
-
-    stride: Shape
-    pad: Pads
-    dilation: Shape
-    groups: int = 1
 
 
 @dataclass
@@ -65,10 +48,14 @@ class Assembly:
     Attributes:
         nodes: the nodes so far, in the order in which they were added.
         taken: name -> times that it was asked for, so that every node's name is unique.
+        folded: operators with multiply-accumulates that read constants alone.
+        busy_experts: experts over which rows are spread, None for all.
     """
 
     nodes: list[Node] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
+    folded: list[Folded] = field(default_factory=list)
+    busy_experts: int | None = None
 
     def unique(self, name: str) -> str:
         """The name, with a number where it is taken already."""
@@ -86,7 +73,7 @@ class Assembly:
         return Tensor(node.shape or (), name, node.shape is not None)
 
     def plain_node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
-                 axes: tuple[int, ...] = ()) -> Tensor:
+                   axes: tuple[int, ...] = (), what: str = "") -> Tensor:
         """Adds a node without multiply-accumulates.
 
         Args:
@@ -96,8 +83,10 @@ class Assembly:
             shape: extents of its output, None where they are not known.
             where: place in the source, for messages.
             axes: for the kinds rows, reduce and transpose (`Node.axes`).
+            what: the framework's name, where `op` is one of `node.GENERIC`.
         """
-        return self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=where))
+        return self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, what=what,
+                             where=where))
 
     def input(self, name: str, shape: Shape, where: Where) -> Tensor:
         """Adds an input of the network."""
@@ -118,6 +107,16 @@ class Assembly:
         inputs = tuple(t.node for t in operands if t.node)
         return self.put(Node(name, NOT_UNDERSTOOD, inputs, shape, what=what, macs=macs, where=where))
 
+    def note_folded(self, name: str, what: str, macs: int) -> None:
+        """Notes an operator that reads constants alone; one without multiply-accumulates is not worth a note."""
+        if macs:
+            self.folded.append(Folded(name, what, macs))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the nodes so far, those included that are known of nodes not understood."""
+        return sum(node.layer.macs if node.layer else node.macs or 0 for node in self.nodes)
+
     def reshape(self, name: str, x: Tensor, shape: Shape, where: Where) -> Tensor:
         """The same elements under another shape; no node where the shape stays or the value is a constant."""
         if x.constant or x.shape == shape:
@@ -136,49 +135,6 @@ class Assembly:
         if x.constant or math.prod(x.shape) == math.prod(shape):
             return self.reshape(name, x, shape, where)
         return self.plain_node(name, "expand", [x], shape, where)
-
-
-def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape,
-                where: Where) -> Tensor:
-    """Adds a convolution of one or two sliding axes.
-
-    Args:
-        to: the network.
-        name: name of its node.
-        x: the image, [N, channels, extent...]; the batch axis may be missing.
-        weight: [out, in / groups, kernel...].
-        slide: stride, padding, dilation, groups.
-        shape: extents of the output.
-        where: place in the source, for messages.
-
-    Returns:
-        The output of an operator, along one sliding axis with Q = 1. A convolution over three axes is not understood,
-        nor one whose weights are computed; its multiply-accumulates are known all the same.
-    """
-    kernel = weight.shape[2:]
-    if len(kernel) not in (1, 2) or not weight.constant or x.constant:
-        macs = math.prod(shape) * math.prod(weight.shape[1:])
-        return to.unknown(name, f"convolution over {len(kernel)} axes" if weight.constant and not x.constant else
-                          "convolution with computed weights", [x, weight], shape, where, macs)
-    padded = (1,) * (len(kernel) + 2 - len(x.shape)) + x.shape  # a missing batch axis
-    flat = len(kernel) == 1
-    image = to.reshape(f"{name}.image", x, padded + ((1,) if flat else ()), where)
-    out = (1,) * (len(padded) - len(shape)) + shape
-    r, s = (*kernel, 1)[:2]
-    p, q = (*out[2:], 1)[:2]
-    g, m, c = slide.groups, weight.shape[0] // slide.groups, weight.shape[1]
-    dims = {"N": out[0], **({"G": g} if g > 1 else {}), "M": m, "C": c, "P": p, "Q": q, "R": r, "S": s}
-    op = "conv" if g == 1 else "depthwise" if m == c == 1 else "grouped_conv"
-    stride, dilation = (_both(values) for values in (slide.stride, slide.dilation))
-    layer = make_operator(op, dims, stride, dilation, where=where)
-    assert image.node is not None
-    return to.put(Node(name, op, (image.node,), shape, layer, ("Inputs",), (*slide.pad, (0, 0))[:2], where=where))
-
-
-def _both(values: Shape) -> tuple[int, int]:
-    """Values along both sliding axes, 1 along a missing second one."""
-    padded = (*values, 1)[:2]
-    return padded[0], padded[1]
 
 
 def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
@@ -255,14 +211,14 @@ def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], 
         to: the network.
         name: prefix of the nodes' names.
         operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
-            are shared among these.
+            are shared among these, which `shared_operands` makes rows of one product.
         mask: added to the scores where it is computed; a constant mask adds no node.
         shape: extents of the output.
         where: place in the source, for messages.
     """
     q, k, v = operands
     heads = q.shape[:-2]
-    k, v = (to.expand(f"{name}.{what}", t, (*heads, *t.shape[-2:]), where) for what, t in (("keys", k), ("values", v)))
+    k, v = (_for_heads(to, f"{name}.{what}", t, heads, where) for what, t in (("keys", k), ("values", v)))
     turned = to.transpose(f"{name}.keys_t", k, _turned(len(k.shape)), where)
     scores = (*heads, q.shape[-2], k.shape[-2])
     products = product(to, f"{name}.qk", q, turned, scores, where)
@@ -270,6 +226,16 @@ def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], 
         products = to.plain_node(f"{name}.mask", "add", [products, mask], scores, where)
     rows = to.plain_node(f"{name}.softmax", "softmax", [products], scores, where, (-1,))
     return product(to, f"{name}.av", rows, v, shape, where)
+
+
+def _for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -> Tensor:
+    """Keys or values [..., heads, tokens, size] with one head for each of the queries: neighbours share one."""
+    own = t.shape[:-2]
+    if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
+        apart = to.reshape(f"{name}.heads", t, (*own, 1, *t.shape[-2:]), where)
+        t = to.expand(f"{name}.shared", apart, (*own, heads[-1] // own[-1], *t.shape[-2:]), where)
+        return to.reshape(name, t, (*heads, *t.shape[-2:]), where)
+    return to.expand(name, t, (*heads, *t.shape[-2:]), where)
 
 
 def _turned(rank: int) -> tuple[int, ...]:

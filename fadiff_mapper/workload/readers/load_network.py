@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.readers.open_inputs import Given
 
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
 """Suffixes of files that run code when they are opened, or whose format is not known here."""
@@ -20,16 +21,21 @@ ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yam
 
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
-                 name: str | None = None) -> Workload:
+                 shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
+                 busy_experts: int | None = None, name: str | None = None) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
         source: a path (a network file, a folder of Timeloop problems with `edges.yaml`, an ONNX model, or
             "bundled:networks/NAME"), an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
-        example_inputs: for a module, its positional arguments, which fix all shapes; the module is exported, not run,
-            so tensors on the "meta" device will do.
+        example_inputs: for a module, its positional arguments, or one tensor that is the only one; they fix all
+            shapes. The module is exported, not run, so tensors on the "meta" device will do.
         example_kwargs: for a module, its keyword arguments.
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
+        shapes: for an ONNX model, whole shapes of inputs by name.
+        values: for an ONNX model, the numbers that inputs are, where conditions or shapes hang on them, by name.
+        busy_experts: for a module with a mixture of experts, the number of experts over which rows are spread evenly;
+            all of them by default.
         name: name of the network; by default that of the file, graph or class.
 
     Returns:
@@ -40,29 +46,46 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         FadiffError: a source of another kind.
     """
     if isinstance(source, str | os.PathLike):
-        return _from_path(os.fspath(source), dims, name)
+        return _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
+    if busy_experts is not None and busy_experts < 1:
+        raise FadiffError(f"busy_experts: found {busy_experts}; accepted: a whole number >= 1")
     source_type = type(source)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
-        return read_module(source, example_inputs, example_kwargs, name)
+        return read_module(source, example_inputs, example_kwargs, name, busy_experts)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
-        return read_model(source, name or source.graph.name or "onnx", "onnx model", dims)
+        return read_model(source, name or source.graph.name or "onnx", "onnx model",
+                          Given(dims or {}, _checked(shapes), values or {}))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
 
-def _from_path(text: str, dims: Mapping[str, int] | None, name: str | None) -> Workload:
+def _line_for(text: str, suffix: str) -> str:
+    """The line of Python that makes a network file of a file that its owner trusts."""
+    source = f'torch.export.load("{text}")' if suffix == ".pt2" else "module, inputs"
+    return f'fadiff_mapper.save_network(fadiff_mapper.load_network({source}), "network.yaml")'
+
+
+def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    """Shapes of inputs as tuples. Raises FadiffError for an extent that is no positive whole number."""
+    for name, shape in (shapes or {}).items():
+        if not all(isinstance(size, int) and size > 0 for size in shape):
+            raise FadiffError(f"shapes: found {name}: {list(shape)}; accepted: whole numbers >= 1")
+    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
+
+
+def _from_path(text: str, given: Given, name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
-                          f"{ACCEPTED}; a PyTorch module goes through fadiff_mapper.load_network(module, inputs)")
+                          f"{ACCEPTED}; in Python {_line_for(text, suffix)}")
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import read_file
-        return read_file(path, name, dims)
+        return read_file(path, name, given)
     if path.is_dir():
         from fadiff_mapper.workload.readers.problem_folder import read_folder
         return read_folder(path)

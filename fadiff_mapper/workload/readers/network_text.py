@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Node, Operator, Workload
 from fadiff_mapper.workload.node import INPUT
-from fadiff_mapper.workload.operator import COEFFICIENTS
 from fadiff_mapper.yaml.load import dump
+
+
+def save_network(network: Workload, path: str | PathLike[str]) -> None:
+    """Writes a network as a file that the command line and `load_network` read, whole or not at all.
+
+    Args:
+        network: any network, such as one traced from a PyTorch module.
+        path: the file, ending in .yaml or .yml.
+
+    Raises:
+        FadiffError: the name ends otherwise, or the file cannot be written.
+    """
+    file = Path(path)
+    if file.suffix not in (".yaml", ".yml"):
+        raise FadiffError(f"{file}: found the suffix \"{file.suffix}\"; accepted: .yaml, .yml")
+    atomic_files.write_files(file.parent, {file.name: network_text(network)})
 
 
 def network_text(network: Workload) -> str:
@@ -25,6 +44,8 @@ def network_text(network: Workload) -> str:
     body["outputs"] = list(network.outputs)
     body["shapes"] = [_shape(identity, layer, counts.count(identity)) for identity, layer in shapes.items()]
     body["graph"] = [_node(node, ids) for node in network.nodes if node.op != INPUT]
+    if network.folded:
+        body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})
 
 
@@ -61,8 +82,12 @@ def shape_id(layer: Operator) -> str:
         return (layer.problem.name or "problem") + times
     if layer.op == "gemm":
         return (f"fc_{d['C']}_{d['M']}" if d["N"] == 1 else f"gemm_{d['N']}_{d['C']}_{d['M']}") + times
+    if "Z" in d:
+        groups = f"_g{d['G']}" if "G" in d else ""
+        return (f"conv{d['T']}x{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{d['Z']}x{d['P']}x{d['Q']}"
+                f"_s{'x'.join(map(str, layer.strides))}{times}")
     across = f"{d['P']}" if d["P"] == d["Q"] else f"{d['P']}x{d['Q']}"
-    tail = f"{across}_s{layer.pair(COEFFICIENTS[0])[0]}{times}"
+    tail = f"{across}_s{layer.strides[-2]}{times}"
     if layer.op == "depthwise":
         return f"dw{d['R']}x{d['S']}_{d['G']}_{tail}"
     groups = f"_g{d['G']}" if "G" in d else ""
@@ -74,8 +99,8 @@ def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
         return head | {"problem": layer.literal}
-    stride, dilation = (list(layer.pair(names)) for names in COEFFICIENTS)
-    return head | {"dims": dict(layer.problem.bounds), "stride": stride, "dilation": dilation}
+    return head | {"dims": dict(layer.problem.bounds), "stride": list(layer.strides),
+                   "dilation": list(layer.dilations)}
 
 
 def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
@@ -83,7 +108,7 @@ def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": node.name}
     if node.layer:
         entry |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
-        if node.operands != ("Inputs",):
+        if node.operands != ("Inputs",) * len(node.inputs):
             entry["as"] = list(node.operands)
     else:
         entry |= {"op": node.op, "from": list(node.inputs)}

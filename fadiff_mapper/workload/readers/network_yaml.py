@@ -14,13 +14,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
-from fadiff_mapper.workload import Node, Operator, Window, Workload, build_workload, make_operator
-from fadiff_mapper.workload.node import INPUT, KIND, NOT_UNDERSTOOD
-from fadiff_mapper.workload.operator import TEMPLATES, problem_operator
+from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
+from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
+from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 from fadiff_mapper.yaml.load import load_files
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, one_of, sequence, text
 
@@ -50,10 +51,11 @@ def read_network(path: Path) -> Workload:
     graph = section.take("graph", sequence)
     inputs = _inputs(section.take("inputs", mapping, Map({"input": None}, where=where)))
     outputs = section.take("outputs", names, ())
+    folded = section.take("folded", _folded, ())
     section.finish(" of a network")
     nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
     _check_counts(section.node["shapes"], Counter(item.get("shape") for item in graph))
-    return build_workload(name, inputs + nodes, outputs, where)
+    return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
 def _operators(items: Seq) -> dict[str, Operator]:
@@ -71,8 +73,8 @@ def _operators(items: Seq) -> dict[str, Operator]:
             operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
         else:
             dims = reader.take("dims", mapping)
-            operators[identity] = make_operator(op, dims, reader.take("stride", _pair, (1, 1)),
-                                                reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
+            operators[identity] = make_operator(op, dims, reader.take("stride", _per_axis(op), None),
+                                                reader.take("dilation", _per_axis(op), None), repeat, reader.at("dims"))
         reader.finish(" of a shape")
     return operators
 
@@ -80,14 +82,14 @@ def _operators(items: Seq) -> dict[str, Operator]:
 def _inputs(node: Map) -> list[Node]:
     """The section `inputs`: name -> extents, or null where they are left open."""
     return [Node(text(name, node.at(name)), INPUT, where=node.at(name),
-                 shape=None if node[name] is None else extents(node[name], node.at(name))) for name in node]
+                 shape=None if node[name] is None else _shape(node[name], node.at(name))) for name in node]
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
     """An entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
-    common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", extents, None),
+    common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", _shape, None),
                               "where": where}
     node = (_operator_node(name, common, reader, operators) if reader.has("shape")
             else _plain_node(name, common, reader))
@@ -112,7 +114,8 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
         raise reader.node.where.error(
             f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
             f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
-    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None), **common)
+    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None),
+                what=reader.take("what", text, ""), **common)
 
 
 def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
@@ -120,10 +123,13 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
     kind = KIND[op]
     details: dict[str, Any] = {}
-    if kind == "pool":
+    if kind in ("pool", "opaque"):
         details["window"] = _window(reader)
-    if kind in ("rows", "reduce", "transpose"):
-        details["axes"] = reader.take("axes", _integers, ()) if kind == "rows" else reader.take("axes", _integers)
+    if kind in ("rows", "reduce", "transpose", "opaque"):
+        details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
+                           else reader.take("axes", _integers))
+    if op in GENERIC:
+        details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:
         details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None)}
     if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:
@@ -170,12 +176,32 @@ def _integers(value: Any, where: Where) -> tuple[int, ...]:
     return tuple(integer()(item, items.at(index)) for index, item in enumerate(items))
 
 
-def _pair(value: Any, where: Where) -> tuple[int, int]:
-    """Stride or dilation along P and Q."""
-    numbers = extents(value, where)
-    if len(numbers) != 2:
-        raise where.error(f"found {len(numbers)} numbers", "[along P, along Q]")
-    return numbers[0], numbers[1]
+def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
+    """A check for `Reader.take`: stride or dilation along the sliding axes of a template."""
+    names = [axis[0] for axis in sliding(op)]
+
+    def check(value: Any, where: Where) -> tuple[int, ...]:
+        numbers = extents(value, where)
+        if len(numbers) != len(names):
+            raise where.error(f"found {len(numbers)} numbers", f"[{', '.join(f'along {name}' for name in names)}]")
+        return numbers
+    return check
+
+
+def _shape(value: Any, where: Where) -> tuple[int, ...]:
+    """The extents of a tensor, which may have no elements."""
+    items = sequence(value, where)
+    return tuple(integer(0)(item, items.at(index)) for index, item in enumerate(items))
+
+
+def _folded(value: Any, where: Where) -> tuple[Folded, ...]:
+    """The section `folded`: operators that read constants alone."""
+    entries = []
+    for index, item in enumerate(items := sequence(value, where)):
+        reader = Reader(mapping(item, items.at(index)))
+        entries.append(Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1))))
+        reader.finish(" of an operator that reads constants alone")
+    return tuple(entries)
 
 
 def _pads(value: Any, where: Where) -> tuple[tuple[int, int], ...]:

@@ -1,25 +1,28 @@
 """Reads ONNX models. Only the graph is read: weights and files outside of the model are never opened.
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
-inference (`onnx.shape_inference.infer_shapes` with `data_prop`, which computes the small constants that reshapes need).
-Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
+inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need (`onnx_folding`). Its
+nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
 constants alone are constants. Models come from elsewhere, so their names are made printable before they are printed.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.onnx_operators import OnnxCall, refuse, understood
+from fadiff_mapper.workload.readers.onnx_names import FILLS
+from fadiff_mapper.workload.readers.onnx_operators import LAYERS, OnnxCall, understood
+from fadiff_mapper.workload.readers.open_inputs import Given, clean
 from fadiff_mapper.yaml.located import Where
 
 try:
@@ -30,23 +33,22 @@ except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
-from fadiff_mapper.workload.readers.onnx_shapes import with_shapes  # imports onnx
+from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values  # these import onnx
+from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
+from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
+from fadiff_mapper.workload.readers.onnx_twins import shape_twins
 
 MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""
 
-SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. Weights become inputs without values. A
-plain limit, far above the number of axes of any tensor; nothing was measured."""
 
-
-def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | None = None) -> Workload:
+def read_file(path: Path, name: str | None = None, given: Given | None = None) -> Workload:
     """Reads an ONNX file.
 
     Args:
         path: the file.
         name: name of the network; the file's by default.
-        dims: numbers for the named dimensions of the model's inputs.
+        given: what is said of inputs that the model leaves open.
 
     Raises:
         SpecError: the file is no whole ONNX model, or `read_model` refuses it.
@@ -63,17 +65,17 @@ def read_file(path: Path, name: str | None = None, dims: Mapping[str, int] | Non
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:
         raise where.error("is no ONNX model, or is cut off", "a whole ONNX file") from None
-    return read_model(model, name or path.stem, str(path), dims)
+    return read_model(model, name or path.stem, str(path), given)
 
 
-def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None = None) -> Workload:
+def read_model(model: Any, name: str, file: str, given: Given | None = None) -> Workload:
     """Reads an `onnx.ModelProto`.
 
     Args:
         model: the model.
         name: name of the network.
         file: the source, for messages.
-        dims: numbers for the named dimensions of the model's inputs.
+        given: what is said of inputs that the model leaves open.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
@@ -84,31 +86,60 @@ def read_model(model: Any, name: str, file: str, dims: Mapping[str, int] | None 
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
     if not model.graph.node or not model.opset_import:
         raise where.error("the model has no operators", "an ONNX model with a graph")
-    for node in model.graph.node:
-        refuse(node.op_type, _place(where, node))
-    light = _light(model, where, dims or {})
+    given = given or Given()
     constants = {tensor.name for tensor in model.graph.initializer} | {
-        tensor.values.name for tensor in model.graph.sparse_initializer}
-    try:
-        inferred = with_shapes(light)
-    except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
-        raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
-    return _network(inferred, constants, name, where)
+        tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
+    light = _light(model, where, given)
+    refuse_open(light.graph, constants, where)
+    nodes, inferred, computed = _inferred(light, where)
+    return _network(nodes, inferred, constants | computed, name, where)
+
+
+def _inferred(light: Any, where: Where) -> tuple[list[Any], Any, set[str]]:
+    """The nodes that are left once small constants are computed, the model with shapes, and the computed names."""
+    folding = Folding(list(light.graph.node), small_values(light.graph.initializer), light.opset_import)
+    for _ in range(ROUNDS):
+        light.graph.ClearField("node")
+        light.graph.node.extend(twin for node in folding.nodes for twin in shape_twins(node))
+        try:
+            inferred = with_shapes(light)
+        except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
+            raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
+        known, shapes = set(folding.computed), _shapes(inferred.graph)
+        if _is_whole(folding.nodes, shapes) or not folding.fold(shapes):
+            break
+        light.graph.initializer.extend(numpy_helper.from_array(folding.computed[name], name)
+                                       for name in folding.computed if name not in known)
+    return folding.nodes, inferred, set(folding.computed)
+
+
+def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
+    """Whether all shapes are known, and no node may have to be replaced by a branch."""
+    return all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
+               for node in nodes)
 
 
 def _texts(model: Any) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
-    graph = model.graph
-    yield from (graph.name, *(entry.domain for entry in model.opset_import))
+    yield from (entry.domain for entry in model.opset_import)
+    yield from _graph_texts(model.graph)
+
+
+def _graph_texts(graph: Any) -> Iterator[object]:
+    """The names in a graph and in its branches."""
+    yield graph.name
     yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
                     *(attribute.name for attribute in node.attribute))
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graph_texts(inner)
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _light(model: Any, where: Where, dims: Mapping[str, int]) -> Any:
+def _light(model: Any, where: Where, given: Given) -> Any:
     """A model of the same graph for shape inference.
 
     Nodes are in topological order, named dimensions are numbers, large constants inputs without values.
@@ -120,7 +151,7 @@ def _light(model: Any, where: Where, dims: Mapping[str, int]) -> Any:
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
-    _fix_dimensions(graph, dims, where)
+    close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
         if any(size < 0 for size in tensor.dims):
@@ -155,59 +186,89 @@ def _ordered(graph: Any, where: Where) -> list[Any]:
                           "a graph without cycles") from None
 
 
-def _fix_dimensions(graph: Any, dims: Mapping[str, int], where: Where) -> None:
-    """Gives named dimensions their numbers. Raises SpecError for a name that the model does not have."""
-    named = set()
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        for dimension in value.type.tensor_type.shape.dim:
-            named.add(dimension.dim_param)
-            if dimension.dim_param in dims:
-                dimension.dim_value = dims[dimension.dim_param]
-    unknown = sorted(set(dims) - named)
-    if unknown:
-        raise where.error(f"there is no dimension {listed(unknown)}", listed(sorted(named - {""})))
-
-
-def _network(model: Any, constants: set[str], title: str, where: Where) -> Workload:
-    """The network of a model with inferred shapes; `constants` are the names of its weights."""
+def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, where: Where) -> Workload:
+    """The network of a model with inferred shapes; `constants` are the names of its weights and small constants."""
     graph = model.graph
     shapes = _shapes(graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-    to = Assembly()
-    values = {name: Tensor(shapes.get(name) or ()) for name in constants}
-    numbers = {tensor.name: _numbers(tensor) for tensor in graph.initializer}
+    walk = _Walk(Assembly(), {name: Tensor(shapes.get(name) or ()) for name in constants},
+                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where)
     for value in graph.input:
         if value.name not in constants:
             source = Where(where.file, path=f"input {clean(value.name)}")
-            values[value.name] = to.input(clean(value.name), _static(value, source), source)
-    for node in graph.node:
-        _walk(node, values, numbers, shapes, version, to, where)
-    outputs = [values[value.name].node for value in graph.output if value.name in values]
-    return build_workload(title, to.nodes, tuple(dict.fromkeys(node for node in outputs if node)), where)
+            extents = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+            walk.values[value.name] = walk.to.input(clean(value.name), extents, source)
+    for node in nodes:
+        walk.enter(node)
+    outputs = [walk.values[value.name].node for value in graph.output if value.name in walk.values]
+    return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(node for node in outputs if node)), where,
+                          walk.to.folded)
 
 
-def _walk(node: Any, values: dict[str, Tensor], numbers: dict[str, tuple[int, ...]],
-          shapes: Mapping[str, Shape | None], version: int, to: Assembly, where: Where) -> None:
-    """Enters the outputs of one ONNX node into `values`, and a constant's whole numbers into `numbers`."""
-    source = _place(where, node)
-    missing = [name for name in node.input if name and name not in values]
-    if missing:
-        raise source.error(f"reads {clean(missing[0])}, which nothing writes")
-    attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute
-                  if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)}
-    operands = [values[name] if name else None for name in node.input]
-    outs = [shapes.get(name) for name in node.output]
-    if node.op_type == "Constant" and isinstance(attributes.get("value"), onnx.TensorProto):
-        numbers[node.output[0]] = _numbers(attributes["value"])
-    if not node.output:
-        return
-    if node.op_type in ("Shape", "Size") or all(tensor is None or tensor.constant for tensor in operands):
-        values.update({name: Tensor(shape or ()) for name, shape in zip(node.output, outs, strict=True)})
-        return
-    domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
-    given = [numbers.get(name) for name in node.input]
-    call = OnnxCall(domain + node.op_type, clean(_name(node)), attributes, operands, given, outs, version, source)
-    values.update(zip(node.output, understood(call, to), strict=True))
+@dataclass
+class _Walk:
+    """A walk over the nodes of a model.
+
+    Attributes:
+        to: the network under construction.
+        values: the values so far, by name.
+        numbers: the whole numbers of small constants, by name.
+        shapes: inferred shapes, by name.
+        version: version of the operator set.
+        where: the source, for messages.
+        ends: the operators at which shapes end, by the names of values that have none.
+    """
+
+    to: Assembly
+    values: dict[str, Tensor]
+    numbers: dict[str, tuple[int, ...]]
+    shapes: Mapping[str, Shape | None]
+    version: int
+    where: Where
+    ends: dict[str, str] = field(default_factory=dict)
+
+    def enter(self, node: Any) -> None:
+        """Enters the outputs of one ONNX node into `values`."""
+        source = _place(self.where, node)
+        missing = [name for name in node.input if name and name not in self.values]
+        if missing:
+            raise source.error(f"reads {clean(missing[0])}, which nothing writes")
+        if not node.output:
+            return
+        call = self._call(node, source)
+        if node.op_type == "Constant" and isinstance(call.attributes.get("value"), onnx.TensorProto):
+            self.numbers[node.output[0]] = _numbers(call.attributes["value"])
+        regions = any(item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute)
+        results = [Tensor(shape or ()) for shape in call.outs]
+        if node.op_type not in FILLS and (regions or not all(t is None or t.constant for t in call.operands)):
+            results = understood(call, self.to) if call.tensors else [
+                self.to.unknown(call.name, call.operator, [], shape, source) for shape in call.outs]
+        elif call.operator in LAYERS and all(call.outs):
+            self._fold(call)
+        lost = next((self.ends[name] for name in node.input if name in self.ends), "")
+        for name, tensor, shape in zip(node.output, results, call.outs, strict=True):
+            self.values[name] = tensor
+            if shape is None and not tensor.constant:
+                self.ends[name] = lost or f"{clean(_name(node))} ({clean(node.op_type)})"
+
+    def _call(self, node: Any, source: Where) -> OnnxCall:
+        """An ONNX node with its operands."""
+        attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute
+                      if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)}
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        lost = next((self.ends[name] for name in node.input if name in self.ends), "")
+        return OnnxCall(domain + node.op_type, clean(_name(node)), attributes,
+                        [self.values[name] if name else None for name in node.input],
+                        [self.numbers.get(name) for name in node.input],
+                        [self.shapes.get(name) for name in node.output], self.version, source, lost)
+
+    def _fold(self, call: OnnxCall) -> None:
+        """Notes an operator with multiply-accumulates that reads constants alone."""
+        alone = Assembly()
+        operands = [tensor and alone.input("constant", tensor.shape, call.where) for tensor in call.operands]
+        if all(tensor is None or tensor.shape for tensor in call.operands):
+            understood(replace(call, operands=operands), alone)
+            self.to.note_folded(call.name, call.operator, alone.macs)
 
 
 def _shapes(graph: Any) -> dict[str, Shape | None]:
@@ -219,16 +280,6 @@ def _shapes(graph: Any) -> dict[str, Shape | None]:
         if known or value.name not in shapes:
             shapes[value.name] = tuple(sizes) if known else None
     return shapes
-
-
-def _static(value: Any, where: Where) -> Shape:
-    """The shape of an input. Raises SpecError where a dimension has no number."""
-    sizes = value.type.tensor_type.shape.dim
-    if not value.type.tensor_type.HasField("shape") or not all(size.dim_value > 0 for size in sizes):
-        shown = clean(" x ".join(str(size.dim_value or size.dim_param or "?") for size in sizes)) or "unknown"
-        raise where.error(f"the shape {shown} has dynamic dimensions",
-                          "fixed shapes, or a number for each named dimension (--dim NAME=N, dims={NAME: N})")
-    return tuple(size.dim_value for size in sizes)
 
 
 def _numbers(tensor: Any) -> tuple[int, ...]:
@@ -249,18 +300,3 @@ def _name(node: Any) -> str:
 def _place(where: Where, node: Any) -> Where:
     """The place of an ONNX node in its model."""
     return Where(where.file, path=f"node {clean(_name(node))} ({clean(node.op_type)})")
-
-
-def clean(name: str) -> str:
-    """A name as one line of at most 200 printable characters.
-
-    Args:
-        name: any text from a model.
-    """
-    return "".join(_printable(name))[:200]
-
-
-def _printable(name: str) -> Iterator[str]:
-    """The characters, with a question mark for each that cannot be printed."""
-    for letter in name:
-        yield letter if letter.isprintable() else "?"

@@ -1,8 +1,9 @@
-"""Turns ONNX operators into nodes: one table per kind, and a function for each operator that needs attributes.
+"""Turns ONNX operators into nodes: by the tables of `onnx_names`, or by a function where attributes matter.
 
-Names, attributes and the order of operands are those of the ONNX operator sets (github.com/onnx/onnx,
-docs/Operators.md). The tables `SAME` to `OPAQUE` need a name only; `LAYERS` and `OPERATORS` hold functions. An operator
-in none of them becomes a node that is not understood.
+Attributes and the order of operands are those of the ONNX operator sets (github.com/onnx/onnx, docs/Operators.md) and
+of ONNX Runtime's own (github.com/microsoft/onnxruntime, docs/ContribOperators.md). `LAYERS` holds the operators with
+multiply-accumulates, `OPERATORS` others that need attributes. An operator in no table becomes a node that is not
+understood.
 """
 
 from __future__ import annotations
@@ -13,8 +14,23 @@ from typing import Any
 
 from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.node import GENERIC, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Assembly, Pads, Sliding, Tensor, attention, convolution, product
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, product
+from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
+from fadiff_mapper.workload.readers.einsum import contraction
+from fadiff_mapper.workload.readers.onnx_names import (
+    ELEMENTWISE,
+    JOINS,
+    OPAQUE,
+    POINTWISE,
+    REDUCE,
+    RESHAPES,
+    ROWS,
+    SAME,
+)
+from fadiff_mapper.workload.readers.picked_details import Details, onnx_details
+from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_layer
 from fadiff_mapper.yaml.located import Where
 
 
@@ -31,6 +47,7 @@ class OnnxCall:
         outs: shapes of its outputs; None where they are not known.
         version: version of the operator set.
         where: place in the model, for messages.
+        lost: the operator at which shapes end, where an operand's is not known.
     """
 
     operator: str
@@ -41,6 +58,7 @@ class OnnxCall:
     outs: Sequence[Shape | None]
     version: int
     where: Where
+    lost: str = ""
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -56,16 +74,22 @@ class OnnxCall:
     def out(self) -> Shape:
         """The shape of the first output. Raises SpecError where it is not known."""
         if self.outs[0] is None:
-            raise self.where.error("the shape of its output is not known", "an operator whose shape can be inferred")
+            raise self.where.error(f"the shape of its output is not known{self.ended}",
+                                   "an operator whose shape can be inferred")
         return self.outs[0]
 
     def operand(self, index: int) -> Tensor:
         """An operand with a known shape. Raises SpecError where it is missing or its shape is not known."""
         tensor = self.operands[index] if index < len(self.operands) else None
         if tensor is None or not tensor.known:
-            raise self.where.error(f"the shape of operand {index} is not known" if tensor else
+            raise self.where.error(f"the shape of operand {index} is not known{self.ended}" if tensor else
                                    f"operand {index} is missing")
         return tensor
+
+    @property
+    def ended(self) -> str:
+        """The end of a message on a shape that is not known."""
+        return f": shapes end at {self.lost}" if self.lost else ""
 
     def whole(self, name: str, default: int) -> int:
         """An attribute that is a whole number, else the default."""
@@ -104,54 +128,6 @@ class OnnxCall:
         return axis % rank, rank
 
 
-SAME = ("Identity", "Dropout", "Cast", "CastLike")
-"""Operators whose first output is their first operand."""
-
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-"""Operators that keep elements and their order; the new shape is the inferred one."""
-
-POINTWISE = {
-    "Relu": "relu", "Gelu": "gelu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
-    "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Reciprocal": "reciprocal", "Elu": "elu", "Celu": "celu",
-    "Selu": "selu", "Softplus": "softplus", "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Mish": "mish",
-    "Round": "round", "Floor": "floor", "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "PRelu": "prelu", "Swish": "silu",
-    "LeakyRelu": "leakyrelu", "Clip": "clip", "Not": "not", "BatchNormalization": "batchnorm",
-    "QuantizeLinear": "quantize", "DequantizeLinear": "dequantize",
-}
-"""Pointwise operators -> their names here."""
-
-JOINS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "max", "Min": "min",
-         "Sum": "add", "Mean": "add", "Where": "where", "And": "and", "Or": "or", "Equal": "compare",
-         "Less": "compare", "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare"}
-"""Operators that join tensors point by point -> their names here."""
-
-OPAQUE = {"Concat": "concat", "Split": "slice", "Slice": "slice", "Gather": "gather", "GatherElements": "gather",
-          "GatherND": "gather", "Pad": "pad", "Resize": "resize", "Upsample": "resize", "Tile": "expand",
-          "DepthToSpace": "gather", "SpaceToDepth": "gather"}
-"""Operators through which no tile is followed -> their names here."""
-
-REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin"}
-"""Reductions -> their names here."""
-
-REFUSED = {"ConvTranspose": "transposed convolutions are not supported",
-           "QLinearConvTranspose": "transposed convolutions are not supported"}
-"""Operators that are refused -> the reason."""
-
-
-def refuse(operator: str, where: Where) -> None:
-    """Refuses an operator by name.
-
-    Args:
-        operator: name of an ONNX operator.
-        where: its place, for the message.
-
-    Raises:
-        SpecError: the operator is in `REFUSED`.
-    """
-    if operator in REFUSED:
-        raise where.error(REFUSED[operator], "convolutions, matrix products, and the operators between them")
-
-
 def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
     """Adds the nodes of one ONNX node.
 
@@ -166,22 +142,34 @@ def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
         SpecError: an operator with multiply-accumulates lacks a shape, or attributes and operands contradict one
             another.
     """
-    if call.operator in LAYERS:
-        return _results(call, LAYERS[call.operator](call, to))
-    if call.operator in SAME:
+    name = call.operator
+    if name in LAYERS:
+        return _results(call, LAYERS[name](call, to))
+    if name in SAME:
         return _results(call, call.tensors[0])
-    if call.operator in POINTWISE or call.operator in JOINS:
-        op = POINTWISE.get(call.operator) or JOINS[call.operator]
-        return _results(call, to.plain_node(call.name, op, call.tensors, call.outs[0], call.where))
+    if name in POINTWISE or name in JOINS or name in ELEMENTWISE:
+        return _results(call, _pointwise(call, to))
     known = call.tensors[0].known and call.outs[0] is not None
-    if known and call.operator in OPERATORS:
-        return _results(call, OPERATORS[call.operator](call, to))
+    if known and name in OPERATORS:
+        return _results(call, OPERATORS[name](call, to))
     return _each_output(call, to)
 
 
-def _results(call: OnnxCall, first: Tensor) -> list[Tensor]:
+def _results(call: OnnxCall, first: Tensor | list[Tensor]) -> list[Tensor]:
     """The first output, and the others as constants, since they carry no data on (masks, running statistics)."""
+    if isinstance(first, list):
+        return first[:len(call.outs)]
     return [first, *(Tensor(shape or ()) for shape in call.outs[1:])]
+
+
+def _pointwise(call: OnnxCall, to: Assembly) -> Tensor:
+    """Points of one tensor by themselves, or those of several joined; scales and zero points of integers are none."""
+    if call.operator in JOINS:
+        return to.plain_node(call.name, JOINS[call.operator], call.tensors, call.outs[0], call.where)
+    read = [tensor for tensor in call.tensors if tensor.node]
+    alone = len(read) == 1 and (not read[0].known or call.outs[0] in (None, read[0].shape))
+    op = POINTWISE.get(call.operator, "elementwise") if alone else "combine"
+    return to.plain_node(call.name, op, read, call.outs[0], call.where, what=call.operator if op in GENERIC else "")
 
 
 def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
@@ -189,16 +177,29 @@ def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
     outputs = []
     for index, shape in enumerate(call.outs):
         name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
-        if call.operator in OPAQUE:
-            same = OPAQUE[call.operator] in ("slice", "pad") and shape == call.tensors[0].shape
-            outputs.append(call.tensors[0] if same and call.tensors[0].known else
-                           to.plain_node(name, OPAQUE[call.operator], call.tensors, shape, call.where))
-        else:
+        op = OPAQUE.get(call.operator, "other" if call.operator in OPERATORS else NOT_UNDERSTOOD)
+        same = op in ("slice", "pad", "expand", "resize") and shape == call.tensors[0].shape
+        if same and call.tensors[0].known:
+            outputs.append(call.tensors[0])
+        elif op == NOT_UNDERSTOOD:
             outputs.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
+        else:
+            outputs.append(_picked(call, to, name, shape, op))
     return outputs
 
 
-def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tensor]:
+def _picked(call: OnnxCall, to: Assembly, name: str, shape: Shape | None, op: str) -> Tensor:
+    """A node that picks, repeats or puts together elements, with what its attributes and constants say of it."""
+    first, details = call.tensors[0], Details()
+    if shape is not None and first.known:
+        details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, shape,
+                               all(tensor.constant for tensor in call.tensors[1:]))
+        op = "slice" if op == "gather" and details and len(shape) < len(first.shape) else op
+    return to.put(Node(name, op, tuple(t.node for t in call.tensors if t.node), shape, where=call.where,
+                       what=call.operator if op in GENERIC else "", **details))
+
+
+def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[[OnnxCall, Assembly], Tensor]:
     """A convolution whose image and weights stand at these places among the operands."""
     def make(call: OnnxCall, to: Assembly) -> Tensor:
         x, weight = call.operand(data), call.operand(weights)
@@ -209,8 +210,13 @@ def _convolution(data: int, weights: int) -> Callable[[OnnxCall, Assembly], Tens
             raise call.where.error(f"weights {list(weight.shape)} do not fit a tensor {list(x.shape)} with the "
                                    f"attribute kernel_shape {call.attributes.get('kernel_shape')}")
         groups = call.whole("group", 1)
-        if groups < 1 or weight.shape[0] % groups or weight.shape[1] * groups != x.shape[1]:
+        channels = weight.shape[0] if transposed else weight.shape[1] * groups
+        if groups < 1 or weight.shape[0] % groups or channels != x.shape[1]:
             raise call.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
+        if transposed:
+            pads = _pads_transposed(call, x, kernel, stride, dilation)
+            return transposed_convolution(to, call.name, x, weight, Sliding(stride, pads, dilation, groups), call.out,
+                                          call.where)
         slide = Sliding(stride, _pads(call, x, kernel, stride, dilation), dilation, groups)
         return convolution(to, call.name, x, weight, slide, call.out, call.where)
     return make
@@ -234,6 +240,99 @@ def _pads(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Sha
         return ((0, 0),) * count
     values = call.integers("pads", (0,) * (2 * count), 0)
     return tuple(zip(values[:count], values[count:], strict=True))
+
+
+def _pads_transposed(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
+    """Outputs that a transposed convolution cuts off: as stated, or as the output's shape and `auto_pad` ask.
+
+    Of an odd total SAME_UPPER cuts the smaller half before, all others the larger one.
+    """
+    count = len(kernel)
+    mode = call.attributes.get("auto_pad", b"NOTSET")
+    if call.attributes.get("output_shape") or mode in (b"SAME_UPPER", b"SAME_LOWER"):
+        pads = []
+        extra = call.integers("output_padding", (0,) * count, 0)
+        for extent, out, k, s, d, more in zip(x.shape[-count:], call.out[-count:], kernel, stride, dilation, extra,
+                                              strict=True):
+            total = max(s * (extent - 1) + more + WindowSlide(k, 1, d).reach(1) - out, 0)
+            before = total // 2 if mode == b"SAME_UPPER" else total - total // 2
+            pads.append((before, total - before))
+        return tuple(pads)
+    values = call.integers("pads", (0,) * (2 * count), 0)
+    return tuple(zip(values[:count], values[count:], strict=True))
+
+
+def _fused_convolution(call: OnnxCall, to: Assembly) -> Tensor:
+    """A convolution, a tensor added to it, and an activation."""
+    x = _convolution(0, 1)(call, to)
+    other = call.operands[3] if len(call.operands) > 3 else None
+    if other is not None and not other.constant:
+        x = to.plain_node(f"{call.name}.add", "add", [x, other], call.out, call.where)
+    stated = call.attributes.get("activation", b"")
+    name = stated.decode(errors="replace") if isinstance(stated, bytes) else ""
+    return to.plain_node(f"{call.name}.{name}", POINTWISE[name], [x], call.out, call.where) if name in POINTWISE else x
+
+
+def _recurrent(call: OnnxCall, to: Assembly) -> list[Tensor]:
+    """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions.
+
+    With integer weights, these are stated the other way round: [directions, in, gates * hidden].
+    """
+    x, inputs, states = (call.operand(index) for index in range(3))
+    if not len(x.shape) == len(inputs.shape) == len(states.shape) == 3 or call.whole("layout", 0):
+        raise call.where.error(f"operands {list(x.shape)}, {list(inputs.shape)} and {list(states.shape)}, layout "
+                               f"{call.whole('layout', 0)}", "three axes each, and the layout 0")
+    directions = inputs.shape[0]
+    outs = []
+    for back in range(directions):
+        own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
+        weights = Recurrence(*(Tensor(shape) if t.constant else to.plain_node(
+            f"{call.name}.{what}", "slice", [t], shape, call.where) for t, shape, what in
+            zip((inputs, states), own, ("weights", "state_weights"), strict=True)))
+        tag = "" if directions == 1 else (".forward", ".backward")[back % 2]
+        outs.append(recurrent_layer(to, call.name + tag, x, weights, call.where))
+    steps, batch, width = outs[0].shape
+    shape = (steps, directions, batch, width)
+    every = to.reshape(f"{call.name}.steps", outs[0], shape, call.where) if directions == 1 else to.plain_node(
+        f"{call.name}.both", "concat", outs, shape, call.where)
+    last = [to.plain_node(f"{call.name}.last{index}", "slice", outs, shape[1:], call.where)
+            for index in range(len(call.outs) - 1)]
+    return [every, *last]
+
+
+def _skip_norm(op: str) -> Callable[[OnnxCall, Assembly], list[Tensor]]:
+    """A sum and its normalisation along the last axis; the last of four outputs is the sum."""
+    def make(call: OnnxCall, to: Assembly) -> list[Tensor]:
+        total = to.plain_node(f"{call.name}.sum", "add", call.tensors[:2], call.out, call.where)
+        normed = to.plain_node(call.name, op, [total], call.out, call.where, (-1,))
+        return [normed, Tensor(()), Tensor(()), total]
+    return make
+
+
+def _whole_tensor(op: str) -> Callable[[OnnxCall, Assembly], Tensor]:
+    """An operator that needs all of its operand before its first output."""
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
+        return to.plain_node(call.name, op, [call.first], call.out, call.where, tuple(range(len(call.first.shape))))
+    return make
+
+
+def _along(op: str, default: int) -> Callable[[OnnxCall, Assembly], Tensor]:
+    """An operator that needs whole rows along the attribute `axis`."""
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
+        return to.plain_node(call.name, op, [call.first], call.out, call.where, (call.axes_from(default)[0],))
+    return make
+
+
+def _einsum(call: OnnxCall, to: Assembly) -> Tensor:
+    """Einsum of two tensors as a matrix product; of one, elements are picked or summed."""
+    stated = call.attributes.get("equation", b"")
+    equation = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
+    tensors = [call.operand(index) for index in range(len(call.operands))]
+    if len(tensors) == 1:
+        return to.plain_node(call.name, "other", tensors, call.out, call.where, what=call.operator)
+    if len(tensors) > 2:
+        return to.unknown(call.name, f"Einsum of {len(tensors)} tensors", tensors, call.out, call.where)
+    return contraction(to, call.name, equation, tensors[0], tensors[1], call.out, call.where)
 
 
 def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
@@ -272,7 +371,7 @@ def _pool(call: OnnxCall, to: Assembly) -> Tensor:
     """A pool, whose window covers all sliding axes where it is global."""
     op = "maxpool" if "Max" in call.operator else "avgpool"
     sliding = len(call.first.shape) - 2
-    if call.operator.startswith("Global"):
+    if "Global" in call.operator:
         kernel = stride = call.first.shape[2:]
         pad: Pads = ((0, 0),) * sliding
         dilation: Shape = (1,) * sliding
@@ -291,7 +390,8 @@ def _softmax(call: OnnxCall, to: Assembly) -> Tensor:
     """Whole rows along one axis; before version 13 of the operator set along all axes from `axis` on."""
     axis, rank = call.axes_from(-1 if call.version >= 13 else 1)
     axes = (axis,) if call.version >= 13 else tuple(range(axis, rank))
-    return to.plain_node(call.name, call.operator.lower(), [call.first], call.out, call.where, axes)
+    op = "logsoftmax" if call.operator == "LogSoftmax" else "softmax"
+    return to.plain_node(call.name, op, [call.first], call.out, call.where, axes)
 
 
 def _norm(op: str, first_axis: int) -> Callable[[OnnxCall, Assembly], Tensor]:
@@ -312,7 +412,9 @@ def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
     if not given and call.whole("noop_with_empty_axes", 0):
         return call.first
     axes = tuple(given) or tuple(range(rank))
-    return to.plain_node(call.name, REDUCE[call.operator], [call.first], call.out, call.where, axes)
+    op = REDUCE[call.operator]
+    return to.plain_node(call.name, op, [call.first], call.out, call.where, axes,
+                         call.operator if op in GENERIC else "")
 
 
 def _reshape(call: OnnxCall, to: Assembly) -> Tensor:
@@ -334,20 +436,32 @@ def _expand(call: OnnxCall, to: Assembly) -> Tensor:
     return to.expand(call.name, call.first, call.out, call.where)
 
 
-LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
+LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor | list[Tensor]]] = {
     "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
+    "ConvTranspose": _convolution(0, 1, transposed=True), "com.microsoft.FusedConv": _fused_convolution,
     "Gemm": _gemm, "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
-    "Attention": _attention,
+    "com.microsoft.MatMulIntegerToFloat": _product(0, 1), "com.microsoft.DynamicQuantizeMatMul": _product(0, 1),
+    "Einsum": _einsum, "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
+    "com.microsoft.DynamicQuantizeLSTM": _recurrent,
 }
 """Operators with multiply-accumulates; for these an unknown shape is an error."""
 
-OPERATORS: dict[str, Callable[[OnnxCall, Assembly], Tensor]] = {
+OPERATORS: dict[str, Callable[[OnnxCall, Assembly], Tensor | list[Tensor]]] = {
     **dict.fromkeys(RESHAPES, _reshape),
-    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LpPool", "GlobalLpPool"), _pool),
+    "com.microsoft.QLinearGlobalAveragePool": _pool, "com.microsoft.QLinearAveragePool": _pool,
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
     **dict.fromkeys(REDUCE, _reduce),
+    **{name: _along(op, -1) for name, op in ROWS.items()},
+    "LRN": _along("localresponse", 1), "DynamicQuantizeLinear": _whole_tensor("dynamicquantize"),
     "LayerNormalization": _norm("layernorm", -1), "RMSNormalization": _norm("rmsnorm", -1),
+    "com.microsoft.LayerNormalization": _norm("layernorm", -1),
+    "SimplifiedLayerNormalization": _norm("rmsnorm", -1),
+    "com.microsoft.SimplifiedLayerNormalization": _norm("rmsnorm", -1),
+    "com.microsoft.SkipLayerNormalization": _skip_norm("layernorm"),
+    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_norm("rmsnorm"),
     "GroupNormalization": _norm("groupnorm", 1), "InstanceNormalization": _norm("instancenorm", 2),
+    "MeanVarianceNormalization": _norm("instancenorm", 1),
     "Transpose": _transpose, "Expand": _expand,
 }
 """Operators without, whose shapes must be known to be understood."""

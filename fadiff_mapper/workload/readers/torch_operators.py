@@ -1,29 +1,38 @@
-"""Turns ATen operators into nodes: one table per kind, and a function for each operator that needs arguments.
+"""Turns ATen operators into nodes: by the tables of `torch_names`, or by a function where arguments matter.
 
-Names and arguments are those of PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the
-overload and the underscore of in-place variants. The tables `SAME` to `REDUCE` need a name only, `FUNCTIONS` holds
-functions. An operator in none of them becomes a node that is not understood.
+Arguments have the names of PyTorch's schemas. `LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS`
+others that need arguments. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest
+become nodes that are not understood.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.node import GENERIC
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import (
-    Assembly,
-    Pads,
-    Sliding,
-    Tensor,
-    attention,
-    convolution,
-    linear,
-    product,
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, linear, product
+from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
+from fadiff_mapper.workload.readers.einsum import contraction, is_plain
+from fadiff_mapper.workload.readers.experts import experts
+from fadiff_mapper.workload.readers.picked_details import torch_details
+from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_stack
+from fadiff_mapper.workload.readers.torch_names import (
+    ELEMENTWISE,
+    FILLS,
+    FURTHER_REDUCTIONS,
+    JOINS,
+    OPAQUE,
+    POINTWISE,
+    REDUCE,
+    RESHAPES,
+    ROWS,
+    SAME,
 )
 from fadiff_mapper.yaml.located import Where
 
@@ -39,6 +48,7 @@ class TorchCall:
         operands: the tensors among them, in order.
         shape: shape of the result, a list of shapes where it has several.
         where: place in the program, for messages.
+        tag: PyTorch's tag of the operator: "pointwise", "reduction" or "".
     """
 
     operator: str
@@ -47,6 +57,7 @@ class TorchCall:
     operands: Sequence[Tensor]
     shape: Any
     where: Where
+    tag: str = ""
 
     def get(self, name: str, default: Any = None) -> Any:
         """An argument, or the default where it is missing or None."""
@@ -65,47 +76,16 @@ class TorchCall:
         return shape
 
 
-SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "to",
-        "_to_copy", "type_as", "lift_fresh_copy", "_assert_tensor_metadata", "positive")
-"""Operators whose first result is their first tensor."""
+def has_name(operator: str, tag: str) -> bool:
+    """Whether `understood` knows an operator without PyTorch taking it apart.
 
-RESHAPES = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel")
-"""Operators that keep elements and their order."""
-
-POINTWISE = {
-    **{name: name for name in ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
-                               "abs", "reciprocal", "square", "elu", "celu", "selu", "softplus", "hardsigmoid",
-                               "hardswish", "mish", "round", "floor", "ceil", "sin", "cos", "prelu")},
-    "relu6": "clip", "hardtanh": "clip", "clamp": "clip", "clamp_min": "clip", "clamp_max": "clip",
-    "leaky_relu": "leakyrelu", "logical_not": "not", "bitwise_not": "not", "batch_norm": "batchnorm",
-    "_native_batch_norm_legit_no_training": "batchnorm", "native_batch_norm": "batchnorm",
-    "_native_batch_norm_legit": "batchnorm", "_batch_norm_with_update": "batchnorm", "log_sigmoid": "softplus",
-}
-"""Pointwise operators -> their names here."""
-
-JOINS = {
-    **{name: name for name in ("add", "sub", "mul", "div", "pow", "where")},
-    "rsub": "sub", "maximum": "max", "minimum": "min", "masked_fill": "where", "logical_and": "and",
-    "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or",
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "compare"),
-}
-"""Operators that join tensors point by point -> their names here."""
-
-OPAQUE = {
-    "cat": "concat", "concat": "concat", "stack": "concat", "slice": "slice", "split": "slice", "chunk": "slice",
-    "split_with_sizes": "slice", "unbind": "slice", "select": "slice", "narrow": "slice", "tensor_split": "slice",
-    "index": "gather", "index_select": "gather", "gather": "gather", "embedding": "gather", "roll": "gather",
-    "flip": "gather", "pixel_shuffle": "gather", "channel_shuffle": "gather", "constant_pad_nd": "pad", "pad": "pad",
-    "repeat": "expand", "repeat_interleave": "expand", "upsample_nearest2d": "resize", "upsample_bilinear2d": "resize",
-}
-"""Operators through which no tile is followed -> their names here."""
-
-ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax", "_log_softmax": "logsoftmax",
-        "cumsum": "cumsum"}
-"""Operators that need whole rows -> their names here."""
-
-REDUCE = {"mean": "mean", "sum": "sum", "amax": "amax", "amin": "amin"}
-"""Reductions -> their names here."""
+    Args:
+        operator: its name.
+        tag: PyTorch's tag of it.
+    """
+    tables = (SAME, RESHAPES, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, ROWS, REDUCE, FURTHER_REDUCTIONS, LAYERS,
+              FUNCTIONS)
+    return bool(tag) or any(operator in table for table in tables)
 
 
 def understood(call: TorchCall, to: Assembly) -> Any:
@@ -119,27 +99,35 @@ def understood(call: TorchCall, to: Assembly) -> Any:
         Its tensor, or the list of its tensors, from nodes `not_understood` where no table has the operator.
 
     Raises:
-        SpecError: a transposed convolution, or factors of a product that do not fit.
+        SpecError: factors of a product do not fit.
     """
     name = call.operator
     if name in SAME:
         return _results(call, call.first)
+    if name in FILLS:
+        return _each(call, lambda tag, shape: Tensor(shape))
     if name in RESHAPES:
         return to.reshape(call.name, call.first, call.out, call.where)
-    if name in POINTWISE or name in JOINS:
-        result = to.plain_node(call.name, POINTWISE.get(name) or JOINS[name], call.operands, call.out, call.where)
-        return _results(call, result)
-    if name in ROWS or name in REDUCE:
-        return _over_axes(call, to)
+    if name in ("batch_norm", "native_batch_norm", *TRAINED) and (name in TRAINED or call.get("training")):
+        return _results(call, _batch_statistics(call, to))
+    if name in LAYERS or name in FUNCTIONS:
+        return _results(call, (LAYERS.get(name) or FUNCTIONS[name])(call, to))
+    if name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
+        return _each(call, lambda tag, shape: _over_axes(call, to, call.name + tag, shape))
+    if name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
+        return _results(call, _pointwise(call, to))
     if name in OPAQUE:
         return _each(call, lambda tag, shape: _picked(call, to, call.name + tag, shape))
-    if name in FUNCTIONS:
-        return _results(call, FUNCTIONS[name](call, to))
+    if call.tag == "reduction":
+        return _each(call, lambda tag, shape: to.plain_node(call.name + tag, "other", call.operands, shape, call.where,
+                                                            what=name))
     return _each(call, lambda tag, shape: to.unknown(call.name + tag, name, call.operands, shape, call.where))
 
 
-def _results(call: TorchCall, first: Tensor) -> Any:
+def _results(call: TorchCall, first: Tensor | list[Tensor]) -> Any:
     """A tensor, or the list of a call's results: the first, and the others as constants, which carry no data on."""
+    if isinstance(first, list):
+        return first
     return [first, *(Tensor(shape) for shape in call.shape[1:])] if isinstance(call.shape, list) else first
 
 
@@ -150,28 +138,58 @@ def _each(call: TorchCall, make: Callable[[str, Shape], Tensor]) -> Any:
     return make("", call.shape)
 
 
+def _pointwise(call: TorchCall, to: Assembly) -> Tensor:
+    """Points of one tensor by themselves, or those of several joined."""
+    if call.operator in JOINS:
+        return to.plain_node(call.name, JOINS[call.operator], call.operands, call.out, call.where)
+    read = [tensor for tensor in call.operands if tensor.node]
+    alone = len(read) == 1 and read[0].shape == call.out
+    op = POINTWISE.get(call.operator, "elementwise") if alone else "combine"
+    return to.plain_node(call.name, op, read, call.out, call.where, what=call.operator if op in GENERIC else "")
+
+
 def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
     """Elements picked or put together; no opaque node where all of them are picked."""
     op = OPAQUE[call.operator]
-    if op in ("slice", "pad") and shape == call.first.shape:
-        return call.first
+    filled = [tensor for tensor in call.operands if math.prod(tensor.shape)]
+    if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
+        return filled[0]
     if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
         return to.reshape(name, call.first, shape, call.where)
-    return to.plain_node(name, op, call.operands, shape, call.where)
+    details = torch_details(call.operator, call.arguments, call.first.shape, shape,
+                            all(tensor.constant for tensor in call.operands[1:]))
+    result = to.put(Node(name, op, tuple(t.node for t in call.operands if t.node), shape, where=call.where,
+                         what=call.operator if op in GENERIC else "", **details))
+    matrices = call.operator in ("index", "index_select") and call.first.constant and len(call.first.shape) == 3
+    return replace(result, picked_from=call.first.shape[0]) if matrices and len(shape) == 3 else result
 
 
-def _over_axes(call: TorchCall, to: Assembly) -> Tensor:
+def _over_axes(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
     """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
-    dim = call.get("dim", list(range(len(call.first.shape))))
-    axes = tuple(dim) if isinstance(dim, list) else (dim,)
-    op = ROWS.get(call.operator) or REDUCE[call.operator]
-    return to.plain_node(call.name, op, [call.first], call.out, call.where, axes or tuple(range(len(call.first.shape))))
+    rank = len(call.first.shape)
+    dim = call.get("dim", list(range(rank)))
+    axes = (tuple(dim) if isinstance(dim, list) else (dim,)) or tuple(range(rank))
+    op = ROWS.get(call.operator) or REDUCE.get(call.operator, "reduction")
+    what = call.operator if op == "reduction" else ""
+    if not rank:
+        return to.plain_node(name, "elementwise", [call.first], shape, call.where, what=call.operator)
+    return to.plain_node(name, op, [call.first], shape, call.where, axes, what)
+
+
+TRAINED = ("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
+           "_batch_norm_with_update_functional", "cudnn_batch_norm", "miopen_batch_norm")
+"""Batch norms that take mean and variance of the batch: networks in training mode."""
+
+
+def _batch_statistics(call: TorchCall, to: Assembly) -> Tensor:
+    """A batch norm in training mode: every channel needs the whole batch and all points."""
+    axes = (0, *range(2, len(call.first.shape)))
+    return to.plain_node(call.name, "batchstatistics", [call.first], call.out, call.where, axes)
 
 
 def _convolution(call: TorchCall, to: Assembly) -> Tensor:
-    """A convolution; the general operator may say that it is transposed."""
-    if call.get("transposed", False):
-        return _transposed_convolution(call, to)
+    """A convolution, transposed where its name or the general operator's argument says so."""
+    transposed = call.get("transposed", False) or "transpose" in call.operator
     x, weight = call.arguments["input"], call.arguments["weight"]
     kernel = weight.shape[2:]
     stride, dilation = _per_axis(call.get("stride", 1), kernel), _per_axis(call.get("dilation", 1), kernel)
@@ -182,14 +200,21 @@ def _convolution(call: TorchCall, to: Assembly) -> Tensor:
         pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
     else:
         pad = tuple((p, p) for p in _per_axis(padding, kernel))
-    return convolution(to, call.name, x, weight, Sliding(stride, pad, dilation, call.get("groups", 1)), call.out,
-                       call.where)
+    make = transposed_convolution if transposed else convolution
+    return make(to, call.name, x, weight, Sliding(stride, pad, dilation, call.get("groups", 1)), call.out, call.where)
 
 
-def _transposed_convolution(call: TorchCall, to: Assembly) -> Tensor:
-    """Raises SpecError: transposed convolutions are refused by name."""
-    raise call.where.error(f"{call.name} is a transposed convolution (aten.{call.operator}), which is not supported",
-                           "convolutions without transposition or output padding")
+def _deformable(call: TorchCall, to: Assembly) -> Tensor:
+    """A convolution whose points are picked by computed offsets: gathered points, and a product over them."""
+    weight, groups = call.arguments["weight"], call.get("groups", 1)
+    (n, m), points = call.out[:2], math.prod(call.out[2:])
+    taps = math.prod(weight.shape[1:])
+    columns = to.plain_node(f"{call.name}.points", "gather", call.operands, (n, groups, points, taps), call.where)
+    filters = to.reshape(f"{call.name}.filters", weight, (groups, m // groups, taps), call.where)
+    right = to.transpose(f"{call.name}.turned", filters, (0, 2, 1), call.where)
+    rows = product(to, call.name, columns, right, (n, groups, points, m // groups), call.where)
+    moved = to.transpose(f"{call.name}.channels", rows, (0, 1, 3, 2), call.where)
+    return to.reshape(f"{call.name}.image", moved, call.out, call.where)
 
 
 def _per_axis(value: Any, kernel: Shape) -> Shape:
@@ -204,19 +229,75 @@ def _linear(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _product(call: TorchCall, to: Assembly) -> Tensor:
-    """mm, bmm, matmul, mv, whose factors have different names in each schema."""
+    """mm, bmm, matmul, mv, dot, whose factors have different names in each schema."""
     a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
-            (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec")))
+            (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec", "tensor")))
+    if a.picked_from and b.shape[-1] == 1:  # [S, out, in] [S, in, 1], a matrix for every row
+        rows = to.reshape(f"{call.name}.row", b, b.shape[:-1], call.where)
+        out = experts(to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1], call.where)
+        return to.reshape(f"{call.name}.column", out, call.out, call.where)
+    if b.picked_from:  # [S, n, in] [S, in, out]
+        return experts(to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out, call.where)
     return product(to, call.name, a, b, call.out, call.where)
 
 
+def _experts(call: TorchCall, to: Assembly) -> Tensor:
+    """Rows in the order of their experts, and a weight for each expert: [S, in] and [experts, in, out]."""
+    rows, weights = call.operands[:2]
+    if not (len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant):
+        return to.unknown(call.name, call.operator, call.operands, call.out, call.where)
+    return experts(to, call.name, rows, (weights.shape[0], weights.shape[1], weights.shape[2]), call.out, call.where)
+
+
 def _added_product(call: TorchCall, to: Assembly) -> Tensor:
-    """addmm, baddbmm: a product, and a tensor added where that is no constant."""
-    a, b = ((call.arguments["mat1"], call.arguments["mat2"]) if "mat1" in call.arguments else
-            (call.arguments["batch1"], call.arguments["batch2"]))
-    result = product(to, call.name, a, b, call.out, call.where)
+    """addmm, baddbmm, addmv: a product, and a tensor added where that is no constant."""
+    a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
+            (("mat1", "batch1", "mat"), ("mat2", "batch2", "vec")))
+    return _plus(call, to, product(to, call.name, a, b, call.out, call.where))
+
+
+def _summed_products(call: TorchCall, to: Assembly) -> Tensor:
+    """addbmm: products of a batch, summed, which are one product over the inner axes side by side."""
+    a, b = call.arguments["batch1"], call.arguments["batch2"]
+    (batch, n, k), m = a.shape, b.shape[-1]
+    rows = to.reshape(f"{call.name}.rows", to.transpose(f"{call.name}.left", a, (1, 0, 2), call.where), (n, batch * k),
+                      call.where)
+    columns = to.reshape(f"{call.name}.columns", b, (batch * k, m), call.where)
+    return _plus(call, to, product(to, call.name, rows, columns, call.out, call.where))
+
+
+def _plus(call: TorchCall, to: Assembly, result: Tensor) -> Tensor:
+    """A product with the tensor added to it, where that is no constant."""
     bias = call.arguments["self"]
     return result if bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
+
+
+def _einsum(call: TorchCall, to: Assembly) -> Tensor:
+    """Einsum of two tensors; PyTorch takes any other one apart."""
+    if not is_plain(call.arguments["equation"]):
+        return to.unknown(call.name, f"einsum {call.arguments['equation']}", call.operands, call.out, call.where)
+    left, right = call.arguments["tensors"]
+    return contraction(to, call.name, call.arguments["equation"], left, right, call.out, call.where)
+
+
+def _recurrent(call: TorchCall, to: Assembly) -> list[Tensor]:
+    """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers, then the last states."""
+    if "input" not in call.arguments:
+        return [to.unknown(f"{call.name}.{index}", f"{call.operator} of packed sequences", call.operands, shape,
+                           call.where) for index, shape in enumerate(call.shape)]
+    data, weights = call.arguments["input"], list(call.arguments["params"])
+    first, bidirectional = call.get("batch_first", False), call.get("bidirectional", False)
+    projected = call.operator == "lstm" and weights[1].shape[0] != 4 * weights[1].shape[1]
+    size = 2 + 2 * bool(call.get("has_biases")) + projected
+    sets = [weights[start:start + size] for start in range(0, len(weights), size)]
+    directions = [Recurrence(one[0], one[1], one[-1] if projected else None) for one in sets]
+    per_layer = 1 + bool(bidirectional)
+    layers = [directions[start:start + per_layer] for start in range(0, len(directions), per_layer)]
+    steps_first = to.transpose(f"{call.name}.steps", data, (1, 0, 2), call.where) if first else data
+    out = recurrent_stack(to, call.name, steps_first, layers, call.where)
+    out = to.transpose(f"{call.name}.batch", out, (1, 0, 2), call.where) if first else out
+    return [out, *(to.plain_node(f"{call.name}.last{index}", "slice", [out], shape, call.where)
+                   for index, shape in enumerate(call.shape[1:]))]
 
 
 def _attention(call: TorchCall, to: Assembly) -> Tensor:
@@ -272,7 +353,8 @@ def _transpose(call: TorchCall, to: Assembly) -> Tensor:
     if call.operator == "permute":
         order = [axis % rank for axis in call.arguments["dims"]]
     elif rank > 1:
-        a, b = (call.get("dim0", 0), call.get("dim1", 1)) if call.operator == "transpose" else \
+        named = {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
+        a, b = (call.get(name) for name in named[call.operator]) if call.operator in named else \
             (-2, -1) if call.operator in ("mT", "adjoint") else (0, 1)
         order[a], order[b] = order[b], order[a]
     return to.transpose(call.name, call.first, tuple(order), call.where)
@@ -283,19 +365,32 @@ def _expand(call: TorchCall, to: Assembly) -> Tensor:
     return to.expand(call.name, call.first, call.out, call.where)
 
 
-FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
-    **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution"), _convolution),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution),
+def _overwritten(call: TorchCall, to: Assembly) -> Tensor:
+    """A tensor whose elements are all those of another one."""
+    return to.expand(call.name, call.arguments["src"], call.out, call.where)
+
+
+LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
+    **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution", "conv_transpose1d",
+                     "conv_transpose2d", "conv_transpose3d"), _convolution),
+    "torchvision::deform_conv2d": _deformable,
     "linear": _linear,
-    **dict.fromkeys(("mm", "bmm", "matmul", "mv"), _product),
-    **dict.fromkeys(("addmm", "baddbmm"), _added_product),
+    **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot"), _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
+    **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _experts),
+    "addbmm": _summed_products, "einsum": _einsum,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
                      "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
                      "_scaled_dot_product_cudnn_attention"), _attention),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d",
-                     "avg_pool3d"), _pool),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
-                    _adaptive_pool),
+}
+"""Operators with multiply-accumulates -> the function that adds their nodes."""
+
+FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices",
+                     "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
+    **dict.fromkeys((f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_") for kind in ("avg", "max")
+                     for axes in (1, 2, 3)), _adaptive_pool),
     "layer_norm": _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])),
     "native_layer_norm": _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])),
     "rms_norm": _norm("rmsnorm", lambda call: len(call.arguments["normalized_shape"])),
@@ -303,7 +398,9 @@ FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
     "group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
     "native_group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
     "instance_norm": _norm("instancenorm", lambda call: len(call.first.shape) - 2),
-    **dict.fromkeys(("permute", "transpose", "t", "numpy_T", "mT", "adjoint"), _transpose),
+    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT",
+                     "adjoint"), _transpose),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
+    "copy": _overwritten,
 }
-"""Operators with arguments -> the function that adds their nodes."""
+"""Other operators that need arguments -> the function that adds their nodes."""

@@ -1,17 +1,20 @@
 """Reads PyTorch modules by `torch.export`. Weights are not read; the module is traced, not run.
 
-`torch.export` gives a flat graph of ATen operators with the shape of every value. In-place updates are first made
-explicit (`run_decompositions` with an empty table), so that a value has one writer. Calls are walked in order;
-`torch_operators` turns each into nodes. Placeholders of the user are the network's inputs, all others (parameters,
-buffers) constants, and so is every value that follows from constants alone.
+`torch.export` gives a graph of ATen operators with the shape of every value, which `torch_decompositions` makes flat.
+Calls are walked in order; `torch_operators` turns each into nodes. Placeholders of the user are the network's inputs,
+all others (parameters, buffers) constants, and so is every value that follows from constants alone, or that has no
+elements.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,12 +25,14 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.torch_operators import TorchCall, understood
+from fadiff_mapper.workload.readers.torch_decompositions import flattened, operator_name, tag_of
+from fadiff_mapper.workload.readers.torch_operators import LAYERS, TorchCall, understood
 from fadiff_mapper.yaml.located import Where
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
-                example_kwargs: Mapping[str, Any] | None, name: str | None) -> Workload:
+                example_kwargs: Mapping[str, Any] | None, name: str | None,
+                busy_experts: int | None = None) -> Workload:
     """Reads a module, or a program that `torch.export` made.
 
     Args:
@@ -35,26 +40,26 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
         example_inputs: for a module, its positional arguments.
         example_kwargs: for a module, its keyword arguments.
         name: name of the network; the class' by default.
+        busy_experts: experts over which rows are spread, None for all.
 
     Raises:
         FadiffError: there are no example inputs, or `torch.export` refuses the module.
-        SpecError: the program has dynamic dimensions or transposed convolutions, or `build_workload` refuses it.
+        SpecError: the program has dynamic dimensions, or `build_workload` refuses it.
     """
-    program = source if isinstance(source, ExportedProgram) else _exported(source, example_inputs, example_kwargs)
-    if any(_mutates(node) for node in program.graph.nodes):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = program.run_decompositions({})  # decomposes nothing, but makes updates in place explicit
+    program = flattened(source if isinstance(source, ExportedProgram) else
+                        _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
-    to = Assembly()
+    to = Assembly(busy_experts=busy_experts)
     values = _inputs(program, to, title)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     names = _names(calls)
     for node in calls:
         values[node.name] = _called(node, names[node.name], values, to, title)
+        if (updated := _updated(node)) is not None:
+            values[updated] = values[node.name]
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
-    return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title))
+    return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title), to.folded)
 
 
 def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
@@ -63,19 +68,35 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
     if inputs is None and not keywords:
         raise FadiffError(f"{type(module).__name__}: no example inputs; accepted: load_network(module, (tensor, ...)), "
                           "whose shapes become the network's")
+    given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _plain_attention():
             warnings.simplefilter("ignore")
-            return torch.export.export(module, tuple(inputs or ()), dict(keywords or {}))
+            return torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
         reason = " ".join(str(error).split())[:300]
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}") from error
 
 
-def _mutates(node: torch.fx.Node) -> bool:
-    """True for calls that update an argument in place."""
-    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Modules of attention as the products that they are, not as one operator for inference."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _updated(node: torch.fx.Node) -> str | None:
+    """The name of the tensor that a call updates in place and returns; None where it returns a new one."""
+    schema = getattr(node.target, "_schema", None)
+    first = node.args[0] if node.args else None
+    in_place = schema is not None and schema.is_mutable and len(schema.returns) == 1 and schema.arguments[
+        0].alias_info is not None and schema.arguments[0].alias_info.is_write
+    return first.name if in_place and isinstance(first, torch.fx.Node) else None
 
 
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
@@ -88,6 +109,7 @@ def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any
             if not isinstance(shape, tuple):
                 continue
             user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT
+            user = user and math.prod(shape) > 0
             values[node.name] = to.input(node.name, shape, Where(title, path=node.name)) if user else Tensor(shape)
     return values
 
@@ -103,18 +125,27 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
         return None
     arguments = _arguments(node, values)
     operands = list(_tensors(arguments.values()))
-    if all(tensor.constant for tensor in operands):
+    empty = not any(map(math.prod, shape if isinstance(shape, list) else [shape]))
+    call = TorchCall(operator_name(node.target), name, arguments, operands, shape, Where(title, path=node.name),
+                     tag_of(node.target))
+    if empty or all(tensor.constant for tensor in operands):
+        if call.operator in LAYERS and not empty:
+            to.note_folded(name, call.operator, _macs_alone(call))
         return [Tensor(s) for s in shape] if isinstance(shape, list) else Tensor(shape)
-    call = TorchCall(_operator_name(node), name, arguments, operands, shape, Where(title, path=node.name))
     return understood(call, to)
 
 
-def _operator_name(node: torch.fx.Node) -> str:
-    """`relu` of aten::relu_.default; the full name for operators outside of aten."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return str(node.target)
-    space, _, name = node.target._schema.name.partition("::")
-    return name.removesuffix("_") if space == "aten" else f"{space}::{name}"
+def _macs_alone(call: TorchCall) -> int:
+    """Multiply-accumulates of a call that reads constants, counted as if they were computed."""
+    alone = Assembly()
+
+    def computed(item: Any) -> Any:
+        if isinstance(item, list):
+            return [computed(part) for part in item]
+        return alone.input("constant", item.shape, call.where) if isinstance(item, Tensor) else item
+    arguments = {name: computed(item) for name, item in call.arguments.items()}
+    understood(replace(call, arguments=arguments, operands=list(_tensors(arguments.values()))), alone)
+    return alone.macs
 
 
 def _names(calls: Sequence[torch.fx.Node]) -> dict[str, str]:
@@ -164,5 +195,6 @@ def _static(value: torch.Tensor, node: torch.fx.Node, title: str) -> Shape:
     """The shape of a value. Raises SpecError where a dimension is dynamic."""
     if not all(type(size) is int for size in value.shape):
         raise Where(title, path=node.name).error(
-            f"the shape {' x '.join(map(str, value.shape))} has dynamic dimensions", "export without dynamic_shapes")
+            f"the shape {' x '.join(map(str, value.shape))} has dynamic dimensions, or depends on the data "
+            f"({node.target})", "fixed shapes: export without dynamic_shapes, select without boolean masks")
     return tuple(value.shape)

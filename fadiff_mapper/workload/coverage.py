@@ -1,0 +1,144 @@
+"""The part of a network that a plan accounts for, and all that it leaves out.
+
+A plan charges operators. Left out are nodes that are not understood, operators that read constants alone (a compiler
+computes them once), and what nodes between operators read and write besides the tensor that flows on: at the sum behind
+a residual block, for example, one operand is charged as the output of its producer, while the other one, read again for
+the sum, is not. With fusion and without, these are the same words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
+
+COMPLETE = 0.999
+"""Share of the multiply-accumulates from which on nothing is pointed out loudly."""
+
+LEAST = 0.9
+"""Share below which a network is mapped only if a part of it is asked for."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a plan accounts for.
+
+    Attributes:
+        understood: multiply-accumulates of all operators.
+        missing: known multiply-accumulates of nodes that are not understood.
+        not_understood: these nodes.
+        folded: operators that read constants alone, whose multiply-accumulates count on neither side.
+        free: operation -> number of nodes without multiply-accumulates, which cost nothing in a plan.
+        joined_words: words that nodes of the kind join read besides their largest operand, charged nowhere.
+        joins: number of these nodes.
+        assumed: what was assumed of operators -> their number.
+    """
+
+    understood: int
+    missing: int
+    not_understood: tuple[NotUnderstood, ...]
+    folded: tuple[Folded, ...]
+    free: dict[str, int]
+    joined_words: int
+    joins: int
+    assumed: dict[str, int]
+
+    @property
+    def share(self) -> float:
+        """The part of all known multiply-accumulates that is understood."""
+        return self.understood / (self.understood + self.missing)
+
+    @property
+    def uncounted(self) -> tuple[NotUnderstood, ...]:
+        """The nodes that are not understood and may have any number of multiply-accumulates."""
+        return tuple(node for node in self.not_understood if node.macs is None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing worth pointing out is left out."""
+        return self.share >= COMPLETE and not self.uncounted
+
+    def sentences(self) -> list[str]:
+        """The same in sentences, the most important one first; of long lists the largest entries."""
+        known = f"{self.understood:,} of {self.understood + self.missing:,} multiply-accumulates"
+        lines = [f"understood: {_percent(self.share)} ({known})"]
+        if self.uncounted:
+            lines[0] += f"; how many {_counted([node.what for node in self.uncounted])} has is not known"
+        if self.missing:
+            largest = sorted((n for n in self.not_understood if n.macs), key=lambda n: -(n.macs or 0))
+            lines.append("left out: " + _shown([f"{n.what} ({n.node}), {_percent(n.share or 0)}" for n in largest]))
+        if self.folded:
+            listed = sorted(self.folded, key=lambda entry: -entry.macs)
+            lines.append("computed from constants alone, not counted: "
+                         + _shown([f"{f.what} ({f.node}), {f.macs:,} multiply-accumulates" for f in listed]))
+        if self.joins:
+            lines.append(f"not charged: {self.joined_words:,} words that {self.joins} sums, products and the like read "
+                         "besides the tensor that flows on, such as residual operands")
+        lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
+        return lines
+
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values for YAML and JSON; the share is of known multiply-accumulates, in [0, 1]."""
+        return {"share": self.share, "multiply_accumulates": self.understood, "left_out": self.missing,
+                "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs}
+                                   for node in self.not_understood],
+                "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
+                                   for entry in self.folded],
+                "free_operators": dict(sorted(self.free.items())),
+                "not_charged": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed}
+
+
+def coverage(network: Workload) -> Coverage:
+    """What a plan of a network accounts for.
+
+    Args:
+        network: the network.
+    """
+    unknown = network.not_understood()
+    shapes = {node.name: node.shape for node in network.nodes}
+    read = [[math.prod(shapes[name] or ()) for name in dict.fromkeys(node.inputs)]
+            for node in network.nodes if node.kind == "join"]
+    joined = [sum(words) - max(words) for words in read if len(words) > 1]
+    free = Counter(node.what or node.op for node in network.nodes
+                   if node.kind not in ("layer", "input", "not_understood"))
+    return Coverage(network.macs, sum(node.macs or 0 for node in unknown), unknown, network.folded, dict(free),
+                    sum(joined), len(joined), dict(Counter(node.what for node in network.layers if node.what)))
+
+
+def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:
+    """Refuses a network of which too little is understood.
+
+    Args:
+        network: the network.
+        allow_partial: whether any part of it will do.
+        remedy: how to ask for a part of it, for the message.
+
+    Raises:
+        FadiffError: less than `LEAST` of its multiply-accumulates are understood, and not any part will do.
+    """
+    found = coverage(network)
+    if found.share < LEAST and not allow_partial:
+        raise FadiffError(f"{network.name}: {'; '.join(found.sentences()[:2])}; accepted: at least {LEAST:.0%}, or "
+                          f"{remedy} to map that part alone")
+
+
+def _percent(share: float) -> str:
+    """A share that is 100 % only where it is whole."""
+    text = f"{100 * share:.4g}"
+    return f"{'99.99' if text == '100' and share < 1 else text} %"
+
+
+def _counted(names: list[str]) -> str:
+    """Names with their numbers."""
+    counts = Counter(names)
+    return _shown([name if times == 1 else f"{name} (x {times})" for name, times in counts.most_common()])
+
+
+def _shown(items: list[str], most: int = 5) -> str:
+    """The first entries of a list, and how many more there are."""
+    return ", ".join(items[:most]) + (f", and {len(items) - most} more" if len(items) > most else "")

@@ -1,0 +1,83 @@
+"""The share of a network that a plan accounts for: stated everywhere, and refused where it is small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import FadiffError, load_network
+from fadiff_mapper.cli import main
+from fadiff_mapper.workload import Node, Workload, build_workload, coverage
+from fadiff_mapper.workload.coverage import require_coverage
+from fadiff_mapper.workload.operator import make_operator
+
+NETWORK = """workload:
+  version: 1
+  name: part
+  inputs: {{x: [4, 8]}}
+  shapes:
+  - {{id: fc, op: gemm, dims: {{N: 4, M: 8, C: 8, P: 1, Q: 1, R: 1, S: 1}}}}
+  graph:
+  - {{name: first, shape: fc, from: [x]}}
+  - {{name: odd, op: not_understood, what: spectrum, {macs}from: [first], out: [4, 8]}}
+  - {{name: second, shape: fc, from: [odd]}}
+  - {{name: sum, op: add, from: [second, x]}}
+"""
+
+
+def part(tmp_path: Path, macs: int | None) -> Path:
+    """A network of 512 multiply-accumulates, and some that are not understood."""
+    path = tmp_path / "part.yaml"
+    path.write_text(NETWORK.format(macs="" if macs is None else f"macs: {macs}, "))
+    return path
+
+
+@pytest.mark.parametrize(("macs", "share", "complete"), [(0, 1, True), (128, 0.8, False), (None, 1, False)])
+def test_the_share_is_of_all_known_multiply_accumulates(tmp_path: Path, macs: int | None, share: float,
+                                                        complete: bool) -> None:
+    found = coverage(load_network(part(tmp_path, macs)))
+    assert (found.understood, found.share, found.complete) == (512, share, complete)
+
+
+def test_sentences_say_what_is_left_out_and_what_is_not_charged(tmp_path: Path) -> None:
+    assert coverage(load_network(part(tmp_path, 128))).sentences() == [
+        "understood: 80 % (512 of 640 multiply-accumulates)", "left out: spectrum (odd), 20 %",
+        "not charged: 32 words that 1 sums, products and the like read besides the tensor that flows on, such as "
+        "residual operands"]
+    assert coverage(load_network(part(tmp_path, None))).sentences()[0] == (
+        "understood: 100 % (512 of 512 multiply-accumulates); how many spectrum has is not known")
+
+
+def test_a_share_is_100_percent_only_where_it_is_whole() -> None:
+    layer = make_operator("gemm", {"N": 10000, "M": 100, "C": 100, "P": 1, "Q": 1, "R": 1, "S": 1})
+    odd = Node("odd", "not_understood", ("x",), (1,), what="odd", macs=1)
+    network = build_workload("big", [Node("x", "input", shape=(10000, 100)), odd,
+                                     Node("fc", "gemm", ("x",), layer=layer, operands=("Inputs",))])
+    assert coverage(network).sentences()[0].startswith("understood: 99.99 %")
+
+
+def test_less_than_nine_tenths_is_refused_unless_it_is_asked_for(tmp_path: Path) -> None:
+    network = load_network(part(tmp_path, 128))
+    with pytest.raises(FadiffError, match=r"understood: 80 %.*left out: spectrum.*accepted: at least 90%, or --flag"):
+        require_coverage(network, False, "--flag")
+    require_coverage(network, True, "--flag")
+    require_coverage(load_network(part(tmp_path, 56)), False, "--flag")
+
+
+def test_the_command_refuses_before_it_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["network", str(part(tmp_path, 128)), "bundled:arch/gemmini_small", "-o", str(tmp_path / "out")]) == 2
+    assert "understood: 80 %" in (line := capsys.readouterr().err) and "--allow-partial" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_import_says_what_is_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(part(tmp_path, 128)), "-o", str(tmp_path / "net.yaml")]) == 0
+    assert "WARNING: only a part of this network is understood: 80 %" in capsys.readouterr().out
+
+
+def test_a_whole_network_is_not_warned_about() -> None:
+    network: Workload = load_network("bundled:networks/resnet18")
+    found = coverage(network)
+    assert (found.complete, found.missing, found.joins) == (True, 0, 8)
+    assert found.joined_words == sum(2 * size for size in (64 * 3136, 128 * 784, 256 * 196, 512 * 49))
