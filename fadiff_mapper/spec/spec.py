@@ -11,6 +11,7 @@ from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.sparse_optimizations import SparseOptimizations
 from fadiff_mapper.spec.tables import Tables
 
 
@@ -27,6 +28,7 @@ class Spec:
         mapper: Wishes of the mapper section.
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
+        sparse: What the hardware does about zeros; None where the input has no such section.
         notes: Sentences about input that was understood but has no effect, and about missing energies.
     """
 
@@ -39,6 +41,7 @@ class Spec:
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sparse: SparseOptimizations | None = None
 
     def _repr_html_(self) -> str:
         """For notebooks: the levels, outermost first, with the arithmetic below them, and the problem's dimensions."""

@@ -120,9 +120,14 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "cycles": int(evaluation.use.compute_cycles[row]), "computes": computes,
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
-        networks=sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
-                        key=lambda network: str(network["name"])),
+        networks=networks_of(layer, evaluation, row),
         energy_source=energy_source or {})
+
+
+def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:
+    """The interconnects of one mapping of a batch that was evaluated with details, by name."""
+    return sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
+                  key=lambda network: str(network["name"]))
 
 
 def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:

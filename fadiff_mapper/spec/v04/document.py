@@ -10,7 +10,7 @@ from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
 from fadiff_mapper.spec.v04.constraints import ExpressionScope
-from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
+from fadiff_mapper.spec.v04.levels import NativeLevel, native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of, sequence
@@ -77,6 +77,8 @@ def translate(document: Map) -> Translation:
     if entries is not None:
         items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
     items |= _other_sections(reader, document)
+    sparse = _sparse_optimizations(reader, levels)
+    items |= {"sparse_optimizations": sparse} if sparse is not None else {}
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
@@ -108,9 +110,9 @@ def _names(variables: Map, problem: Map) -> Names:
     """Values that expressions in the architecture can read.
 
     These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
-    the (empty) densities.
+    the densities, empty or not.
     """
-    instance = {**problem.get("instance", {}), "densities": {}}
+    instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}
     return {**variables, "variables": variables, "spec": document}
 
@@ -128,7 +130,6 @@ def _problem_node(reader: Reader, names: Names) -> Map:
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
-    _refuse_sparse(reader)
     _check_mapspace(reader)
     sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
     sections["globals"] = _globals(reader)
@@ -138,12 +139,18 @@ def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     return {key: value for key, value in sections.items() if value is not None}
 
 
-def _refuse_sparse(reader: Reader) -> None:
-    """Raises SpecError for a section on sparse data, unless it is empty as the front end writes it."""
-    node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
-    if set(without_empty(without_ignored(node))) - {"version"}:
-        place = reader.at("sparse_optimizations")
-        raise place.error('"sparse_optimizations" is not supported: sparse data is not modelled')
+def _sparse_optimizations(reader: Reader, levels: Sequence[NativeLevel]) -> Map | None:
+    """The optimizations of a section of their own and of the nodes, as one native section; None where there is none."""
+    section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
+    targets = sequence(section.get("targets") or [], section.at("targets"))
+    found = [(target, targets.at(i)) for i, target in enumerate(targets)]
+    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
+                   places=level.leaf.sparse.places), level.leaf.sparse.where)
+              for level in levels if level.leaf.sparse and not level.dummy]
+    if not found and "targets" not in section:
+        return None
+    merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
+    return Map({**section, "targets": merged}, where=section.where, places=section.places)
 
 
 def _check_mapspace(reader: Reader) -> None:
