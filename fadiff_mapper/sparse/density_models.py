@@ -19,6 +19,10 @@ from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
 from fadiff_mapper.spec.densities import BANDED, FIXED, Density
 
 
+WRAP = 2 ** 64
+"""Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
+
+
 class DensityModel(Protocol):
     """The distribution of the nonzeros of one tensor."""
 
@@ -126,8 +130,17 @@ class Hypergeometric:
         return _drawn(self.nonzeros, math.prod(box), self.words)
 
     def least(self, box: Box) -> int:
-        """See `DensityModel`; Timeloop divides whole numbers here, so that only a dense tile has a least occupancy."""
-        return math.prod(box) if self.nonzeros == self.words else 0
+        """See `DensityModel`.
+
+        Timeloop subtracts the tensor's words from the tile's in whole numbers of 64 bits without sign, so that the
+        least occupancy of a tile that cannot be empty is 0, or beyond all others, unless it is the whole tensor.
+        """
+        words = math.prod(box)
+        if words <= self.words - self.nonzeros:
+            return 0
+        missing = float((words - self.words) % WRAP) + self.nonzeros
+        least = math.floor(missing / words * words)
+        return least if least < WRAP else 0
 
     def most(self, box: Box) -> int:
         """See `DensityModel`."""

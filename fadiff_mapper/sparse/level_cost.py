@@ -9,7 +9,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.sparse.action_energies import StorageEnergies
-from fadiff_mapper.sparse.density_models import DensityModel, ordered_sum
+from fadiff_mapper.sparse.density_models import WRAP, DensityModel, ordered_sum
 from fadiff_mapper.sparse.instances import UsedInstances
 from fadiff_mapper.sparse.occupancy import Occupancy
 from fadiff_mapper.sparse.saved_accesses import WRAP, FormatSplit, Split, TileAccesses

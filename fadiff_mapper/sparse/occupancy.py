@@ -68,8 +68,11 @@ def expected_occupancy(tile: StoredTile, column: Column, model: DensityModel) ->
         model: Its density model.
     """
     occupancies, probabilities = model.histogram(tile.box)
+    least = model.least(tile.box)
+    if least:
+        occupancies, probabilities = occupancies[occupancies >= least], probabilities[occupancies >= least]
     used = 1.0
-    if tile.parent is not None and column[tile.parent].has_metadata and model.least(tile.box) == 0:
+    if tile.parent is not None and column[tile.parent].has_metadata and least == 0:
         used = 1.0 - probabilities[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             probabilities = probabilities / used

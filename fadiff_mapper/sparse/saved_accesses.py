@@ -10,11 +10,9 @@ import math
 from dataclasses import dataclass, field, replace
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.sparse.density_models import WRAP
 from fadiff_mapper.sparse.read_savings import GATED, SKIPPED, Saving
 from fadiff_mapper.sparse.stored_tiles import Column
-
-WRAP = 2 ** 64
-"""Timeloop counts in whole numbers of 64 bits without sign."""
 
 Pair = tuple[int, int]
 """Accesses to metadata and to payloads of one rank."""

@@ -124,6 +124,8 @@ def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
         density = design.layer.problem.density(design.layer.problem.dataspaces[t].name)
         result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words,
                    "utilized_instances_max": instances.most}
+    elif not representation:
+        result["format_tile_size"] = []
     if representation:
         result |= {"format_tile_size": [[math.ceil(metadata), math.ceil(payload)]
                                         for metadata, payload in occupancy.most_metadata],
