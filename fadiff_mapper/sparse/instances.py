@@ -168,7 +168,11 @@ class _Units:
                 self._reduce_inside(unit, ratio, self.reduced, self.share[unit])
 
     def skip(self, level: int, leaders: list[int]) -> None:
-        """Instances of unit `level` that are skipped where leaders are empty."""
+        """Instances of unit `level` that are skipped where leaders are empty.
+
+        Timeloop numbers the loops on from one leader to the next, so that a later one is looked at over the whole
+        tile of the level.
+        """
         shares: dict[int, float] = {}
         walked = 0
         for leader in leaders:
@@ -178,10 +182,10 @@ class _Units:
             for number, loop in enumerate(self.layer.nest[level]):
                 if not loop.spatial or loop.trivial or loop.dim not in self.layer.dims[leader]:
                     continue
-                if walked:
+                if walked + number > len(self.layer.nest[level]):
                     raise FadiffError("Timeloop reads beyond its tables on this mapping: spatial skipping on several "
-                                      "conditions, of which more than one moves in a spatial loop")
-                points = self._stationary(level, number, loop, leader)
+                                      "conditions, of which a later one moves in a spatial loop")
+                points = self._stationary(level, walked + number, loop, leader)
                 shares.setdefault(leader, 1 - self._empty(leader, points))
                 self._shrink(level, loop, self._elements(leader, points, loop))
             walked += len(self.layer.nest[level])
