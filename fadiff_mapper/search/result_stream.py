@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:

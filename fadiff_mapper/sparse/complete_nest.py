@@ -22,7 +22,7 @@ Ranks = tuple[tuple[tuple[int, int], ...], ...]
 
 
 @dataclass(frozen=True)
-class Loop:
+class NestLoop:
     """One loop.
 
     Attributes:
@@ -48,7 +48,7 @@ class Loop:
         return self.bound == 1
 
 
-CompleteNest = tuple[tuple[Loop, ...], ...]
+CompleteNest = tuple[tuple[NestLoop, ...], ...]
 """The loops of every storage level, innermost level and innermost loop first."""
 
 
@@ -68,7 +68,7 @@ def complete_nest(mapping: Mapping, arch: Architecture, problem: Problem) -> Com
         x, y = arch.fanout(number)
         for name, bound, axis in _loops(level, with_spatial=x * y > 1):
             points[index[name]] *= bound
-            loops.append(Loop(index[name], bound, axis, tuple(points)))
+            loops.append(NestLoop(index[name], bound, axis, tuple(points)))
         nest.append(tuple(loops))
     return tuple(nest)
 

@@ -18,13 +18,15 @@ from fadiff_mapper.sparse.banded_matrix import Box, Histogram, banded_histogram,
 from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
 from fadiff_mapper.spec.densities import BANDED, FIXED, Density
 
-
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
 
 
 class DensityModel(Protocol):
-    """The distribution of the nonzeros of one tensor."""
+    """The distribution of the nonzeros of one tensor; a value that can be a key."""
+
+    def __hash__(self) -> int:
+        """Equal models have equal hashes."""
 
     def histogram(self, box: Box) -> Histogram:
         """The occupancies of tiles of this box that have a probability, and these probabilities."""

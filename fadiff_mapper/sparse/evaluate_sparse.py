@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 
-from fadiff_mapper.base.errors import InvalidMapping
+from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.action_energies import StorageEnergies, compute_energies, storage_energies
@@ -15,12 +15,12 @@ from fadiff_mapper.sparse.density_models import DensityModel, density_model
 from fadiff_mapper.sparse.format_analysis import check_formats, stored_columns
 from fadiff_mapper.sparse.instances import Dense, InstanceUse, instance_use, temporal_use
 from fadiff_mapper.sparse.level_cost import Stored, TileCost, slowdown, tile_cost
-from fadiff_mapper.sparse.occupancy import dense_occupancy, expected_occupancy
 from fadiff_mapper.sparse.read_savings import Saving, read_savings
 from fadiff_mapper.sparse.saved_accesses import ColumnSavings, DenseCounts, Pair, TileAccesses, saved_accesses
 from fadiff_mapper.sparse.saved_computes import Computes, Operand, millionths, saved_computes
-from fadiff_mapper.sparse.sparse_legality import check_arithmetic, check_level
 from fadiff_mapper.sparse.sparse_layer import SparseLayer
+from fadiff_mapper.sparse.sparse_legality import check_arithmetic, check_level
+from fadiff_mapper.sparse.tile_occupancy import dense_occupancy, expected_occupancy
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.sparse_optimizations import LevelOptimizations, SparseOptimizations
 from fadiff_mapper.spec.tables import Tables
@@ -147,6 +147,8 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
     accesses = tuple(accesses for accesses, _ in results)
     computes = _computes(layer, [shares for _, shares in results])
     check_arithmetic(arch.arithmetic, use.arithmetic)
+    if not use.arithmetic.average:
+        raise FadiffError("Timeloop divides by 0 on this mapping: spatial skipping leaves no arithmetic units")
     cycles = math.ceil((computes.actual + computes.gated) / use.arithmetic.average)
     levels = _levels(design, layer, accesses, use, cycles)
     prices = compute_energies(arch.arithmetic, design.tables)

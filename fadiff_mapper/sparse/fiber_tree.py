@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.sparse.banded_matrix import Box
-from fadiff_mapper.sparse.complete_nest import CompleteNest, Loop, Ranks, box_of, unit_box
+from fadiff_mapper.sparse.complete_nest import CompleteNest, NestLoop, Ranks, box_of, unit_box
 from fadiff_mapper.spec.sparse_optimizations import Representation
 
 
@@ -41,7 +41,7 @@ class FiberTree:
 class _Relevant:
     """The loops between a tile and its child that move the data space, innermost first."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     boxes: tuple[Box, ...]
 
 
@@ -171,14 +171,14 @@ def _inner_to_outer(relevant: _Relevant, rules: tuple[Rule, ...], unit: Box) -> 
     return given + [()] * missing, boxes + [relevant.boxes[0]] * missing
 
 
-def _skip_trivial(loops: tuple[Loop, ...], at: int, step: int) -> int:
+def _skip_trivial(loops: tuple[NestLoop, ...], at: int, step: int) -> int:
     """The next loop of a bound above 1; -1 or the number of loops where there is none."""
     while 0 <= at < len(loops) and loops[at].trivial:
         at += step
     return at
 
 
-def _take(loops: tuple[Loop, ...], at: int, step: int, rule: Rule) -> tuple[tuple[tuple[int, int], ...], int]:
+def _take(loops: tuple[NestLoop, ...], at: int, step: int, rule: Rule) -> tuple[tuple[tuple[int, int], ...], int]:
     """The loops of one rank from `at` on, none where its rule forbids the first one, and the next loop for others."""
     first = (loops[at].dim, loops[at].bound)
     if rule == ():

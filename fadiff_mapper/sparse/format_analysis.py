@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.sparse.complete_nest import CompleteNest, Ranks
@@ -24,7 +25,7 @@ def check_formats(arch: Architecture, problem: Problem, sparse: SparseOptimizati
         return
     for space in problem.dataspaces:
         kept = [level for level in reversed(range(len(arch.levels))) if space.name in mapping.levels[level].keep]
-        for outer, inner in zip(kept, kept[1:], strict=False):
+        for outer, inner in pairwise(kept):
             parent = sparse.levels[outer].formats.get(space.name)
             own = sparse.levels[inner].formats.get(space.name)
             _check_pair(arch, outer, inner, _ranks(parent), _ranks(own), written=space.read_write)

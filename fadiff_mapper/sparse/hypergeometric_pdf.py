@@ -60,7 +60,8 @@ def hypergeometric_pdf(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.n
         values = _by_primes(x.astype(np.int64), r.astype(np.int64), n, total)
     else:
         values = _by_logarithms(x.astype(np.int64), r.astype(np.int64), n, total)
-    return np.clip(values, 0, 1).astype(np.float64)
+    probabilities: np.ndarray = np.clip(values, 0, 1).astype(np.float64)
+    return probabilities
 
 
 def _by_factorials(x: int, r: int, n: int, total: int) -> np.longdouble:
@@ -102,7 +103,7 @@ def _by_primes(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
 def _prime_powers(prime: int, x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
     """The exponent of a prime in the probability, [X]."""
     powers = np.zeros(len(x), dtype=np.int64)
-    base = prime
+    base = int(prime)
     while base <= total:
         powers += (n // base + r // base + (total - n) // base + (total - r) // base - total // base - x // base
                    - (n - x) // base - (r - x) // base - (total - n - r + x) // base)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
-from fadiff_mapper.sparse.complete_nest import Loop, Points, box_of
+from fadiff_mapper.sparse.complete_nest import NestLoop, Points, box_of
 from fadiff_mapper.sparse.sparse_layer import SparseLayer
 
 
@@ -210,14 +210,14 @@ class _Units:
             if not any(marks[inner:unit]):
                 self.share[inner] *= share
 
-    def _shrink(self, unit: int, loop: Loop, elements: int) -> None:
+    def _shrink(self, unit: int, loop: NestLoop, elements: int) -> None:
         axis = "XY".index(loop.axis)
         self.most[unit][axis] = int(self.most[unit][axis] * (elements / loop.bound))
 
     def _empty(self, dataspace: int, points: Points) -> float:
         return self.layer.models[dataspace].empty(box_of(self.layer.ranks[dataspace], points))
 
-    def _elements(self, dataspace: int, points: Points, loop: Loop) -> int:
+    def _elements(self, dataspace: int, points: Points, loop: NestLoop) -> int:
         """The most instances of a spatial loop that get a tile with a nonzero."""
         fiber = tuple(extent * (loop.bound if dim == loop.dim else 1) for dim, extent in enumerate(points))
         ranks = self.layer.ranks[dataspace]
@@ -228,7 +228,7 @@ class _Units:
         source = next((other for other in range(level, len(self.layer.nest)) if other in column), None)
         return source is not None and column[source].has_metadata
 
-    def _stationary(self, level: int, number: int, loop: Loop, leader: int) -> Points:
+    def _stationary(self, level: int, number: int, loop: NestLoop, leader: int) -> Points:
         """The points of an instance, over the temporal loops during which its target tile stays."""
         points = list(_points_inside(self.layer, level, number))
         target = self.layer.columns[self.dataspace]

@@ -11,9 +11,9 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.sparse.action_energies import StorageEnergies
 from fadiff_mapper.sparse.density_models import WRAP, DensityModel, ordered_sum
 from fadiff_mapper.sparse.instances import UsedInstances
-from fadiff_mapper.sparse.occupancy import Occupancy
-from fadiff_mapper.sparse.saved_accesses import WRAP, FormatSplit, Split, TileAccesses
+from fadiff_mapper.sparse.saved_accesses import MetadataSplit, Pair, TileAccesses
 from fadiff_mapper.sparse.stored_tiles import StoredTile
+from fadiff_mapper.sparse.tile_occupancy import Occupancy
 from fadiff_mapper.spec.arch import StorageLevel
 
 VECTOR_THRESHOLDS = {
@@ -121,14 +121,15 @@ def _block_ratio(stored: Stored) -> float:
     return total / naive if naive else math.nan
 
 
-def format_bits(stored: Stored, formats: FormatSplit, kind: str) -> int:
+def format_bits(stored: Stored, formats: MetadataSplit, kind: str) -> int:
     """Bits of metadata that accesses of one kind touch."""
     if not stored.level.metadata.width or stored.tile.representation is None:
         return 0
     ranks, tree = stored.tile.representation.ranks, stored.tile.tree
     assert tree is not None
+    units: tuple[Pair, ...] = getattr(formats, kind)
     return sum(rank.metadata_bits * metadata + rank.payload_bits * payload
-               for number, (rank, (metadata, payload)) in enumerate(zip(ranks, getattr(formats, kind), strict=True))
+               for number, (rank, (metadata, payload)) in enumerate(zip(ranks, units, strict=True))
                if tree.counts(number)) % WRAP
 
 
@@ -154,7 +155,7 @@ def _bandwidth(stored: Stored, compute_cycles: int, scale: float) -> tuple[float
             shares)
 
 
-def _busy_bits(stored: Stored, formats: FormatSplit) -> int:
+def _busy_bits(stored: Stored, formats: MetadataSplit) -> int:
     return (format_bits(stored, formats, "actual") + format_bits(stored, formats, "gated")) % WRAP
 
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import InvalidMapping
-from fadiff_mapper.sparse.complete_nest import Loop, Points, box_of
+from fadiff_mapper.sparse.complete_nest import NestLoop, Points, box_of
 from fadiff_mapper.sparse.sparse_layer import SparseLayer
 from fadiff_mapper.spec.sparse_optimizations import Choice, ConditionedAccess
 
@@ -114,7 +114,7 @@ def _worth(source: int, target: int, probability: float, layer: SparseLayer) -> 
 
 
 @dataclass(frozen=True)
-class _Window:
+class _LeaderWindow:
     """The part of the iterations during which a tile of the target stays where it is.
 
     Attributes:
@@ -125,14 +125,14 @@ class _Window:
         scalar: Whether it is a single iteration, as at the innermost level.
     """
 
-    loop: Loop
+    loop: NestLoop
     target: Points
     leader: Points
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     scalar: bool
 
 
-def _window(source: int, target: int, layer: SparseLayer) -> _Window:
+def _window(source: int, target: int, layer: SparseLayer) -> _LeaderWindow:
     """Finds the target loop, and the part of the nest that is looked at.
 
     Spatial loops outside the target loop widen the part, as their instances work at the same time. For a spatial
@@ -157,10 +157,11 @@ def _window(source: int, target: int, layer: SparseLayer) -> _Window:
                 loops.append(outer)
             if stays and not outer.spatial and moves:
                 stays = False
-    return _Window(loop, points, tuple(looked_at), tuple(loops), scalar)
+    return _LeaderWindow(loop, points, tuple(looked_at), tuple(loops), scalar)
 
 
-def _target_loop(source: int, child: int | None, target: int, layer: SparseLayer) -> tuple[Loop, tuple[int, int], bool]:
+def _target_loop(source: int, child: int | None, target: int,
+                 layer: SparseLayer) -> tuple[NestLoop, tuple[int, int], bool]:
     """The loop, its (level, number), and whether the part looked at is a single iteration.
 
     Between two memories the innermost loop that moves the target counts, else the outermost loop of all. Above the
@@ -181,7 +182,7 @@ def _target_loop(source: int, child: int | None, target: int, layer: SparseLayer
     return layer.nest[source][-1], (source, len(layer.nest[source]) - 1), False
 
 
-def _leader_points(window: _Window, source: int, target: int, leader: int, layer: SparseLayer) -> Points | None:
+def _leader_points(window: _LeaderWindow, source: int, target: int, leader: int, layer: SparseLayer) -> Points | None:
     """The points over which one leader is looked at; None where the option is without effect for it.
 
     Loops that move target and leader alike (co-iterated ones) narrow the part to one of their iterations, or to as

@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Split:
+class AccessSplit:
     """Accesses of one kind over the whole run, per instance, in words.
 
     Attributes:
@@ -39,7 +39,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class FormatSplit:
+class MetadataSplit:
     """The same for the metadata of every rank, innermost rank first; none without a format."""
 
     actual: tuple[Pair, ...] = ()
@@ -64,12 +64,12 @@ class TileAccesses:
         wrapped: Whether some count is negative.
     """
 
-    reads: Split
-    fills: Split
-    updates: Split
-    format_reads: FormatSplit = field(default_factory=FormatSplit)
-    format_fills: FormatSplit = field(default_factory=FormatSplit)
-    format_updates: FormatSplit = field(default_factory=FormatSplit)
+    reads: AccessSplit
+    fills: AccessSplit
+    updates: AccessSplit
+    format_reads: MetadataSplit = field(default_factory=MetadataSplit)
+    format_fills: MetadataSplit = field(default_factory=MetadataSplit)
+    format_updates: MetadataSplit = field(default_factory=MetadataSplit)
     temporal_reductions: int = 0
     compressions: int = 0
     decompressions: int = 0
@@ -239,20 +239,20 @@ def _split(count: DenseCounts, left: _Left, column: Column, level: int, saving: 
         raise FadiffError("Timeloop reads beyond its tables: accesses are saved at a level without metadata whose "
                           "child has some")
 
-    def parts(actual: int, saved: int) -> Split:
-        return Split(actual, **{saving.kind: saved % WRAP})
+    def parts(actual: int, saved: int) -> AccessSplit:
+        return AccessSplit(actual, **{saving.kind: saved % WRAP})
 
     actual_updates = unsigned(updates - saved_updates)
     reductions = math.ceil(count.temporal_reductions * float(actual_updates) / count.updates) if (
         written and count.updates) else count.temporal_reductions
     return TileAccesses(
-        parts((reads - saved_reads) % WRAP, saved_reads), Split(unsigned(left.fills)),
+        parts((reads - saved_reads) % WRAP, saved_reads), AccessSplit(unsigned(left.fills)),
         parts(actual_updates, unsigned(saved_updates)),
         _format_split(format_reads, p, ranks, saving.kind), _plain_formats(left.format_fills),
         _format_split(left.format_updates, p, ranks, saving.kind), reductions, wrapped=p < 0)
 
 
-def _format_split(ranks: list[list[int]], probability: float, saved_ranks: int, kind: str) -> FormatSplit:
+def _format_split(ranks: list[list[int]], probability: float, saved_ranks: int, kind: str) -> MetadataSplit:
     """Only ranks that are sent to the child can be saved."""
     saved = [[math.floor(count * probability) if rank < saved_ranks else 0 for count in pair]
              for rank, pair in enumerate(ranks)]
@@ -260,12 +260,12 @@ def _format_split(ranks: list[list[int]], probability: float, saved_ranks: int, 
               for pair, offs in zip(ranks, saved, strict=True)]
     nothing = _pairs([[0, 0]] * len(ranks))
     taken = _pairs([[unsigned(count) for count in pair] for pair in saved])
-    return FormatSplit(_pairs(actual), taken if kind == GATED else nothing, taken if kind == SKIPPED else nothing)
+    return MetadataSplit(_pairs(actual), taken if kind == GATED else nothing, taken if kind == SKIPPED else nothing)
 
 
-def _plain_formats(ranks: list[list[int]]) -> FormatSplit:
+def _plain_formats(ranks: list[list[int]]) -> MetadataSplit:
     nothing = _pairs([[0, 0]] * len(ranks))
-    return FormatSplit(_pairs(ranks), nothing, nothing)
+    return MetadataSplit(_pairs(ranks), nothing, nothing)
 
 
 def _pairs(ranks: list[list[int]]) -> tuple[Pair, ...]:
@@ -276,7 +276,7 @@ def _unsaved(count: DenseCounts, left: _Left) -> TileAccesses:
     """The accesses of a level that saves nothing itself."""
     updates = unsigned(left.updates)
     reductions = math.ceil(count.temporal_reductions * float(updates) / count.updates) if count.updates else 0
-    return TileAccesses(Split(unsigned(left.reads)), Split(unsigned(left.fills)), Split(updates),
+    return TileAccesses(AccessSplit(unsigned(left.reads)), AccessSplit(unsigned(left.fills)), AccessSplit(updates),
                         _plain_formats(left.format_reads), _plain_formats(left.format_fills),
                         _plain_formats(left.format_updates), reductions)
 

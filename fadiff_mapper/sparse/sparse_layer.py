@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fadiff_mapper.sparse.complete_nest import CompleteNest, Ranks
 from fadiff_mapper.sparse.density_models import DensityModel
-from fadiff_mapper.sparse.occupancy import Occupancy
 from fadiff_mapper.sparse.stored_tiles import Column
+from fadiff_mapper.sparse.tile_occupancy import Occupancy
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import SparseOptimizations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.sparse.instances import UsedInstances
 from fadiff_mapper.sparse.level_cost import Stored
-from fadiff_mapper.sparse.occupancy import metadata_bits
+from fadiff_mapper.sparse.tile_occupancy import metadata_bits
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 

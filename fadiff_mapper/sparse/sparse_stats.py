@@ -10,7 +10,7 @@ from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.stats import Stats, networks_of
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
 from fadiff_mapper.sparse.level_cost import KINDS
-from fadiff_mapper.sparse.saved_accesses import FormatSplit, Split
+from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
     return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
 
 
-def _split(algorithmic: int, split: Split) -> dict[str, int]:
+def _split(algorithmic: int, split: AccessSplit) -> dict[str, int]:
     return {"algorithmic": algorithmic, "actual": split.actual, "gated": split.gated, "skipped": split.skipped}
 
 
-def _format_split(split: FormatSplit) -> dict[str, list[list[int]]]:
+def _format_split(split: MetadataSplit) -> dict[str, list[list[int]]]:
     return {kind: [list(pair) for pair in getattr(split, kind)] for kind in KINDS}
 
 

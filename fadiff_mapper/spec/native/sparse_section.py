@@ -100,8 +100,10 @@ def _level_options(before: LevelOptimizations, parts: dict[str, Any], entry: Rea
                    names: _Names) -> LevelOptimizations:
     """The options of a level after one more target that names it."""
     if parts["action_optimization"] is not None:
-        before = replace(before, **_actions(sequence(parts["action_optimization"], entry.at("action_optimization")),
-                                            names))
+        found = _actions(sequence(parts["action_optimization"], entry.at("action_optimization")), names)
+        before = replace(before, gating=found.get("gating", before.gating),
+                         skipping=found.get("skipping", before.skipping),
+                         spatial_skipping=found.get("spatial_skipping", before.spatial_skipping))
     if parts["representation_format"] is not None:
         formats = _formats(mapping(parts["representation_format"], entry.at("representation_format")), level, names)
         lost = [name for name in before.formats if name not in formats]
@@ -188,9 +190,9 @@ def _rank(node: Any, where: Where, level: StorageLevel, names: _Names) -> RankFo
     metadata = reader.take("metadata_word_bits", integer(0), 1 if kind == BITMASK else None)
     payload = reader.take("payload_word_bits", integer(0), None)
     reader.finish(" of a rank")
-    if kind == UNCOMPRESSED_BITMASK:  # Timeloop does not read the widths of this format
-        metadata = payload = None
-    return RankFormat(kind, flattened, _stored_bits(metadata, level, where), _stored_bits(payload, level, where))
+    # Timeloop does not read the widths of an uncompressed bitmask.
+    widths = [None if kind == UNCOMPRESSED_BITMASK else bits for bits in (metadata, payload)]
+    return RankFormat(kind, flattened, *(_stored_bits(bits, level, where) for bits in widths))
 
 
 def _dimensions(group: Any, where: Where, known: Sequence[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -67,25 +68,33 @@ def expected_occupancy(tile: StoredTile, column: Column, model: DensityModel) ->
         column: The tiles of the same data space.
         model: Its density model.
     """
-    occupancies, probabilities = model.histogram(tile.box)
-    least = model.least(tile.box)
+    known_empty = tile.parent is not None and column[tile.parent].has_metadata
+    return _expected(tile.box, known_empty, tile.representation, tile.tree, model)
+
+
+@lru_cache(maxsize=1 << 16)  # a search meets the same tiles again and again
+def _expected(box: Box, known_empty: bool, representation: Representation | None, tree: FiberTree | None,
+              model: DensityModel) -> Occupancy:
+    words = math.prod(box)
+    occupancies, probabilities = model.histogram(box)
+    least = model.least(box)
     if least:
         occupancies, probabilities = occupancies[occupancies >= least], probabilities[occupancies >= least]
     used = 1.0
-    if tile.parent is not None and column[tile.parent].has_metadata and least == 0:
+    if known_empty and least == 0:
         used = 1.0 - probabilities[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             probabilities = probabilities / used
         probabilities[0] = 0.0
     nonzeros = ordered_sum(probabilities * occupancies)
-    most = model.most(tile.box)
-    if tile.representation is None or tile.tree is None:
-        return Occupancy(float(used), nonzeros / tile.words, nonzeros, (), tile.words, ())
-    units = metadata_units(tile.representation, tile.tree, tile.box, model, occupancies)
+    if representation is None or tree is None:
+        return Occupancy(float(used), nonzeros / words, nonzeros, (), words, ())
+    most = model.most(box)
+    units = metadata_units(representation, tree, box, model, occupancies)
     expected = tuple((ordered_sum(metadata * probabilities), ordered_sum(payload * probabilities))
                      for metadata, payload in units)
-    largest = metadata_units(tile.representation, tile.tree, tile.box, model, np.array([most]))
-    return Occupancy(float(used), nonzeros / tile.words, nonzeros, expected, most,
+    largest = metadata_units(representation, tree, box, model, np.array([most]))
+    return Occupancy(float(used), nonzeros / words, nonzeros, expected, most,
                      tuple((float(metadata[0]), float(payload[0])) for metadata, payload in largest))
 
 
