@@ -154,7 +154,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
     prices = compute_energies(arch.arithmetic, design.tables)
     compute_energy = (computes.actual * prices.actual + computes.skipped * prices.skipped
                       + computes.gated * prices.gated)
-    energy = compute_energy + sum(level.energy for level in levels)
+    energy = sum((level.energy for level in levels), compute_energy)
     energy += float(dense.network.total[row]) if dense.network is not None else 0.0
     total = max(cycles, *(level.cycles for level in levels)) + design.layer.machine.network_latency
     return SparseEvaluation(layer, counts, accesses, computes, compute_energy, cycles, use, levels, int(total), energy,
@@ -239,12 +239,27 @@ def _levels(design: SparseDesign, layer: SparseLayer, accesses: tuple[dict[int, 
     busy = max(compute_cycles, *cycles)
     leaking = [max(1.0, *(instances.average for instances in units)) for units in use.levels]
     result = []
-    for number, level in enumerate(layer.arch.levels):
+    for number in range(len(layer.arch.levels)):
         gate = design.layer.machine.gate[number]
         behind = float(design.layer.machine.gated[number, 0])
         leakage = design.energies[number].leak * busy * (behind * leaking[gate] if behind > 1 else leaking[number])
-        energies = [cost.energy * use.levels[number][t].average + cost.addresses * level.addr_gen_energy
-                    * cost.clusters for t, cost in tiles[number].items()]
-        result.append(LevelUse(cycles[number], slow[number], leaking[number], leakage, sum(energies) + leakage,
-                               tiles[number]))
+        result.append(LevelUse(cycles[number], slow[number], leaking[number], leakage,
+                               _level_energy(layer, number, tiles[number], use, leakage), tiles[number]))
     return tuple(result)
+
+
+def _level_energy(layer: SparseLayer, number: int, tiles: dict[int, TileCost], use: InstanceUse,
+                  leakage: float) -> float:
+    """pJ of one level, added up as in Timeloop, data space by data space with its share of the leakage.
+
+    The order decides how a half is rounded in print.
+    """
+    spaces = len(layer.problem.dataspaces)
+    energy = 0.0
+    for t in range(spaces):
+        own = 0.0
+        if t in tiles:
+            address = tiles[t].addresses * layer.arch.levels[number].addr_gen_energy
+            own = tiles[t].energy * use.levels[number][t].average + address * tiles[t].clusters
+        energy += own + leakage / spaces
+    return energy

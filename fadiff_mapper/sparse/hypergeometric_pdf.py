@@ -94,9 +94,9 @@ def _by_primes(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
         for lane in np.flatnonzero(leaves):
             parts[lane].insert(0, result[lane])
         result = np.where(leaves, factor, result * factor)
-    for lane, others in enumerate(parts):
+    for number, others in enumerate(parts):
         if others:
-            result[lane] = _joined([result[lane], *others])
+            result[number] = _joined([result[number], *others])
     return result
 
 
