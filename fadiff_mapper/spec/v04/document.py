@@ -8,7 +8,15 @@ from typing import Any
 
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
+from fadiff_mapper.spec.v04.attributes import (
+    VERSION,
+    Names,
+    resolve_map,
+    version,
+    without_empty,
+    without_ignored,
+    worked_out,
+)
 from fadiff_mapper.spec.v04.constraints import ExpressionScope
 from fadiff_mapper.spec.v04.levels import NativeLevel, native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree
@@ -17,6 +25,8 @@ from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of,
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
+DENSITIES = ("densities", "commonDensity")
+"""Keys of a problem's instance that hold densities."""
 PASSED_ON = ("ERT", "ART")
 """Sections that both dialects write in the same way."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
@@ -122,9 +132,22 @@ def _problem_node(reader: Reader, names: Names) -> Map:
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if isinstance(instance, Map):
-        resolved = without_empty(resolve_map(instance, names))
+        flat = Map({key: value for key, value in instance.items() if key not in DENSITIES}, where=instance.where,
+                   tag=instance.tag, places=instance.places)
+        resolved = without_empty(resolve_map(flat, names))
+        resolved.update({key: _densities(instance[key], instance.at(key), {**names, **resolved})
+                         for key in DENSITIES if instance.get(key) not in (None, {})})
         node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
     return node
+
+
+def _densities(value: Any, where: Where, names: Names) -> Any:
+    """Densities with the expressions of their numbers worked out; names of distributions stay."""
+    if not isinstance(value, Map):
+        return worked_out(value, where, names)
+    items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
+             for key, item in value.items()}
+    return Map(items, where=value.where, tag=value.tag, places=value.places)
 
 
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
