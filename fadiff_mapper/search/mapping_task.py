@@ -12,6 +12,7 @@ from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, prepare_sparse
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
@@ -28,6 +29,7 @@ class MappingTask:
             (without the batch axis); None: the whole capacity.
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
+        sparse: The layer on its sparse design; None where the design does nothing about zeros.
     """
 
     layer: PreparedLayer
@@ -35,6 +37,7 @@ class MappingTask:
     given: Nest | None = None
     room: Room | None = None
     weights: tuple[float, float] | None = None
+    sparse: SparseDesign | None = None
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
@@ -53,4 +56,6 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
     """
     space = build_mapspace(spec.arch, spec.problem, spec.constraints if constraints is None else constraints)
-    return MappingTask(layer_of(spec), space, given, room, weights)
+    layer = layer_of(spec)
+    sparse = prepare_sparse(layer, spec.sparse, spec.tables) if spec.sparse and spec.sparse.applied else None
+    return MappingTask(layer, space, given, room, weights, sparse)

@@ -21,6 +21,7 @@ from fadiff_mapper.search.first_mapping import first_nest
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class ResultStream:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         for index, task in enumerate(tasks if self.on_better else ()):
             nest = first_nest(task.layer, task.space)
-            if nest is not None:
+            if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
                 self._send(index, nest)
 
     def watch(self, index: int, nest: Nest, step: Progress) -> None:
@@ -90,7 +91,7 @@ class ResultStream:
                 continue
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
-                history=tuple(map(_improvement, outcome.history)), bound=lower_bound(task.layer, task.space)))
+                history=tuple(map(_improvement, outcome.history)), bound=None if task.sparse else lower_bound(task.layer, task.space)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fadiff_mapper.sparse.banded_matrix import Box
 from fadiff_mapper.spec.arch import Architecture
@@ -81,6 +82,7 @@ def _loops(level: LevelMapping, *, with_spatial: bool) -> Iterator[tuple[str, in
         yield name, level.temporal[name], ""
 
 
+@lru_cache(maxsize=1 << 16)  # a search meets the same boxes again and again
 def box_of(ranks: Ranks, points: Points) -> Box:
     """The extents of a data space's tile, holes included, as in `spec.problem.extent_along`."""
     return tuple(1 + sum(coefficient * (points[dim] - 1) for dim, coefficient in rank) for rank in ranks)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.sparse.action_energies import StorageEnergies, compute_energies, storage_energies
+from fadiff_mapper.sparse.action_energies import ComputeEnergies, StorageEnergies, compute_energies, storage_energies
 from fadiff_mapper.sparse.complete_nest import complete_nest, unit_box
 from fadiff_mapper.sparse.density_models import DensityModel, density_model
 from fadiff_mapper.sparse.format_analysis import check_formats, stored_columns
@@ -35,14 +35,14 @@ class SparseDesign:
         sparse: What the hardware does about zeros; nothing where the input has no such section.
         models: Density of every data space.
         energies: pJ of the actions of every level.
-        tables: The tables in force.
+        compute_energies: pJ of a compute.
     """
 
     layer: PreparedLayer
     sparse: SparseOptimizations
     models: tuple[DensityModel, ...]
     energies: tuple[StorageEnergies, ...]
-    tables: Tables
+    compute_energies: ComputeEnergies
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
     models = tuple(density_model(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))
                    for space in layer.problem.dataspaces) if sparse.applied else ()
     return SparseDesign(layer, sparse, models,
-                        tuple(storage_energies(level, tables) for level in layer.arch.levels), tables)
+                        tuple(storage_energies(level, tables) for level in layer.arch.levels),
+                        compute_energies(layer.arch.arithmetic, tables))
 
 
 def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: Mapping) -> SparseEvaluation:
@@ -151,7 +152,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
         raise FadiffError("Timeloop divides by 0 on this mapping: spatial skipping leaves no arithmetic units")
     cycles = math.ceil((computes.actual + computes.gated) / use.arithmetic.average)
     levels = _levels(design, layer, accesses, use, cycles)
-    prices = compute_energies(arch.arithmetic, design.tables)
+    prices = design.compute_energies
     compute_energy = (computes.actual * prices.actual + computes.skipped * prices.skipped
                       + computes.gated * prices.gated)
     energy = sum((level.energy for level in levels), compute_energy)

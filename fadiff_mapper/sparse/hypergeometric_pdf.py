@@ -22,6 +22,11 @@ MOST_PRIME_WORK = 30_000_000
 """Primes times occupancies above which prime powers take too long (some seconds) and logarithms of factorials take
 their place, with 13 digits or so."""
 
+MOST_TABLE = 4096
+"""Words up to which the exponents of primes in factorials are kept in a table (of some megabytes)."""
+SAFE_BITS = 16_000
+"""Running products within 2 ** -SAFE_BITS and 2 ** SAFE_BITS stay in the range of extended precision."""
+
 Real = np.longdouble
 
 
@@ -78,32 +83,45 @@ def _by_factorials(x: int, r: int, n: int, total: int) -> np.longdouble:
     return result
 
 
+@lru_cache(maxsize=8)
+def _factorial_powers(limit: int) -> np.ndarray:
+    """[P, limit + 1]. The exponent of each prime up to `limit` in k!, for k from 0."""
+    primes = _primes()[: np.searchsorted(_primes(), limit, side="right")]
+    table = np.zeros((len(primes), limit + 1), dtype=np.int32)
+    for row, prime in enumerate(primes):
+        base = int(prime)
+        while base <= limit:
+            table[row] += np.arange(limit + 1, dtype=np.int32) // base
+            base *= int(prime)
+    return table
+
+
 def _by_primes(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
-    """The product of prime powers, smallest prime first; a product out of range is begun anew and joined at the end."""
-    result = np.ones(len(x), dtype=Real)
-    parts: list[list[np.longdouble]] = [[] for _ in x]
-    limits = np.finfo(Real)
-    for prime in _primes()[: np.searchsorted(_primes(), total, side="right")]:
-        powers = _prime_powers(int(prime), x, r, n, total)
-        if not powers.any():
-            continue
-        factor = _integer_power(Real(prime), powers)
-        with np.errstate(over="ignore", divide="ignore"):
-            leaves = ((factor > 1) & (limits.max / factor < result)) | ((factor < 1) & (limits.tiny / factor > result))
-        leaves &= powers != 0
-        for lane in np.flatnonzero(leaves):
-            parts[lane].insert(0, result[lane])
-        result = np.where(leaves, factor, result * factor)
-    for number, others in enumerate(parts):
-        if others:
-            result[number] = _joined([result[number], *others])
+    """The product of prime powers, smallest prime first."""
+    limit = 1 << total.bit_length()
+    powers = _powers(_factorial_powers(limit), x, r, n, total) if limit <= MOST_TABLE else np.array(
+        [_prime_powers(int(prime), x, r, n, total)
+         for prime in _primes()[: np.searchsorted(_primes(), total, side="right")]])
+    factors = _integer_powers(_primes()[:len(powers)].astype(Real), powers)
+    size = np.add.accumulate(np.log2(factors), axis=0)
+    if size.max() < SAFE_BITS and size.min() > -SAFE_BITS:
+        product: np.ndarray = np.multiply.reduce(factors, axis=0)
+        return product
+    return np.array([_in_parts(column) for column in factors.T])
+
+
+def _powers(table: np.ndarray, x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
+    """[P, X]. The exponent of each prime in the probability."""
+    fixed = table[:, n] + table[:, total - n] - table[:, total]
+    result: np.ndarray = (fixed[:, None] + table[:, r] + table[:, total - r] - table[:, x] - table[:, n - x]
+                          - table[:, r - x] - table[:, total - n - r + x])
     return result
 
 
 def _prime_powers(prime: int, x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
-    """The exponent of a prime in the probability, [X]."""
+    """The same for one prime, without a table, [X]."""
     powers = np.zeros(len(x), dtype=np.int64)
-    base = int(prime)
+    base = prime
     while base <= total:
         powers += (n // base + r // base + (total - n) // base + (total - r) // base - total // base - x // base
                    - (n - x) // base - (r - x) // base - (total - n - r + x) // base)
@@ -111,21 +129,40 @@ def _prime_powers(prime: int, x: np.ndarray, r: np.ndarray, n: int, total: int) 
     return powers
 
 
-def _integer_power(base: np.longdouble, exponents: np.ndarray) -> np.ndarray:
-    """base ** exponent for each exponent, with the multiplications that Boost.Math makes."""
-    distinct, place = np.unique(exponents, return_inverse=True)
-    values = np.array([_power(base, int(exponent)) for exponent in distinct], dtype=Real)
-    return values[place.reshape(exponents.shape)]
+def _in_parts(factors: np.ndarray) -> np.longdouble:
+    """The product where it leaves the range: begun anew there, and the parts joined at the end, the latest first."""
+    limits = np.finfo(Real)
+    parts = [Real(1)]
+    for factor in factors:
+        if factor == 1:
+            continue
+        with np.errstate(over="ignore"):
+            leaves = (factor > 1 and limits.max / factor < parts[0]) or (
+                factor < 1 and limits.tiny / factor > parts[0])
+        if leaves:
+            parts.insert(0, factor)
+        else:
+            parts[0] = parts[0] * factor
+    return _joined(parts) if len(parts) > 1 else parts[0]
 
 
-def _power(base: np.longdouble, exponent: int) -> np.longdouble:
+def _integer_powers(bases: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """[P, X]. bases[p] ** exponents[p, x], with the multiplications that Boost.Math makes."""
+    least = int(exponents.min())
+    table = np.array([_power(bases, exponent) for exponent in range(least, int(exponents.max()) + 1)], dtype=Real)
+    powers: np.ndarray = table[exponents - least, np.arange(len(bases))[:, None]]
+    return powers
+
+
+def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     if exponent < 0:
         return Real(1) / _power(base, -exponent)
     if exponent > 8:
-        return base ** Real(exponent)
-    if exponent <= 3:
-        return Real(1) if exponent == 0 else base if exponent == 1 else base * base * (base if exponent == 3 else 1)
-    half = _power(base, exponent // 2) if exponent != 6 and exponent != 7 else base * base * base
+        high: np.ndarray = base ** Real(exponent)
+        return high
+    if exponent <= 1:
+        return base if exponent else np.ones_like(base)
+    half = _power(base, exponent // 2)
     return base * half * half if exponent % 2 else half * half
 
 

@@ -92,8 +92,8 @@ def _cluster_energy(stored: Stored, energies: StorageEnergies) -> float:
             words = getattr(split, kind)
             if words:
                 energy += -(-words // block) * ratio * energies.data[kind, access]
-    for access, formats in (("read", accesses.format_reads), ("fill", accesses.format_fills),
-                            ("update", accesses.format_updates)):
+    for access, formats in () if stored.tile.representation is None else (
+            ("read", accesses.format_reads), ("fill", accesses.format_fills), ("update", accesses.format_updates)):
         for kind in KINDS:
             bits = format_bits(stored, formats, kind)
             lines = math.ceil(bits / stored.level.metadata.width) if stored.level.metadata.width else 0

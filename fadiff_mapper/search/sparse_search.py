@@ -1,0 +1,93 @@
+"""The search of sparse designs: candidates by the dense search, their values by the sparse evaluation.
+
+The dense search (descent and refinement on dense counts) is fast and ends near good mappings of most sparse designs.
+Every mapping by which it improved is a candidate. From the best candidates chains of random moves and a last descent go
+on, on the exact sparse values, which take about a millisecond each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fadiff_mapper.model.loop_nest import Nest, joined
+from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.search.best_so_far import SearchState, Watcher
+from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
+from fadiff_mapper.search.population import population_of
+from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.refinement import anneal, polish
+from fadiff_mapper.search.search_family import SearchOutcome, search
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+from fadiff_mapper.sparse.score_sparse import score_sparse
+
+CANDIDATES = 48
+"""Candidates of the dense search that are evaluated, the last ones, which are the best. A limit on time."""
+CHAINS, TRIES, ROUNDS = 12, 6, 20
+"""Chains of the refinement, neighbours that each tries in a round, and rounds: 1,440 evaluations. A limit on time;
+nothing was measured."""
+POLISH_STEPS = 4
+"""Steps of the last descent at most, of some hundred evaluations each."""
+RANDOM, RANDOM_BATCHES = 128, 8
+"""Random mappings in a batch, and batches, where no candidate suits the formats of the design."""
+
+
+def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOptions, *,
+                  watcher: Watcher = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
+                  given: Sequence[Nest] = ()) -> SearchOutcome:
+    """Searches one layer on a sparse design.
+
+    Args:
+        design: The layer on its design.
+        family: The layer, as a family of one.
+        options: Metrics, seed, time limit and threads, and the effort of the dense search.
+        watcher: Called whenever the best mapping improves.
+        stopped: Asked between steps; once true, the search ends with the best so far.
+        given: A nest to start from besides the candidates, or none.
+
+    Returns:
+        The outcome; its mapping may be illegal where no legal one was met.
+    """
+    state = SearchState(family, replace(options, neighbours_tried=TRIES, chains=CHAINS), watcher, stopped,
+                        scorer=lambda nest: score_sparse(design, nest))
+    candidates: list[Nest] = list(given)
+    if given:
+        state.value(joined(given), np.zeros(len(given), dtype=np.int64), "given")
+
+    def collect(_: int, nest: Nest, step: Progress) -> None:
+        if step.legal:
+            candidates.append(nest)
+
+    half = None if options.time_limit is None else options.time_limit / 2
+    search(family, replace(options, time_limit=half), watcher=collect, stopped=stopped)
+    pool = joined(candidates[-CANDIDATES:] or [random_nests(family.layer, family.spaces[0], RANDOM, options.seed)])
+    values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "descent")
+    for batch in range(RANDOM_BATCHES):
+        if values.min() < ILLEGAL or state.out_of_time():
+            break
+        pool = random_nests(family.layer, family.spaces[0], RANDOM, options.seed + 1 + batch)
+        values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "start")
+    status = _refined(state, pool, values)
+    return SearchOutcome(state.nests[0], float(state.best[0]), status, tuple(state.history[0]),
+                         int(state.evaluations[0]))
+
+
+def _refined(state: SearchState, pool: Nest, values: np.ndarray) -> str:
+    """Goes on from the best mappings of a pool; returns how the search ended, in words."""
+    rng = np.random.default_rng(state.options.seed)
+    best = np.argsort(values, kind="stable")[np.arange(CHAINS) % min(CHAINS, len(values))]
+    status = "refinement ended"
+    if state.options.refinement and not state.out_of_time():
+        plan = Annealing(ROUNDS, 0.1, 0.01, ROUNDS // 2, CHAINS // 2, greedy=True)
+        anneal(state, population_of(state.family, pool.take(best), np.zeros(CHAINS, dtype=np.int64)), rng, plan)
+        if polish(state, population_of(state.family, joined(state.nests), np.zeros(1, dtype=np.int64)), rng,
+                  POLISH_STEPS):
+            status = "converged: no neighbour of the best mapping is better"
+    if state.stopped():
+        return "interrupted: the best mapping so far"
+    if state.out_of_time():
+        return f"out of time after {state.options.time_limit:g} s: the best mapping so far"
+    return status
