@@ -91,7 +91,8 @@ class ResultStream:
                 continue
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
-                history=tuple(map(_improvement, outcome.history)), bound=None if task.sparse else lower_bound(task.layer, task.space)))
+                history=tuple(map(_improvement, outcome.history)),
+                bound=None if task.sparse else lower_bound(task.layer, task.space)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:
@@ -119,6 +120,9 @@ def _improvement(step: Progress) -> dict[str, Any]:
 
 def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
     """Why a problem has no result, in a sentence."""
+    if task.sparse:
+        return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
+                "formats and memories of the sparse design suit none of the mappings tried")
     from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
     return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
             f"{diagnosis(task.layer, task.space)}")
