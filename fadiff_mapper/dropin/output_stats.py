@@ -122,7 +122,13 @@ def _total_areas(spec: Spec) -> dict[str, float]:
     return {name: area * instances[name] * 1e-12 for name, area in areas(spec.arch, spec.tables).items()}
 
 
+def _words(count: Any) -> int:
+    """The accesses that happen, from a number or from one that is split (see `SparseStats`)."""
+    return int(count["actual"] if isinstance(count, dict) else count)
+
+
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
     """Words of one level by action, all its instances and data spaces together."""
-    return {action: float(sum(space[action] * space["utilized_instances"] for space in level["dataspaces"].values()))
+    return {action: float(sum(_words(space[action]) * space["utilized_instances"]
+                              for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")}

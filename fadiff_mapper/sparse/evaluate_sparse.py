@@ -148,9 +148,10 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
     accesses = tuple(accesses for accesses, _ in results)
     computes = _computes(layer, [shares for _, shares in results])
     check_arithmetic(arch.arithmetic, use.arithmetic)
-    if not use.arithmetic.average:
-        raise FadiffError("Timeloop divides by 0 on this mapping: spatial skipping leaves no arithmetic units")
-    cycles = math.ceil((computes.actual + computes.gated) / use.arithmetic.average)
+    units = int(use.arithmetic.average)  # Timeloop counts whole units here
+    if not units:
+        raise FadiffError("Timeloop divides by 0 on this mapping: spatial skipping leaves no arithmetic unit")
+    cycles = math.ceil((computes.actual + computes.gated) / units)
     levels = _levels(design, layer, accesses, use, cycles)
     prices = design.compute_energies
     compute_energy = (computes.actual * prices.actual + computes.skipped * prices.skipped

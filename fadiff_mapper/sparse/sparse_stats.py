@@ -35,6 +35,11 @@ class SparseStats(Stats):
                 for space in self.levels[-1]["dataspaces"].values()))
         return super().of(metric)
 
+    @property
+    def actual_computes(self) -> int:
+        """Computes that happen."""
+        return int(self.arithmetic["computes"]["actual"])
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers under Timeloop's names.
 
@@ -80,7 +85,7 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
         arithmetic={
             "name": arithmetic.name, "instances": arithmetic.instances, "cycles": found.compute_cycles,
             "utilized_instances": found.use.arithmetic.most,
-            "utilized_instances_average": found.use.arithmetic.average,
+            "utilized_instances_average": int(found.use.arithmetic.average),
             "computes": {"algorithmic": computes.algorithmic, "actual": computes.actual, "gated": computes.gated,
                          "skipped": computes.skipped},
             "energy_pj": found.compute_energy},

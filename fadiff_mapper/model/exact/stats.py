@@ -41,6 +41,11 @@ class Stats:
         """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
 
+    @property
+    def actual_computes(self) -> int:
+        """Computes that happen, all of them on a dense design."""
+        return self.computes
+
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
         if metric == "last_level_accesses":
