@@ -51,21 +51,24 @@ class DensityModel(Protocol):
 
 
 def density_model(density: Density, tensor: Box) -> DensityModel:
-    """The model of a tensor.
+    """The model of a tensor; `check_model` says whether Timeloop knows what to do with it.
 
     Args:
         density: Its density.
         tensor: Its extents along its ranks.
-
-    Raises:
-        FadiffError: The tensor is banded and not a square matrix, on which Timeloop aborts.
     """
     if density.distribution == FIXED:
         return FixedStructured(density.density)
     if density.distribution == BANDED:
-        return Banded(density.band_width, tensor, global_density(density.band_width, tensor))
+        return Banded(density.band_width, tensor)
     words = math.prod(tensor)
     return Hypergeometric(math.ceil(density.density * words), words)
+
+
+def check_model(model: DensityModel) -> None:
+    """Raises FadiffError for a banded tensor that is no square matrix, on which Timeloop aborts."""
+    if isinstance(model, Banded):
+        global_density(model.band_width, model.tensor)
 
 
 @dataclass(frozen=True)
@@ -173,12 +176,10 @@ class Banded:
     Attributes:
         band_width: Diagonals on either side of the main one.
         tensor: Extents of the matrix.
-        density: Share of nonzeros of the whole matrix.
     """
 
     band_width: int
     tensor: Box
-    density: float
 
     def histogram(self, box: Box) -> Histogram:
         """See `DensityModel`."""
@@ -208,7 +209,7 @@ class Banded:
 
     def expected(self, box: Box) -> float:
         """See `DensityModel`."""
-        return math.prod(box) * self.density
+        return math.prod(box) * global_density(self.band_width, self.tensor)
 
 
 def ordered_sum(values: np.ndarray) -> float:

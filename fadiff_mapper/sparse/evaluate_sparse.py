@@ -11,7 +11,7 @@ from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.action_energies import ComputeEnergies, StorageEnergies, compute_energies, storage_energies
 from fadiff_mapper.sparse.complete_nest import complete_nest, unit_box
-from fadiff_mapper.sparse.density_models import DensityModel, density_model
+from fadiff_mapper.sparse.density_models import DensityModel, check_model, density_model
 from fadiff_mapper.sparse.format_analysis import check_formats, stored_columns
 from fadiff_mapper.sparse.instances import Dense, InstanceUse, instance_use, temporal_use
 from fadiff_mapper.sparse.level_cost import Stored, TileCost, slowdown, tile_cost
@@ -109,9 +109,6 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
         layer: The layer, prepared for dense evaluation.
         sparse: What the hardware does about zeros; None where the input has no such section.
         tables: The tables in force.
-
-    Raises:
-        FadiffError: Timeloop aborts on a density.
     """
     sparse = sparse or no_optimizations(len(layer.arch.levels))
     models = tuple(density_model(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))
@@ -138,6 +135,8 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
     if any(all(space.name not in level.keep for level in mapping.levels) for space in problem.dataspaces):
         raise InvalidMapping(arch.arithmetic.name, "one of the tensors is bypassed in all storage levels")
     check_formats(arch, problem, design.sparse, mapping)
+    for model in design.models:
+        check_model(model)
     layer = _with_occupancies(design, mapping)
     spanned: Dense = tuple((int(x), int(y)) for x, y in zip(dense.use.expansion_x[:, row],
                                                            dense.use.expansion_y[:, row], strict=True))
