@@ -74,8 +74,9 @@ class Operator:
 
     @property
     def key(self) -> Hashable:
-        """Equal for operators that have the same mappings at the same cost: same bounds, same projections."""
-        return frozenset(self.problem.bounds.items()), self.problem.dataspaces
+        """Equal for operators that have the same mappings at the same cost: same bounds, projections and densities."""
+        problem = self.problem
+        return frozenset(problem.bounds.items()), problem.dataspaces, frozenset(problem.densities.items())
 
     def dataspace(self, name: str) -> DataSpace:
         """A data space by its name."""
@@ -105,7 +106,8 @@ class Operator:
 
 
 def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] = (1, 1),
-                  dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None) -> Operator:
+                  dilation: tuple[int, int] = (1, 1), repeat: int = 1, where: Where | None = None,
+                  densities: Map | None = None) -> Operator:
     """An operator from a template.
 
     Args:
@@ -115,6 +117,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] =
         dilation: of the windows along P and Q.
         repeat: runs back to back.
         where: place in the source, for messages.
+        densities: density by tensor, as in the instance of a Timeloop problem.
 
     Raises:
         SpecError: the template is unknown, or a dimension is missing, unknown or not positive.
@@ -125,7 +128,8 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: tuple[int, int] =
     coefficients = {name: value for names, pair in zip(COEFFICIENTS, (stride, dilation), strict=True)
                     for name, value in zip(names, pair, strict=True)}
     places = dims.places if isinstance(dims, Map) else {}
-    instance = Map({**dims, **coefficients}, where=where, places=places)
+    given = {"densities": densities} if densities else {}
+    instance = Map({**dims, **coefficients, **given}, where=where, places=places)
     problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
     return Operator(op, problem, VIEWS[op], repeat, literal)
 

@@ -10,6 +10,7 @@ from fadiff_mapper.sparse.action_energies import StorageEnergies, storage_energi
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.sparse_optimizations import Representation
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import compute_energy
 
@@ -54,7 +55,8 @@ def sparse_level_lines(spec: Spec, index: int, stats: SparseStats, leakage: list
              f"    Cycles               : {level_stats['cycles']}",
              f"    Bandwidth throttling : {fixed(level_stats['slowdown'])}"]
     for name, space in level_stats["dataspaces"].items():
-        lines += [f"    {name}:", *_dataspace(level, name, space)]
+        formats = spec.sparse.levels[index].formats if spec.sparse else {}
+        lines += [f"    {name}:", *_dataspace(level, name, space, formats.get(name))]
     return [*lines, ""]
 
 
@@ -83,14 +85,15 @@ def _line(label: str, value: Any) -> str:
     return f"        {label:<60}: {value}"
 
 
-def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[str]:
+def _dataspace(level: StorageLevel, name: str, space: dict[str, Any],
+               representation: Representation | None) -> list[str]:
     """The lines on a data space at a level; `space` is its entry in `SparseStats.levels`."""
     lines = [_line("Partition size", space["partition_size"]),
              _line("Tile density distribution", space["tile_density_distribution"]),
              _line("Data tile shape", space["data_tile_shape"]),
              _line("Max utilized data storage capacity", space["utilized_capacity"]),
              _line("Representation format", "".join(f"{kind} " for kind in space["format"]) or "none"),
-             *_ranks("Max utilized Repr format storage capacity", space.get("format_tile_size", []), ", ", "none"),
+             *_ranks("Max utilized Repr format storage capacity", space.get("format_tile_size", []), ", "),
              _line("Utilized instances (max)", space["utilized_instances_max"]),
              _line("Utilized instances (average)", fixed(space["utilized_instances"])),
              _line("Utilized clusters (max)", space["utilized_clusters"])]
@@ -99,15 +102,24 @@ def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[st
                   for kind in ("algorithmic", *KINDS.values())]
     for access in ("reads", "fills", "updates") if space["format"] else ():
         for label, kind in KINDS.items():
-            lines += _ranks(f"{label} scalar format {access} (per-instance)", space[f"format_{access}"][kind], ",  ")
+            units = space[f"format_{access}"][kind]
+            lines += _ranks(f"{label} scalar format {access} (per-instance)",
+                            units if _has_bits(level, representation, units) else [], ",  ")
     return [*lines, _line("Temporal reductions (per-instance)", space["temporal_reductions"]),
             _line("Address generations (per-cluster)", space["address_generations"]), *_energies(space),
             _line("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))), *_bandwidths(space)]
 
 
-def _ranks(label: str, units: list[list[int]], comma: str, without: str = "") -> list[str]:
+def _has_bits(level: StorageLevel, representation: Representation | None, units: list[list[int]]) -> bool:
+    """Whether accesses to metadata touch any bits: units may have no width, or the level no memory for them."""
+    return level.metadata.width > 0 and representation is not None and any(
+        rank.metadata_bits * metadata + rank.payload_bits * payload
+        for rank, (metadata, payload) in zip(representation.ranks, units, strict=True))
+
+
+def _ranks(label: str, units: list[list[int]], comma: str) -> list[str]:
     """Units of metadata and payload of each rank, outermost first; one line where there are none."""
-    if not units or (not without and not any(map(any, units))):
+    if not units:
         return [_line(label, 0)]
     return [f"        {label:<60}", *(f"            Rank {rank} (metadata, payload): ({units[rank][0]}{comma}"
                                       f"{units[rank][1]})" for rank in reversed(range(len(units))))]

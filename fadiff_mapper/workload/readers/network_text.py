@@ -75,7 +75,9 @@ def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
     if layer.op == "problem":
         return head | {"problem": layer.literal}
     stride, dilation = (list(layer.pair(names)) for names in COEFFICIENTS)
-    return head | {"dims": dict(layer.problem.bounds), "stride": stride, "dilation": dilation}
+    densities = layer.literal.get("instance", {}).get("densities")
+    return head | {"dims": dict(layer.problem.bounds), "stride": stride, "dilation": dilation} | (
+        {"densities": densities} if densities else {})
 
 
 def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:

@@ -72,7 +72,8 @@ def _operators(items: Seq) -> dict[str, Operator]:
         else:
             dims = reader.take("dims", mapping)
             operators[identity] = make_operator(op, dims, reader.take("stride", _pair, (1, 1)),
-                                                reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"))
+                                                reader.take("dilation", _pair, (1, 1)), repeat, reader.at("dims"),
+                                                reader.take("densities", mapping, None))
         reader.finish(" of a shape")
     return operators
 
