@@ -156,7 +156,8 @@ def _integer_powers(bases: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     if exponent < 0:
-        return Real(1) / _power(base, -exponent)
+        low: np.ndarray = Real(1) / _power(base, -exponent)
+        return low
     if exponent > 8:
         high: np.ndarray = base ** Real(exponent)
         return high

@@ -154,7 +154,7 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
     count = len(dataspaces)
     columns = {name: _per_dataspace(stats, name, count) for name in
                (*COUNTS, *BANDWIDTHS, "keep", "energy", "temporal_reduction_energy", "addr_gen_energy")}
-    spaces = {}
+    spaces: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(dataspaces):
         if not columns["keep"][i]:
             continue
