@@ -50,7 +50,8 @@ class SparseStats(Stats):
 
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it, with fJ per algorithmic and per actual compute."""
-        energies = self.component_energies() | {"Total": self.energy_pj}
+        energies = self.component_energies()
+        energies |= {"Total": sum(energies.values())}
         counts = self.arithmetic["computes"]
         per = {"algorithmic": counts["algorithmic"], "actual": counts["actual"]} if self.sections else {
             "computes": counts["actual"]}

@@ -75,7 +75,8 @@ class Stats:
 
         The area is always 0: Timeloop clears the sum before printing.
         """
-        energies = self.component_energies() | {"Total": self.energy_pj}
+        energies = self.component_energies()
+        energies |= {"Total": sum(energies.values())}  # in Timeloop's order, which decides how a half is rounded
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
                 "edp_j_cycle": f"{self.edp / 1e12:.2e}", "area_mm2": 0.0,
                 "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
@@ -141,12 +142,14 @@ def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -
     spaces = {name: _dataspace(layer, evaluation, level, t, row)
               for t, name in enumerate(layer.problem.dataspace_names()) if evaluation.nest.keep[level, t, row]}
     leakage = float(cost.leakage[level, row])
+    names = layer.problem.dataspace_names()
+    # Timeloop adds up data space by data space with its share of the leakage; the order decides how a half is printed.
+    energy = sum((spaces[name]["energy_pj_total"] if name in spaces else 0.0) + leakage / len(names) for name in names)
     return {
         "name": layer.arch.levels[level].name, "cycles": int(cost.level_cycles[level, row]),
         "slowdown": float(cost.bandwidth.slowdown[level, row]),
         "max_instances": int(evaluation.use.instances[level, row]), "leakage_energy_pj": leakage,
-        "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
-        "dataspaces": spaces}
+        "energy_pj_total": energy, "dataspaces": spaces}
 
 
 def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int) -> dict[str, Any]:

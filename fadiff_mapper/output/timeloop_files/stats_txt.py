@@ -138,7 +138,7 @@ def _per_compute(stats: Stats) -> list[str]:
 def _per(stats: Stats, computes: int, title: str, unit: str) -> list[str]:
     units = stats.component_energies()
     width = max(map(len, units)) + 1
-    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", stats.energy_pj)]
+    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", sum(units.values()))]
     return [f"{title} = {computes}", unit,
             *(f"    {name:<{width}}= {fixed(energy * 1000 / computes if computes else math.inf)}"
               for name, energy in shown)]
