@@ -27,8 +27,8 @@ from fadiff_mapper.sparse.score_sparse import score_sparse
 CANDIDATES = 48
 """Candidates of the dense search that are evaluated, the last ones, which are the best. A limit on time."""
 CHAINS, TRIES, ROUNDS = 12, 6, 20
-"""Chains of the refinement, neighbours that each tries in a round, and rounds: 1,440 evaluations. A limit on time;
-nothing was measured."""
+"""Chains of the refinement, neighbours that each tries in a round, and rounds, where the options ask for no fewer:
+1,440 evaluations. A limit on time; nothing was measured."""
 POLISH_STEPS = 4
 """Steps of the last descent at most, of some hundred evaluations each."""
 RANDOM, RANDOM_BATCHES = 128, 8
@@ -51,8 +51,9 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
     Returns:
         The outcome; its mapping may be illegal where no legal one was met.
     """
-    state = SearchState(family, replace(options, neighbours_tried=TRIES, chains=CHAINS), watcher, stopped,
-                        scorer=lambda nest: score_sparse(design, nest))
+    own = replace(options, neighbours_tried=min(TRIES, options.neighbours_tried), chains=min(CHAINS, options.chains),
+                  rounds=min(ROUNDS, options.rounds))
+    state = SearchState(family, own, watcher, stopped, scorer=lambda nest: score_sparse(design, nest))
     candidates: list[Nest] = list(given)
     if given:
         state.value(joined(given), np.zeros(len(given), dtype=np.int64), "given")
@@ -78,11 +79,12 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
 def _refined(state: SearchState, pool: Nest, values: np.ndarray) -> str:
     """Goes on from the best mappings of a pool; returns how the search ended, in words."""
     rng = np.random.default_rng(state.options.seed)
-    best = np.argsort(values, kind="stable")[np.arange(CHAINS) % min(CHAINS, len(values))]
+    chains, rounds = state.options.chains, state.options.rounds
+    best = np.argsort(values, kind="stable")[np.arange(chains) % min(chains, len(values))]
     status = "refinement ended"
     if state.options.refinement and not state.out_of_time():
-        plan = Annealing(ROUNDS, 0.1, 0.01, ROUNDS // 2, CHAINS // 2, greedy=True)
-        anneal(state, population_of(state.family, pool.take(best), np.zeros(CHAINS, dtype=np.int64)), rng, plan)
+        plan = Annealing(rounds, 0.1, 0.01, rounds // 2, (chains + 1) // 2, greedy=True)
+        anneal(state, population_of(state.family, pool.take(best), np.zeros(chains, dtype=np.int64)), rng, plan)
         if polish(state, population_of(state.family, joined(state.nests), np.zeros(1, dtype=np.int64)), rng,
                   POLISH_STEPS):
             status = "converged: no neighbour of the best mapping is better"

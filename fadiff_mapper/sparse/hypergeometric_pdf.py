@@ -164,7 +164,8 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     if exponent <= 1:
         return base if exponent else np.ones_like(base)
     half = _power(base, exponent // 2)
-    return base * half * half if exponent % 2 else half * half
+    power: np.ndarray = base * half * half if exponent % 2 else half * half
+    return power
 
 
 def _joined(parts: list[np.longdouble]) -> np.longdouble:
