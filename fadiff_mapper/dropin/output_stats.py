@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from fadiff_mapper.dropin.programs import ProgramOutcome
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.exact.stats import Stats, actual_count
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.spec.native.areas import areas
 from fadiff_mapper.spec.native.written_components import written_attributes, written_number
@@ -122,13 +122,8 @@ def _total_areas(spec: Spec) -> dict[str, float]:
     return {name: area * instances[name] * 1e-12 for name, area in areas(spec.arch, spec.tables).items()}
 
 
-def _words(count: Any) -> int:
-    """The accesses that happen, from a number or from one that is split (see `SparseStats`)."""
-    return int(count["actual"] if isinstance(count, dict) else count)
-
-
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
     """Words of one level by action, all its instances and data spaces together."""
-    return {action: float(sum(_words(space[action]) * space["utilized_instances"]
+    return {action: float(sum(actual_count(space[action]) * space["utilized_instances"]
                               for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")}

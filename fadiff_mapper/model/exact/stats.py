@@ -97,6 +97,16 @@ class Stats:
                 + html_table("energy", ("component", "energy (pJ)", "share"), energies))
 
 
+def dense_count(count: Any) -> int:
+    """Accesses or computes of the dense problem, from a number or from one that is split (see `SparseStats`)."""
+    return int(count["algorithmic"] if isinstance(count, dict) else count)
+
+
+def actual_count(count: Any) -> int:
+    """The accesses or computes of these that happen."""
+    return int(count["actual"] if isinstance(count, dict) else count)
+
+
 def network_energy(network: dict[str, Any]) -> float:
     """pJ of one entry of `Stats.networks`, all data spaces and instances together."""
     return float(sum(space.get("energy_pj_total", 0.0) for space in network["dataspaces"].values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.exact.stats import Stats, actual_count, dense_count
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.areas import areas
@@ -18,14 +18,9 @@ NO_ADDER = fixed(0.0)
 
 def storage_accesses(level: dict[str, Any]) -> int:
     """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
-    return sum(int(space["utilized_instances"] * sum(all_accesses(space[access])
-                                                    for access in ("reads", "fills", "updates")))
+    return sum(int(space["utilized_instances"] * sum(dense_count(space[access])
+                                                     for access in ("reads", "fills", "updates")))
                for space in level["dataspaces"].values())
-
-
-def all_accesses(count: Any) -> int:
-    """The accesses of the dense problem, from a number or from one that is split (see `SparseStats`)."""
-    return int(count["algorithmic"] if isinstance(count, dict) else count)
 
 
 def arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
@@ -43,15 +38,10 @@ def arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
             f"    Compute energy        : {fixed(compute_energy(unit, spec.tables)[0])} pJ",
             "", "    STATS", "    -----",
             f"    Utilized instances      : {stats['utilized_instances']}",
-            f"    Computes (total)        : {_actual(stats['computes'])}",
+            f"    Computes (total)        : {actual_count(stats['computes'])}",
             f"    Cycles                  : {stats['cycles']}",
             f"    Energy (total)          : {fixed(stats['energy_pj'])} pJ",
             f"    Area (total)            : {fixed(area)} um^2", ""]
-
-
-def _actual(computes: Any) -> int:
-    """The computes that happen, from a number or from one that is split (see `SparseStats`)."""
-    return int(computes["actual"] if isinstance(computes, dict) else computes)
 
 
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
@@ -116,7 +106,7 @@ def leakage_lines(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]
 
 def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[tuple[str, Any]]:
     """Label and value of every number of a data space at a level; `space` is its entry in `Stats.levels`."""
-    reads, fills, updates = (all_accesses(space[access]) for access in ("reads", "fills", "updates"))
+    reads, fills, updates = (dense_count(space[access]) for access in ("reads", "fills", "updates"))
     accesses = reads + fills + updates
     energy, instances = space["energy_pj_per_instance"], int(space["utilized_instances"])
     address = space.get("addr_gen_energy_pj_per_cluster", 0.0)
