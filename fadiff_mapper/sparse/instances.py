@@ -162,7 +162,7 @@ class _Units:
                 self._shrink(unit, loop, self._elements(self.dataspace, points, loop))
             self.reduced[unit] = self.share[unit] != 1.0
         for unit in reversed(range(1, len(self.most))):
-            ratio = [self.most[unit][axis] / self.reference[unit][axis] for axis in range(2)]
+            ratio = self._ratio(unit)
             if ratio != [1.0, 1.0]:
                 self.reference[unit] = list(self.most[unit])
                 self._reduce_inside(unit, ratio, self.reduced, self.share[unit])
@@ -197,11 +197,17 @@ class _Units:
         for unit in reversed(range(len(self.most))):
             x, y = self.most[unit]
             result.append(UsedInstances(x, y, self.share[unit]))
-            ratio = [self.most[unit][axis] / self.reference[unit][axis] for axis in range(2)] if unit else [1.0, 1.0]
+            ratio = self._ratio(unit) if unit else [1.0, 1.0]
             if ratio != [1.0, 1.0]:
                 marks = [inner in skipping for inner in range(len(self.most))]
                 self._reduce_inside(unit, ratio, marks, self.share[unit])
         self.summary = result[::-1]
+
+    def _ratio(self, unit: int) -> list[float]:
+        """The share of the instances along each axis that is left."""
+        if not all(self.reference[unit]):
+            raise FadiffError("Timeloop divides by 0 on this mapping: no instance of a level gets a tile with nonzeros")
+        return [self.most[unit][axis] / self.reference[unit][axis] for axis in range(2)]
 
     def _reduce_inside(self, unit: int, ratio: list[float], marks: list[bool], share: float) -> None:
         for inner in reversed(range(unit)):
