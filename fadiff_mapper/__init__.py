@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs.load import load
-    from fadiff_mapper.model.exact.evaluate_spec import evaluate
     from fadiff_mapper.model.exact.stats import Stats
     from fadiff_mapper.network.layers.options import NetworkOptions
     from fadiff_mapper.search.options import SearchOptions
+    from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
     from fadiff_mapper.workload import Workload
@@ -36,7 +36,7 @@ __all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOpt
 
 _HOME = dict.fromkeys(("NetworkResult", "Result", "map_layer", "map_layers", "map_network"), "api") | {
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
-    "evaluate": "model.exact.evaluate_spec", "SearchOptions": "search.options",
+    "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.layers.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
     "FusedStats": "fusion", "evaluate_fused": "fusion",

@@ -23,7 +23,7 @@ class RunExplanation:
         metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
         bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
             not in the folder. None where none is known.
-        sensitivities: The largest elasticity first; empty where one count was asked for.
+        sensitivities: The largest elasticity first; empty where one count was asked for, and on sparse designs.
         counts: Every access count, or the one that was asked for.
     """
 
@@ -56,6 +56,8 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     metric = bound["metric"] if bound else "edp"
     if count:
         return RunExplanation(metric, bound, (), _chosen(run, counts, count))
+    if spec.sparse is not None and spec.sparse.applied:  # the sensitivities are those of the dense model
+        return RunExplanation(metric, bound, (), counts)
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
     return RunExplanation(metric, bound, sensitivities(layer, evaluation, metric=metric), counts)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.mapper import METRICS
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec

@@ -24,10 +24,10 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code: `CHECK_FAILED` where they are to be verified and real Timeloop disagrees.
     """
-    from fadiff_mapper.model.exact.evaluate_spec import evaluate
     from fadiff_mapper.output.terminal.mapping_stats import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.terminal.verdict import print_verdict
+    from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.timeloop.verify import real_model, verify
     spec = load_input(options)
     program = real_model() if options.verify else None

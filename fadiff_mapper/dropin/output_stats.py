@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from fadiff_mapper.dropin.programs import ProgramOutcome
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.exact.stats import Stats, actual_count
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.spec.native.written_components import written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
@@ -117,5 +117,6 @@ def _cycle_seconds(spec: Spec) -> float:
 
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
     """Words of one level by action, all its instances and data spaces together."""
-    return {action: float(sum(space[action] * space["utilized_instances"] for space in level["dataspaces"].values()))
+    return {action: float(sum(actual_count(space[action]) * space["utilized_instances"]
+                              for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")}

@@ -14,11 +14,11 @@ from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
 from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.spec.spec import WARNING, Spec
 

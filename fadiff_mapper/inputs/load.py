@@ -17,6 +17,7 @@ from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
+from fadiff_mapper.spec.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import missing_actions
@@ -29,13 +30,13 @@ ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""
 CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
 """Sections of constraints; `spec.native.constraint_sections` says which of them exclude each other."""
-READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART")
+READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART",
+             "sparse_optimizations")
 """Sections that are interpreted here; messages list them as the accepted ones."""
 PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
              "dumped_by_timeloop_front_end", "model", "_required_processors")
 """Sections that are accepted and not interpreted: they are for Accelergy, or written by Timeloop's own tools."""
-REFUSED = {"sparse_optimizations": "sparse optimizations are not modelled",
-           "layout": "data layouts are not modelled",
+REFUSED = {"layout": "data layouts are not modelled",
            "arch_space_sweep": "sweeps over architectures are not supported",
            "arch_spec": "sweeps over architectures are not supported"}
 """Sections of valid Timeloop input that are not modelled here -> why."""
@@ -136,8 +137,11 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
                else MapperOptions())
     mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem, leniency)
                if document.get("mapping") else None)
+    sparse = (read_sparse_optimizations(document["sparse_optimizations"], document.at("sparse_optimizations"), arch,
+                                        problem) if document.get("sparse_optimizations") else None)
     literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
-    literal |= {key: plain(document[key]) for key in ("compound_components", "variables") if document.get(key)}
+    literal |= {key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
+                if document.get(key)}
     energies = find_tables(arch, given, energy, literal)
     notes = [f"{WARNING}{text}" for text in leniency.warnings]
     notes += [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
@@ -145,7 +149,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     notes += [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
               for actions in missing_actions(arch, energies.tables)]
     notes += energies.notes
-    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes))
+    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes), sparse)
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.descent.decoding import decoded_layers
@@ -81,6 +82,8 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                       time_limit=options.time_limit if time_limit is None else time_limit)
     check(options)
     specs = specs_of(workload, arch_spec, energy, strict)
+    sparse = sparse_tensors(specs) if options.fuse else ()
+    options = replace(options, fuse=options.fuse and not sparse)
     clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(specs, options, clock, saved)
@@ -94,6 +97,8 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     groups = planned_groups(run) if options.fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
         f"out of time after {options.time_limit:g} s: the best plan so far" if clock.over() else "search ended")
+    if sparse:
+        status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
                           status, clock.spent())
 
@@ -114,9 +119,16 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     for index, result in zip(missing, mapped, strict=True):
         known[index] = result
     results = [result for result in known if result is not None]
-    if options.metric != "edp" or clock.over():
+    if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
+
+
+def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
+    """The tensors for which no fused group is planned, by problem: those with a density, or all on a sparse design."""
+    names = {f"{name} of {spec.problem.name}" for spec in specs for name in (
+        spec.problem.dataspace_names() if spec.sparse and spec.sparse.applied else spec.problem.densities)}
+    return tuple(sorted(names))
 
 
 def _times(workload: Workload) -> list[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fadiff_mapper.mapspace import available
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
@@ -53,6 +53,7 @@ class SearchState:
         watcher: Told about every improvement.
         stopped: Asked between steps; once true, the search ends.
         terms: Terms of the members in the exact evaluation.
+        scorer: Scores of a batch in place of those of the dense evaluation; None: the dense ones.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
         best: Lowest value so far (see `objective.exact_value`), [W]; infinite before the first batch.
@@ -65,6 +66,7 @@ class SearchState:
     watcher: Watcher
     stopped: Callable[[], bool]
     terms: MetricTerms = NO_TERMS
+    scorer: Callable[[Nest], Scores] | None = None
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
     best: np.ndarray = field(init=False)
@@ -91,7 +93,8 @@ class SearchState:
         """
         room = self.terms.room and self.terms.room.take(member)
         weights = None if self.terms.weights is None else self.terms.weights[:, member]
-        scores = score(self.family.layer, nest, threads=self.options.workers, room=room)
+        scores = (self.scorer(nest) if self.scorer
+                  else score(self.family.layer, nest, threads=self.options.workers, room=room))
         values = exact_value(scores, self.options.priorities, weights)
         if self.family.spaces[0].constraints.min_parallelism > 0:
             values = np.maximum(values, self._parallelism_shortfall(nest))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.mapspace import MapSpace, factorization_count, places
+from fadiff_mapper.model.exact.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
@@ -57,7 +58,8 @@ def refuse_large(space: MapSpace, limit: int) -> None:
 
 
 def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
-            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = ()) -> list[SearchOutcome]:
+            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
+            scorer: Callable[[Nest], Scores] | None = None) -> list[SearchOutcome]:
     """Evaluates all mappings of a family of one member.
 
     Args:
@@ -66,6 +68,7 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
         watcher: Called whenever the best mapping improves.
         stopped: Asked between batches; once true, the search ends with the best so far.
         given: A nest of the space to start from, or none; matters only where time runs out.
+        scorer: Scores of a batch in place of those of the dense evaluation; None: the dense ones.
 
     Returns:
         One outcome; its status says that all mappings were evaluated, or how many of how many.
@@ -73,7 +76,7 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
     Raises:
         FadiffError: The map space is empty.
     """
-    space, state = family.spaces[0], SearchState(family, options, watcher, stopped)
+    space, state = family.spaces[0], SearchState(family, options, watcher, stopped, scorer=scorer)
     total, done, status = count(space), 0, ""
     if not total:
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")

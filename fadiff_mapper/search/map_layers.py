@@ -13,7 +13,6 @@ from itertools import zip_longest
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -23,6 +22,7 @@ from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
 from fadiff_mapper.search.result_stream import ResultStream
 from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec

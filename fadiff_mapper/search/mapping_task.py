@@ -5,7 +5,7 @@ Nothing here loads torch, so that constraints are checked and a first mapping is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
@@ -14,6 +14,8 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
+from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, prepare_sparse
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
@@ -30,6 +32,8 @@ class MappingTask:
             (without the batch axis); None: the whole capacity.
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
+        sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
+            then have the capacities of `with_room_for_zeros`, for the dense search of candidates.
     """
 
     layer: PreparedLayer
@@ -37,6 +41,7 @@ class MappingTask:
     given: Nest | None = None
     room: Room | None = None
     weights: tuple[float, float] | None = None
+    sparse: SparseDesign | None = None
 
     @cached_property
     def family(self) -> LayerFamily:
@@ -59,5 +64,9 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
     Returns:
         The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
     """
-    space = build_mapspace(spec.arch, spec.problem, spec.constraints if constraints is None else constraints)
-    return MappingTask(layer_of(spec), space, given, room, weights)
+    layer, sparse = layer_of(spec), None
+    if spec.sparse is not None and spec.sparse.applied:
+        sparse = prepare_sparse(layer, spec.sparse, spec.tables)
+        layer = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
+    space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
+    return MappingTask(layer, space, given, room, weights, sparse)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class ResultStream:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         for index, task in enumerate(tasks if self.on_better else ()):
             nest = first_of(task.family, 0)
-            if nest is not None:
+            if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
                 self._send(index, nest)
 
     def watch(self, index: int, nest: Nest, step: Progress) -> None:
@@ -90,7 +91,8 @@ class ResultStream:
                 continue
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
-                history=tuple(map(_improvement, outcome.history)), bound=lower_bound(task.layer, task.space)))
+                history=tuple(map(_improvement, outcome.history)),
+                bound=None if task.sparse else lower_bound(task.layer, task.space)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:
@@ -118,6 +120,9 @@ def _improvement(step: Progress) -> dict[str, Any]:
 
 def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
     """Why a problem has no result, in a sentence."""
+    if task.sparse:
+        return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
+                "formats and memories of the sparse design suit none of the mappings tried")
     from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
     return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
             f"{diagnosis(task.layer, task.space)}")

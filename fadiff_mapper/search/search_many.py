@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
+from fadiff_mapper.search.sparse_search import search_sparse
+from fadiff_mapper.sparse.score_sparse import score_sparse
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
@@ -70,8 +73,14 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
                       threads=max(1, options.workers // clock.workers))
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
-        outcomes = (exhaust(family, own, watcher=tell, stopped=stopped, given=given) if options.exhaustive
-                    else search(family, own, watcher=tell, stopped=stopped, given=given, terms=_terms(distinct)))
+        design = distinct[0].sparse
+        if options.exhaustive:
+            scorer = None if design is None else partial(score_sparse, design)
+            outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, scorer=scorer)
+        elif design is not None:
+            outcomes = [search_sparse(design, family, own, watcher=tell, stopped=stopped, given=given)]
+        else:
+            outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=_terms(distinct))
         return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
 
     if clock.workers == 1:
@@ -96,16 +105,25 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
 
 
 def _family_key(task: MappingTask) -> Hashable:
-    """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms."""
+    """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms.
+
+    A layer on a sparse design is a family by itself, as its densities depend on its bounds.
+    """
+    sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
+                              tuple(task.space.problem.bounds.items()), repr(task.space.levels), _given(task))
     return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
-            task.weights is None)
+            task.weights is None, sparse)
+
+
+def _given(task: MappingTask) -> Hashable:
+    """The mapping that a task starts from."""
+    return None if task.given is None else tuple(
+        np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
 
 
 def _identity(task: MappingTask) -> Hashable:
     """Equal for tasks of the same problem under the same terms, which one search answers."""
-    given = None if task.given is None else tuple(
-        np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
-    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), given,
+    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 

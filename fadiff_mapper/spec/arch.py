@@ -36,6 +36,21 @@ class Interconnect:
 
 
 @dataclass(frozen=True)
+class MetadataStorage:
+    """The memory beside a storage level's data that holds the metadata of compressed tensors.
+
+    Attributes:
+        width: Bits of an access; 0 where there is no such memory.
+        depth: Accesses' worth of bits that it holds.
+        word_bits: Bits of a unit of metadata or payload where a format gives none.
+    """
+
+    width: int = 0
+    depth: int = 0
+    word_bits: int = 0
+
+
+@dataclass(frozen=True)
 class StorageLevel:
     """One storage level; every number is per instance.
 
@@ -59,6 +74,9 @@ class StorageLevel:
         addr_gen_energy: pJ of generating one address.
         power_gated_at: The level whose instances are the units of power gating; None gates every instance by itself.
         interconnect: The wires to the next level inwards.
+        metadata: The memory for metadata.
+        decompresses: Whether compressed data from further out can be stored here plainly.
+        compresses: Whether plain data can be sent outwards compressed.
     """
 
     name: str
@@ -80,11 +98,19 @@ class StorageLevel:
     addr_gen_energy: float = 0.0
     power_gated_at: str | None = None
     interconnect: Interconnect = Interconnect(word_bits=16)
+    metadata: MetadataStorage = MetadataStorage()
+    decompresses: bool = False
+    compresses: bool = False
 
     @property
     def usable(self) -> int | None:
         """Words that the tiles of a mapping may fill: floor(size / multiple_buffering); None is unlimited."""
         return None if self.size is None else math.floor(self.size / self.multiple_buffering)
+
+    @property
+    def usable_metadata_bits(self) -> int:
+        """Bits of metadata that the tiles of a mapping may fill, as far as the level has a size at all."""
+        return math.floor(self.metadata.width * self.metadata.depth / self.multiple_buffering)
 
     @property
     def is_dummy(self) -> bool:

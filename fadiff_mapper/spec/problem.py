@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from fadiff_mapper.spec.densities import DENSE, Density
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,13 @@ class Problem:
         name: Name of the shape.
         bounds: Extent of each dimension, in the order of the shape.
         dataspaces: Operands and output.
+        densities: Density by data space; data spaces that are not named are dense.
     """
 
     name: str
     bounds: dict[str, int]
     dataspaces: tuple[DataSpace, ...]
+    densities: dict[str, Density] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -111,6 +115,10 @@ class Problem:
         """
         space = next(ds for ds in self.dataspaces if ds.name == name)
         return any(sum(self.bounds[term.dimension] > 1 for term in rank) > 1 for rank in space.ranks)
+
+    def density(self, dataspace: str) -> Density:
+        """The density of a data space."""
+        return self.densities.get(dataspace, DENSE)
 
     def tensor_size(self, dataspace: DataSpace) -> int:
         """Words of the whole tensor, holes of strided ranks counted."""

@@ -11,6 +11,7 @@ from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.sparse_optimizations import SparseOptimizations
 from fadiff_mapper.spec.tables import Tables
 
 WARNING = "warning: "
@@ -30,6 +31,7 @@ class Spec:
         mapper: Wishes of the mapper section.
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
+        sparse: What the hardware does about zeros; None where the input has no such section.
         notes: Sentences about input that Timeloop ignores or puts up with (each begins with `WARNING`), about input
             that was understood but has no effect, and about missing energies.
     """
@@ -43,6 +45,7 @@ class Spec:
     literal: dict[str, Any] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sparse: SparseOptimizations | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
     if level.vector_access_energy is not None:
         value = level.vector_access_energy
         return ComponentEnergy(value, value, value, 0.0)
-    actions = _actions(level.name, tables)
+    actions = component_actions(level.name, tables)
     default = built_in_storage_energy(level)
     given = {"read": _first(actions, READ_ACTIONS), "fill": _first(actions, FILL_ACTIONS),
              "update": _first(actions, UPDATE_ACTIONS)}
@@ -127,7 +127,7 @@ def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]
     Returns:
         (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
     """
-    energy = _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    energy = _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
     energy = arithmetic.energy if energy is None else energy
     return (energy, False) if energy is not None else ((arithmetic.word_bits / 16) ** 2, True)
 
@@ -170,7 +170,7 @@ def _storage_source(level: StorageLevel, tables: Tables) -> str:
 
 
 def _compute_source(arithmetic: Arithmetic, tables: Tables) -> str:
-    if _first(_actions(arithmetic.name, tables), COMPUTE_ACTIONS) is not None:
+    if _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS) is not None:
         return _table_source(arithmetic.name, tables)
     return BUILT_IN if arithmetic.energy is None else "energy in the architecture"
 
@@ -181,7 +181,7 @@ def _table_source(name: str, tables: Tables) -> str:
     return "; ".join(dict.fromkeys(rows))
 
 
-def _actions(name: str, tables: Tables) -> dict[str, float]:
+def component_actions(name: str, tables: Tables) -> dict[str, float]:
     """pJ by action over all tables of a component; as in Timeloop the largest counts where several give one."""
     actions: dict[str, float] = {}
     for table in tables.ert:

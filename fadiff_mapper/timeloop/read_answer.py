@@ -19,6 +19,9 @@ COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 """Columns of a level's statistics, one number for each data space."""
 
+KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
+"""Kinds of accesses and computes in the form for sparse designs."""
+
 STATS_END = r"\n    Total +?= \S+\n\s*\Z"
 """The end of whole statistics: a file that was cut off has none."""
 
@@ -48,12 +51,13 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
     units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
     blocks = {block.split(" ===")[0]: block for block in re.split(r"\n=== ", text.split("\nNetworks\n")[0])[1:]}
     levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
-    arithmetic = next(_arithmetic(unit) for unit in units if unit.find("stats_") is None)
+    arithmetic = next(_arithmetic(unit, blocks[_name(unit)]) for unit in units if unit.find("stats_") is None)
     networks = _networks(topology, text, dataspaces, {level["name"]: level["max_instances"] for level in levels})
     in_networks = sum(space.get("energy_pj_total", 0.0) for network in networks
                       for space in network["dataspaces"].values())
     return {
-        "cycles": int(_printed(r"\nCycles: (\d+)", text)), "computes": int(_printed(r"\nComputes = (\d+)", text)),
+        "cycles": int(_printed(r"\nCycles: (\d+)", text)),
+        "computes": int(_printed(r"\n(?:Algorithmic )?Computes = (\d+)", text)),
         "energy_pj": sum(level["energy_pj_total"] for level in levels) + arithmetic["energy_pj"] + in_networks,
         "network_energy_pj": in_networks,
         "printed": {"energy_uj": _printed(r"\nEnergy: (\S+) uJ", text),
@@ -126,11 +130,18 @@ def _name(unit: Element) -> str:
     return unit.findtext("specs_/LevelSpecs/level_name") or ""
 
 
-def _arithmetic(unit: Element) -> dict[str, Any]:
-    """The numbers of the arithmetic."""
+def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
+    """The numbers of the arithmetic; `block` is its part of the printed statistics."""
     return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
             "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
-            "computes": _value(unit, "random_computes_"), "energy_pj": _value(unit, "energy_")}
+            "computes": _computes(unit, block), "energy_pj": _value(unit, "energy_")}
+
+
+def _computes(unit: Element, block: str) -> Any:
+    """The computes; in the form for sparse designs split into those that happen, are gated, and are skipped."""
+    if "Algorithmic Computes" not in block:
+        return _value(unit, "random_computes_")
+    return {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", block) for kind in KINDS}
 
 
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
@@ -143,7 +154,7 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
     count = len(dataspaces)
     columns = {name: _per_dataspace(stats, name, count) for name in
                (*COUNTS, *BANDWIDTHS, "keep", "energy", "temporal_reduction_energy", "addr_gen_energy")}
-    spaces = {}
+    spaces: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(dataspaces):
         if not columns["keep"][i]:
             continue
@@ -152,6 +163,7 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
         total = per_instance * row["utilized_instances"] + row["addr_gen_energy"] * row["utilized_clusters"]
         spaces[name] = {key: row[key] for key in (*COUNTS, *BANDWIDTHS)} | {
             "energy_pj_per_instance": row["energy"], "energy_pj_total": total}
+        spaces[name] |= _split_accesses(_section(name, block))
         if row["addr_gen_energy"]:
             spaces[name]["addr_gen_energy_pj_per_cluster"] = row["addr_gen_energy"]
     leakage = _printed(r"Leakage energy \(total\) +: (\S+) pJ", block)
@@ -159,6 +171,14 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
             "max_instances": max([1.0, *columns["utilized_instances"]]), "leakage_energy_pj": leakage,
             "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
             "dataspaces": spaces}
+
+
+def _split_accesses(section: str) -> dict[str, dict[str, float]]:
+    """Reads, fills and updates in the form for sparse designs, split as the computes are; nothing in the dense form."""
+    if "Algorithmic scalar reads" not in section:
+        return {}
+    return {access: {kind.lower(): _printed(rf"{kind} scalar {access} \(per-instance\) +: (\d+)", section)
+                     for kind in KINDS} for access in ("reads", "fills", "updates")}
 
 
 def _networks(topology: Element, text: str, dataspaces: Sequence[str],

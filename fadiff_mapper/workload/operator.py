@@ -94,8 +94,9 @@ class Operator:
 
     @property
     def key(self) -> Hashable:
-        """Equal for operators that have the same mappings at the same cost: same bounds, same projections."""
-        return frozenset(self.problem.bounds.items()), self.problem.dataspaces
+        """Equal for operators that have the same mappings at the same cost: same bounds, projections and densities."""
+        problem = self.problem
+        return frozenset(problem.bounds.items()), problem.dataspaces, frozenset(problem.densities.items())
 
     def dataspace(self, name: str) -> DataSpace:
         """A data space by its name."""
@@ -130,7 +131,7 @@ class Operator:
 
 
 def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = None, dilation: Shape | None = None,
-                  repeat: int = 1, where: Where | None = None) -> Operator:
+                  repeat: int = 1, where: Where | None = None, densities: Map | None = None) -> Operator:
     """An operator from a template.
 
     Args:
@@ -140,6 +141,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
         dilation: of the windows, likewise.
         repeat: runs back to back.
         where: place in the source, for messages.
+        densities: density by tensor, as in the instance of a Timeloop problem.
 
     Raises:
         SpecError: the template is unknown, a dimension is missing, unknown or not positive, or there are more or fewer
@@ -156,7 +158,8 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
     coefficients = {axis[column]: value for column, values in ((2, stride or ones), (3, dilation or ones))
                     for axis, value in zip(axes, values, strict=True)}
     places = dims.places if isinstance(dims, Map) else {}
-    instance = Map({**dims, **coefficients}, where=where, places=places)
+    given = {"densities": densities} if densities else {}
+    instance = Map({**dims, **coefficients, **given}, where=where, places=places)
     problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
     return Operator(op, problem, VIEWS[op], repeat, literal)
 

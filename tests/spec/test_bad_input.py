@@ -122,8 +122,8 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "unknown keys without end": (lambda d: d["architecture"]["subtree"][0]["local"][1].update(
         dict.fromkeys((f"x{i}" for i in range(300)), 1)), ["251 more of this sort"]),
     "no output": (lambda d: d["problem"]["shape"]["data_spaces"][2].pop("read_write"), ["read_write", "exactly one"]),
-    "sparse data": (lambda d: d["problem"].update(densities={"A": 0.5}), ["densities", "not supported"]),
-    "sparse optimizations": (lambda d: d.update(sparse_optimizations={"targets": [1]}), ["sparse", "not"]),
+    "sparse optimizations": (lambda d: d.update(sparse_optimizations={"targets": [1]}),
+                             ["sparse_optimizations.targets[0]", "a mapping"]),
     "layout": (lambda d: d.update(layout=[{"target": "DRAM"}]), ["layout", "not"]),
     "ERT lacks an action": (lambda d: d["ERT"]["tables"][1]["actions"].pop(0), ["Buffer", "read"]),
     "ERT lacks a component": (lambda d: d["ERT"]["tables"].pop(2), ["MAC", "compute"]),

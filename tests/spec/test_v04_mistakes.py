@@ -39,10 +39,7 @@ MISTAKES = {
     "two branches": (
         ["!Parallel {nodes: [" + ", ".join(buffer(n, "constraints: {dataspace: {keep: ['*']}}") for n in "XY") + "]}"],
         "", 'the data space "A" is kept in 2 branches'),
-    "sparse": ([buffer(more="sparse_optimizations: {action_optimization: [1]}")], "", "sparse data is not modelled"),
-    "sparse section": ([], "sparse_optimizations: {targets: [{target: Buf}]}", "sparse data is not modelled"),
     "layout": ([], "layout: [1]", "data layouts are not modelled"),
-    "metadata": ([buffer(attributes="width: 8, datawidth: 8, depth: 1, metadata_datawidth: 4")], "", "sparse data"),
     "overbooking": ([buffer(more="constraints: {max_overbooked_proportion: {proportion: 0.5}}")], "", "overbooking"),
     "ruby": ([], "mapspace: {template: ruby}", "imperfect factors"),
     "custom functions": ([], "globals: {expression_custom_functions: [f.py]}", "call no code from files"),

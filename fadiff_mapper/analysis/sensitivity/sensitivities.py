@@ -17,6 +17,7 @@ import torch
 
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
 from fadiff_mapper.analysis.sensitivity.shadow_price import ShadowPrices, shadow_prices
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.mapping import Mapping
@@ -77,7 +78,14 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0,
 
 
 def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Sensitivity, ...]:
-    """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them."""
+    """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them.
+
+    Raises:
+        FadiffError: The design is sparse: the differentiable model is dense.
+    """
+    if spec.sparse is not None and spec.sparse.applied:
+        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
+                          "input without sparse_optimizations")
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     return sensitivities(layer, evaluation, metric=metric)
 

@@ -48,6 +48,11 @@ class Stats:
         """Area of all components in mm^2. Interconnects have none, and Timeloop's built-in areas are 0."""
         return sum(self.areas_um2.values()) / 1e6
 
+    @property
+    def actual_computes(self) -> int:
+        """Computes that happen, all of them on a dense design."""
+        return self.computes
+
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
         if metric == "last_level_accesses":
@@ -79,7 +84,8 @@ class Stats:
 
         The area is always 0: Timeloop clears the sum before printing. `area_mm2` has it.
         """
-        energies = self.component_energies() | {"Total": self.energy_pj}
+        energies = self.component_energies()
+        energies |= {"Total": sum(energies.values())}  # in Timeloop's order, which decides how a half is rounded
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
                 "edp_j_cycle": f"{self.edp / 1e12:.2e}", "area_mm2": 0.0,
                 "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
@@ -99,6 +105,16 @@ class Stats:
                     for name, energy in reversed(self.component_energies().items()) if energy]
         return (html_table("statistics", ("quantity", "value"), summary)
                 + html_table("energy", ("component", "energy (pJ)", "share"), energies))
+
+
+def dense_count(count: Any) -> int:
+    """Accesses or computes of the dense problem, from a number or from one that is split (see `SparseStats`)."""
+    return int(count["algorithmic"] if isinstance(count, dict) else count)
+
+
+def actual_count(count: Any) -> int:
+    """The accesses or computes of these that happen."""
+    return int(count["actual"] if isinstance(count, dict) else count)
 
 
 def network_energy(network: dict[str, Any]) -> float:
@@ -131,9 +147,14 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "cycles": int(evaluation.use.compute_cycles[row]), "computes": computes,
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
-        networks=sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
-                        key=lambda network: str(network["name"])),
+        networks=networks_of(layer, evaluation, row),
         energy_source=energy_source or {}, areas_um2=areas_um2 or {})
+
+
+def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:
+    """The interconnects of one mapping of a batch that was evaluated with details, by name."""
+    return sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
+                  key=lambda network: str(network["name"]))
 
 
 def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
@@ -142,12 +163,14 @@ def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -
     spaces = {name: _dataspace(layer, evaluation, level, t, row)
               for t, name in enumerate(layer.problem.dataspace_names()) if evaluation.nest.keep[level, t, row]}
     leakage = float(cost.leakage[level, row])
+    names = layer.problem.dataspace_names()
+    # Timeloop adds up data space by data space with its share of the leakage; the order decides how a half is printed.
+    energy = sum((spaces[name]["energy_pj_total"] if name in spaces else 0.0) + leakage / len(names) for name in names)
     return {
         "name": layer.arch.levels[level].name, "cycles": int(cost.level_cycles[level, row]),
         "slowdown": float(cost.bandwidth.slowdown[level, row]),
         "max_instances": int(evaluation.use.instances[level, row]), "leakage_energy_pj": leakage,
-        "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
-        "dataspaces": spaces}
+        "energy_pj_total": energy, "dataspaces": spaces}
 
 
 def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
     """The sections of a design, and the files that they come from."""
     if isinstance(design, Spec):
         sections = {**design.arch.native, **design.constraints.native}
-        sections |= {key: design.literal[key] for key in ("compound_components", "variables") if key in design.literal}
+        sections |= {key: design.literal[key] for key in ("compound_components", "variables", "sparse_optimizations")
+                     if key in design.literal}
         document = with_places(sections, Where("design"))
         assert isinstance(document, Map)
         return document, design.files

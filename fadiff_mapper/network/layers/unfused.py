@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
@@ -20,6 +19,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.model.energy_latency import word_energy
+from fadiff_mapper.model.exact.stats import dense_count
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
@@ -82,7 +83,7 @@ def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> Layer
     fastest = min((result, *others), key=_cycles_inside)
     return LayerBase(
         result.stats.energy_pj - accesses, _cycles_inside(fastest),
-        {level["name"]: {name: float(space["reads"] * space["utilized_instances"])
+        {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
         _sums_room(result.spec), _lanes(fastest.mapping), _prices(result),
         OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.groups.group_cost import NOC
-from fadiff_mapper.model.exact.stats import Stats, network_energy
+from fadiff_mapper.model.exact.stats import Stats, dense_count, network_energy
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
     """The costs of `repeat` runs of a layer by itself, with the components `built` and all wires together."""
     energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
     components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
-    outermost = {name: float(repeat * space["utilized_instances"] * sum(space[move] for move in MOVES))
+    outermost = {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()}
     return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 

@@ -11,6 +11,7 @@ from fadiff_mapper.analysis.finished_run import FinishedRun
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
+from fadiff_mapper.sparse.sparse_stats import SparseStats
 
 SHOWN = 1e-6
 """Elasticities below this are left out of the table: they round to 0 in its four decimals. Nothing was measured."""
@@ -35,8 +36,28 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
             unit = "pJ" if part["metric"] == "energy" else "cycles"
             rows.add_row(part["metric"], part["where"], part["source"], f"{part['value']:.6g} {unit}")
         out.print(rows)
-    out.print(_sensitivities(explained))
+    if isinstance(run.stats, SparseStats) and run.stats.sections:
+        out.print(_savings(run.stats))
+    else:
+        out.print(_sensitivities(explained))
     print_counts(explained)
+
+
+def _savings(stats: SparseStats) -> Table:
+    """A row per data space and level: the fate of all accesses of the dense problem."""
+    rows = table("accesses saved, in words per instance: of those of the dense problem some happen, gated ones save "
+                 "energy, skipped ones time, too; the others are of words that are not stored or never sent",
+                 "level", "data space", "dense", "happen", "gated", "skipped", "never made", text=2)
+    for level in reversed(stats.levels):
+        for name, space in level["dataspaces"].items():
+            total = {kind: sum(space[access][kind] for access in ("reads", "fills", "updates"))
+                     for kind in ("algorithmic", "actual", "gated", "skipped")}
+            rows.add_row(level["name"], name, *(str(count) for count in total.values()),
+                         str(2 * total["algorithmic"] - sum(total.values())))
+    computes = stats.arithmetic["computes"]
+    rows.add_row(stats.arithmetic["name"], "computes", *(str(count) for count in computes.values()),
+                 str(2 * computes["algorithmic"] - sum(computes.values())))
+    return rows
 
 
 def _sensitivities(explained: RunExplanation) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.exact.stats import Stats, actual_count, dense_count
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.areas import areas
@@ -18,7 +18,8 @@ NO_ADDER = fixed(0.0)
 
 def storage_accesses(level: dict[str, Any]) -> int:
     """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
-    return sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
+    return sum(int(space["utilized_instances"] * sum(dense_count(space[access])
+                                                     for access in ("reads", "fills", "updates")))
                for space in level["dataspaces"].values())
 
 
@@ -37,7 +38,7 @@ def arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
             f"    Compute energy        : {fixed(compute_energy(unit, spec.tables)[0])} pJ",
             "", "    STATS", "    -----",
             f"    Utilized instances      : {stats['utilized_instances']}",
-            f"    Computes (total)        : {stats['computes']}",
+            f"    Computes (total)        : {actual_count(stats['computes'])}",
             f"    Cycles                  : {stats['cycles']}",
             f"    Energy (total)          : {fixed(stats['energy_pj'])} pJ",
             f"    Area (total)            : {fixed(area)} um^2", ""]
@@ -53,7 +54,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
     """
     level, level_stats = spec.arch.levels[index], stats.levels[index]
     area = single(areas(spec.arch, spec.tables)[level.name])
-    specs = [*_specs(level, spec.tables), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
+    specs = [*_specs(level, spec.tables), *leakage_lines(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
     lines = [f"=== {level.name} ===", "", "    SPECS", "    -----",
              *(f"        {label:<32}: {value}" for label, value in specs), "", "    STATS", "    -----",
               f"    Cycles               : {level_stats['cycles']}",
@@ -89,8 +90,8 @@ def _vector_access_energy(level: StorageLevel, tables: Tables) -> tuple[float, s
     return (max(0.0, *actions) / level.cluster_size, "ERT") if actions else (built_in_storage_energy(level), "PAT")
 
 
-def _leakage(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
-    """Leakage, and the number of instances that share a power gate with an instance in use."""
+def leakage_lines(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
+    """Label and value of leakage, and the number of instances that share a power gate with an instance in use."""
     level, used = spec.arch.levels[index], stats.levels[index]["max_instances"]
     sharing, utilization = 1.0, 1.0
     if level.power_gated_at is not None:
@@ -105,15 +106,16 @@ def _leakage(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
 
 def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[tuple[str, Any]]:
     """Label and value of every number of a data space at a level; `space` is its entry in `Stats.levels`."""
-    accesses = space["reads"] + space["fills"] + space["updates"]
-    energy, instances = space["energy_pj_per_instance"], space["utilized_instances"]
+    reads, fills, updates = (dense_count(space[access]) for access in ("reads", "fills", "updates"))
+    accesses = reads + fills + updates
+    energy, instances = space["energy_pj_per_instance"], int(space["utilized_instances"])
     address = space.get("addr_gen_energy_pj_per_cluster", 0.0)
     bandwidths = [(port, space[f"{port.lower()}_bandwidth"]) for port in ("Shared", "Read", "Write")]
     return [
         ("Partition size", space["partition_size"]), ("Utilized capacity", space["utilized_capacity"]),
         ("Utilized instances (max)", instances), ("Utilized clusters (max)", space["utilized_clusters"]),
-        ("Scalar reads (per-instance)", space["reads"]), ("Scalar fills (per-instance)", space["fills"]),
-        ("Scalar updates (per-instance)", space["updates"]),
+        ("Scalar reads (per-instance)", reads), ("Scalar fills (per-instance)", fills),
+        ("Scalar updates (per-instance)", updates),
         ("Temporal reductions (per-instance)", space["temporal_reductions"]),
         ("Address generations (per-cluster)", space["address_generations"]),
         ("Energy (per-scalar-access)", f"{fixed(energy / accesses if accesses else math.nan)} pJ"),

@@ -41,9 +41,11 @@ def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
 
 
 def _header(names: tuple[str, ...], level: dict[str, Any]) -> str:
-    """A level's name and the words of its tiles, twice over as Timeloop prints them."""
-    tiles = {name: level["dataspaces"][name]["utilized_capacity"] for name in names if name in level["dataspaces"]}
-    return f"{level['name']} [ " + "".join(f"{name}:{words} ({words}) " for name, words in tiles.items()) + "]"
+    """A level's name and the words of its tiles: all, and those that are stored (the same without compression)."""
+    kept = {name: level["dataspaces"][name] for name in names if name in level["dataspaces"]}
+    tiles = {name: (space.get("data_tile_shape", space["utilized_capacity"]), space["utilized_capacity"])
+             for name, space in kept.items()}
+    return f"{level['name']} [ " + "".join(f"{name}:{all_} ({used}) " for name, (all_, used) in tiles.items()) + "]"
 
 
 def _underline(header: str) -> list[str]:

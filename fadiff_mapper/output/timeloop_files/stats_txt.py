@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.model.exact.stats import Stats, network_energy
 from fadiff_mapper.output.timeloop_files.interconnect_text import network_lines
-from fadiff_mapper.output.timeloop_files.level_text import arithmetic_lines, level_lines, storage_accesses
+from fadiff_mapper.output.timeloop_files.level_text import (
+    arithmetic_lines,
+    leakage_lines,
+    level_lines,
+    storage_accesses,
+)
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, single_ratio, unsigned
+from fadiff_mapper.output.timeloop_files.sparse_level_text import sparse_arithmetic_lines, sparse_level_lines
+from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.spec import Spec
 
 LABEL = 40
@@ -39,10 +47,13 @@ def _levels(spec: Spec, stats: Stats) -> list[str]:
     """The arithmetic as level 0, and the storage levels that do anything."""
     lines = []
     if stats.arithmetic["energy_pj"]:
-        lines += ["Level 0", "-------", *arithmetic_lines(spec, stats.arithmetic)]
+        write = sparse_arithmetic_lines if _is_sparse(stats) else arithmetic_lines
+        lines += ["Level 0", "-------", *write(spec, stats.arithmetic)]
     for index, level in enumerate(stats.levels):
         if storage_accesses(level) or level["energy_pj_total"]:
-            lines += [f"Level {index + 1}", "-------", *level_lines(spec, index, stats)]
+            paragraph = (sparse_level_lines(spec, index, stats, leakage_lines(spec, index, stats))
+                         if isinstance(stats, SparseStats) and stats.sections else level_lines(spec, index, stats))
+            lines += [f"Level {index + 1}", "-------", *paragraph]
     return lines
 
 
@@ -57,12 +68,12 @@ def _networks(spec: Spec, stats: Stats) -> list[str]:
 def _reductions(spec: Spec, stats: Stats) -> int:
     """Additions into outputs: all multiply-accumulates but the first of each output."""
     outputs = sum(_outermost_tile(stats, space.name) for space in spec.problem.dataspaces if space.read_write)
-    return unsigned(stats.computes - outputs)
+    return unsigned(stats.actual_computes - outputs)
 
 
 def _operations(spec: Spec, stats: Stats) -> int:
     """Multiplications and additions."""
-    return unsigned(stats.computes + _reductions(spec, stats))
+    return unsigned(stats.actual_computes + _reductions(spec, stats))
 
 
 def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
@@ -70,7 +81,7 @@ def _operational_intensity(spec: Spec, stats: Stats) -> list[str]:
     operations = _operations(spec, stats)
     required = sum(_outermost_tile(stats, name) for name in spec.problem.dataspace_names())
     lines = ["Operational Intensity Stats", "---------------------------"]
-    lines += [_labelled("Total elementwise ops", stats.computes),
+    lines += [_labelled("Total elementwise ops", stats.actual_computes),
               _labelled("Total reduction ops", _reductions(spec, stats)),
               _labelled("Total ops", operations), _labelled("Total memory accesses required", required),
               _labelled("Optimal Op per Byte", _ops_per_byte(operations, spec.arch.levels[-1].word_bits, required)), ""]
@@ -110,10 +121,26 @@ def _summary(spec: Spec, stats: Stats) -> list[str]:
             "Area: 0.00 mm^2"]
 
 
+def _is_sparse(stats: Stats) -> bool:
+    """Whether Timeloop prints its form for sparse designs."""
+    return isinstance(stats, SparseStats) and stats.sections
+
+
 def _per_compute(stats: Stats) -> list[str]:
-    """Energy per multiply-accumulate of every component that takes any, and in total."""
+    """Energy per multiply-accumulate of every component that takes any, and in total.
+
+    On a sparse design per algorithmic one, then per actual one.
+    """
+    lines = _per(stats, stats.actual_computes, "Actual Computes" if _is_sparse(stats) else "Computes", "fJ/Compute")
+    if not _is_sparse(stats):
+        return lines
+    return [*_per(stats, stats.computes, "Algorithmic Computes", "fJ/Algorithmic-Compute"), "", *lines]
+
+
+def _per(stats: Stats, computes: int, title: str, unit: str) -> list[str]:
     units = stats.component_energies()
     width = max(map(len, units)) + 1
-    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", stats.energy_pj)]
-    return [f"Computes = {stats.computes}", "fJ/Compute",
-            *(f"    {name:<{width}}= {fixed(energy * 1000 / stats.computes)}" for name, energy in shown)]
+    shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", sum(units.values()))]
+    return [f"{title} = {computes}", unit,
+            *(f"    {name:<{width}}= {fixed(energy * 1000 / computes if computes else math.inf)}"
+              for name, energy in shown)]

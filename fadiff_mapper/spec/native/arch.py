@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
@@ -134,7 +134,7 @@ def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> C
     for key in ("subclass", "component_class", "required_actions", "actions", "enabled", "area_scale", "energy_scale",
                 "area_share", "energy_share", "action_latency_cycles", "constraints", "spatial"):
         reader.take(key, anything, None)
-    reader.refuse("sparse_optimizations", "sparse optimizations are not modelled")
+    reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
     reader.finish(f' of the component "{name}"')
     if _matches(kind, NETWORK_CLASSES) and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES):
         raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not '
@@ -220,7 +220,25 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
-        interconnect=_interconnect(reader, kind, word_bits))
+        interconnect=_interconnect(reader, kind, word_bits), metadata=_metadata_storage(reader),
+        decompresses=reader.take("decompression_supported", boolean, False),
+        compresses=reader.take("compression_supported", boolean, False))
+
+
+def _metadata_storage(reader: Reader) -> MetadataStorage:
+    """The memory for metadata; its width must hold whole blocks of units."""
+    if reader.take("tile_partition_supported", boolean, False):
+        raise reader.at("tile_partition_supported").error(
+            '"tile_partition_supported" is not supported: Timeloop itself refuses it')
+    block = reader.take("metadata_block_size", integer(1), 1)
+    bits = reader.take(("metadata_datawidth", "metadata_word_bits"), integer(0), 0)
+    width = reader.take(("metadata_storage_width", "metadata_width"), integer(0), 0)
+    depth = reader.take(("metadata_storage_depth", "metadata_depth"), integer(0), 0)
+    if bits and width % (bits * block):
+        raise reader.at("metadata_storage_width").error(
+            f"a width of {width} bits holds no whole number of {bits}-bit units in blocks of {block}",
+            "a multiple of metadata_datawidth * metadata_block_size")
+    return MetadataStorage(width, depth, bits)
 
 
 def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:

@@ -28,6 +28,8 @@ def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
     """
     sections: dict[str, Any] = {key: _unconstrained(tree) for key, tree in spec.arch.native.items()}
     sections["problem"] = spec.literal["problem"]
+    if "sparse_optimizations" in spec.literal:
+        sections["sparse_optimizations"] = spec.literal["sparse_optimizations"]
     if spec.tables.ert or not _is_list_format(spec):
         sections["ERT"] = ert_tree(spec.arch, spec.tables)
     if spec.tables.art:

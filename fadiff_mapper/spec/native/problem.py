@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.native.density_section import density_tree, read_densities
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
@@ -45,8 +46,8 @@ MOST_COMPUTES = 2 ** 53
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
-SPARSE = ("densities", "commonDensity", "density")
-"""Sparse data is refused, but Timeloop's Python front end writes an empty `densities` into every instance."""
+SPARSE = ("densities", "commonDensity")
+"""Keys of an instance that give densities; Timeloop's Python front end writes an empty `densities` into every one."""
 
 HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-layer": "cnn_layer",
               "gemm-ABZ": "gemm_ABZ"}
@@ -73,7 +74,6 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
             dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
     reader = Reader(mapping(node, where), keys)
-    _refuse_sparse(reader)
     reader.take("version", anything, None)
     reader.take("name", text, None)
     shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
@@ -99,7 +99,8 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
     dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients, keys)
                        for i, space in enumerate(spaces))
     _check_dataspaces(dataspaces, spaces)
-    problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces)
+    densities = read_densities(instance, [space.name for space in dataspaces])
+    problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces, densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
                                    f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
@@ -140,12 +141,10 @@ def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: di
     if defaults:
         shape["coefficients"] = [{"name": name, "default": value} for name, value in defaults.items()]
     shape["data_spaces"] = [space(ds) for ds in problem.dataspaces]
-    return {"version": "0.4", "instance": {**problem.bounds, **coefficients}, "shape": shape}
-
-
-def _refuse_sparse(reader: Reader) -> None:
-    for name in SPARSE:
-        reader.refuse(name, "sparse data is not modelled")
+    instance: dict[str, Any] = {**problem.bounds, **coefficients}
+    if problem.densities:
+        instance["densities"] = density_tree(problem.densities)
+    return {"version": "0.4", "instance": instance, "shape": shape}
 
 
 def _shape(value: Any, where: Where) -> Map:
@@ -198,7 +197,6 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
               leniency: Leniency) -> tuple[dict[str, int], dict[str, int]]:
     """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
     known = [*dimensions, *defaults]
-    _refuse_sparse(Reader(node))
     problems = leniency.mistakes(
         _dropped_key(node, str(key), known, defaults) for key in dropped(node, known)
         if node[key] != 1 and key not in FOR_THE_READER)

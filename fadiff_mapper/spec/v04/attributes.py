@@ -32,12 +32,6 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
-SPARSE_ATTRIBUTES = (
-    "metadata_block_size", "metadata_datawidth", "metadata_storage_width", "metadata_storage_depth",
-    "concordant_compressed_tile_traversal", "tile_partition_supported", "decompression_supported",
-    "compression_supported")
-"""Attributes of sparse data, which is not modelled."""
-
 
 def worked_out(value: Any, where: Where, names: Names) -> Any:
     """The value of an expression such as "2 * depth"; other values stay. Raises SpecError with the place."""
@@ -78,12 +72,9 @@ def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[st
         Defaults and attributes, without null and empty ones.
 
     Raises:
-        SpecError: An expression cannot be computed, or an attribute is about sparse data.
+        SpecError: An expression cannot be computed.
     """
     resolved = resolve_map(mapping(value, where), names)
-    for key in SPARSE_ATTRIBUTES:
-        if resolved.get(key):
-            raise resolved.at(key).error(f'"{key}" is not supported: sparse data is not modelled')
     return inherit(Map(defaults, where=where), without_empty(resolved))
 
 

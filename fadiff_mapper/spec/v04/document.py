@@ -9,9 +9,17 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.v04.attributes import VERSION, Names, resolve_map, version, without_empty, without_ignored
+from fadiff_mapper.spec.v04.attributes import (
+    VERSION,
+    Names,
+    resolve_map,
+    version,
+    without_empty,
+    without_ignored,
+    worked_out,
+)
 from fadiff_mapper.spec.v04.constraints import ExpressionScope
-from fadiff_mapper.spec.v04.levels import native_architecture, place_levels
+from fadiff_mapper.spec.v04.levels import NativeLevel, native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
@@ -20,6 +28,8 @@ from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of,
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
+DENSITIES = ("densities", "commonDensity")
+"""Keys of a problem's instance that hold densities."""
 PASSED_ON = ("ERT", "ART")
 """Sections that both dialects write in the same way."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
@@ -83,6 +93,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     if entries is not None:
         items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
     items |= _other_sections(reader, document)
+    sparse = _sparse_optimizations(reader, levels)
+    items |= {"sparse_optimizations": sparse} if sparse is not None else {}
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
@@ -128,9 +140,9 @@ def _names(variables: Map, problem: Map) -> Names:
     """Values that expressions in the architecture can read.
 
     These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
-    the (empty) densities.
+    the densities, empty or not.
     """
-    instance = {**problem.get("instance", {}), "densities": {}}
+    instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}
     return {**variables, "variables": variables, "spec": document}
 
@@ -140,15 +152,27 @@ def _problem_node(reader: Reader, names: Names) -> Map:
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if isinstance(instance, Map):
-        resolved = without_empty(resolve_map(instance, names))
+        flat = Map({key: value for key, value in instance.items() if key not in DENSITIES}, where=instance.where,
+                   tag=instance.tag, places=instance.places)
+        resolved = without_empty(resolve_map(flat, names))
+        resolved.update({key: _densities(instance[key], instance.at(key), {**names, **resolved})
+                         for key in DENSITIES if instance.get(key) not in (None, {})})
         node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
     return node
+
+
+def _densities(value: Any, where: Where, names: Names) -> Any:
+    """Densities with the expressions of their numbers worked out; names of distributions stay."""
+    if not isinstance(value, Map):
+        return worked_out(value, where, names)
+    items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
+             for key, item in value.items()}
+    return Map(items, where=value.where, tag=value.tag, places=value.places)
 
 
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
-    _refuse_sparse(reader)
     _check_mapspace(reader)
     sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
     sections["globals"] = _globals(reader)
@@ -158,12 +182,18 @@ def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     return {key: value for key, value in sections.items() if value is not None}
 
 
-def _refuse_sparse(reader: Reader) -> None:
-    """Raises SpecError for a section on sparse data, unless it is empty as the front end writes it."""
-    node = reader.take("sparse_optimizations", mapping, Map(where=reader.node.where))
-    if set(without_empty(without_ignored(node))) - {"version"}:
-        place = reader.at("sparse_optimizations")
-        raise place.error('"sparse_optimizations" is not supported: sparse data is not modelled')
+def _sparse_optimizations(reader: Reader, levels: Sequence[NativeLevel]) -> Map | None:
+    """The optimizations of a section of their own and of the nodes, as one native section; None where there is none."""
+    section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
+    targets = sequence(section.get("targets") or [], section.at("targets"))
+    found = [(target, targets.at(i)) for i, target in enumerate(targets)]
+    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
+                   places=level.leaf.sparse.places), level.leaf.sparse.where)
+              for level in levels if level.leaf.sparse and not level.dummy]
+    if not found and "targets" not in section:
+        return None
+    merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
+    return Map({**section, "targets": merged}, where=section.where, places=section.places)
 
 
 def _check_mapspace(reader: Reader) -> None:

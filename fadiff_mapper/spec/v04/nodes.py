@@ -15,6 +15,7 @@ from fadiff_mapper.spec.v04.attributes import (
     expression_of,
     read_attributes,
     version,
+    without_empty,
     without_ignored,
 )
 from fadiff_mapper.yaml.located import (
@@ -58,6 +59,7 @@ class LeafNode:
         mesh_y: Fan-out along Y.
         constraints: As written, under `constraints:`.
         component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
+        sparse: What it does about zeros, as written under `sparse_optimizations:`.
     """
 
     role: str
@@ -68,6 +70,7 @@ class LeafNode:
     mesh_y: int
     constraints: Map
     component: Map
+    sparse: Map
 
     @property
     def fanout(self) -> int:
@@ -109,7 +112,7 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
 
     Raises:
         SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-            modelled: networks, sparse optimizations, containers or fan-outs directly under a !Parallel.
+            modelled: networks, containers or fan-outs directly under a !Parallel.
     """
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
@@ -236,9 +239,9 @@ def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) ->
     mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
     spatial.finish(f' in the spatial part of "{name}"')
     constraints = reader.take("constraints", mapping, empty)
-    reader.refuse("sparse_optimizations", "sparse data is not modelled")
+    sparse = without_empty(without_ignored(reader.take("sparse_optimizations", mapping, empty)))
     reader.finish(f' of "{name}"')
-    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component)
+    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
 
 
 def _summary(leaf: LeafNode) -> Map:

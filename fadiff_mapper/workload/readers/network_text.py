@@ -99,8 +99,9 @@ def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
         return head | {"problem": layer.literal}
+    densities = layer.literal.get("instance", {}).get("densities")
     return head | {"dims": dict(layer.problem.bounds), "stride": list(layer.strides),
-                   "dilation": list(layer.dilations)}
+                   "dilation": list(layer.dilations)} | ({"densities": densities} if densities else {})
 
 
 def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def _operators(items: Seq) -> dict[str, Operator]:
         else:
             dims = reader.take("dims", mapping)
             operators[identity] = make_operator(op, dims, reader.take("stride", _per_axis(op), None),
-                                                reader.take("dilation", _per_axis(op), None), repeat, reader.at("dims"))
+                                                reader.take("dilation", _per_axis(op), None), repeat, reader.at("dims"),
+                                                reader.take("densities", mapping, None))
         reader.finish(" of a shape")
     return operators
 

@@ -1,0 +1,56 @@
+"""The evaluation of a mapping in the input, dense or sparse, as the numbers that `timeloop-model` prints."""
+
+from __future__ import annotations
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.model.exact.evaluate import evaluate_one
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping as evaluate_dense
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
+from fadiff_mapper.sparse.sparse_stats import sparse_stats
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.tables import energy_sources
+
+
+def is_sparse(spec: Spec) -> bool:
+    """Whether the input says anything about zeros: densities, or sparse optimizations."""
+    return spec.sparse is not None or bool(spec.problem.densities)
+
+
+def evaluate(spec: Spec) -> Stats:
+    """Every count, the cycles and the energy of the mapping in the input, as `timeloop-model` computes them.
+
+    Args:
+        spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
+
+    Returns:
+        The statistics of the mapping; a `SparseStats` where the input speaks of densities or sparse optimizations.
+
+    Raises:
+        InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
+        FadiffError: The input has no mapping, or Timeloop aborts on it.
+    """
+    if spec.mapping is None:
+        raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
+    return evaluate_mapping(spec, spec.mapping)
+
+
+def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
+    """The statistics of any mapping of the spec's problem onto its architecture.
+
+    Args:
+        spec: Architecture, problem and energies; a mapping in the input is ignored.
+        mapping: The mapping to evaluate, with the reuse that its directives leave on.
+
+    Raises:
+        InvalidMapping: Timeloop would reject the mapping.
+        FadiffError: Timeloop aborts on it.
+    """
+    if not is_sparse(spec):
+        return evaluate_dense(spec, mapping)
+    layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    design = prepare_sparse(layer, spec.sparse, spec.tables)
+    found = evaluate_sparse(design, dense, 0, mapping)
+    return sparse_stats(design, dense, 0, found, sections=spec.sparse is not None,
+                        energy_source=energy_sources(spec.arch, spec.tables))

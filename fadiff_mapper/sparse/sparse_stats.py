@@ -1,0 +1,175 @@
+"""The numbers of one mapping on a sparse design, named as `timeloop-model` names them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.stats import Stats, networks_of
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
+from fadiff_mapper.sparse.level_cost import KINDS
+from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
+
+
+@dataclass(frozen=True)
+class SparseStats(Stats):
+    """The statistics of one mapping on a sparse design; attributes as in `Stats`, counts split into what happens.
+
+    Attributes:
+        sections: Whether Timeloop prints its sparse form: the input has a section of sparse optimizations.
+        warnings: Sentences on faults of Timeloop's own that these numbers repeat.
+    """
+
+    sections: bool = True
+    warnings: tuple[str, ...] = ()
+
+    def of(self, metric: str) -> float:
+        """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
+        if metric == "last_level_accesses":
+            return float(sum(int(space["utilized_instances"] * sum(
+                space[access]["algorithmic"] for access in ("reads", "updates", "fills")))
+                for space in self.levels[-1]["dataspaces"].values()))
+        return super().of(metric)
+
+    @property
+    def actual_computes(self) -> int:
+        """Computes that happen."""
+        return int(self.arithmetic["computes"]["actual"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers under Timeloop's names.
+
+        As in `Stats`; reads, fills, updates and the arithmetic's computes are each split into algorithmic, actual,
+        gated and skipped. `format` lists ranks outermost first, lists of [metadata, payload] start with the innermost.
+        """
+        return super().to_dict() | {"warnings": list(self.warnings)}
+
+    def printed(self) -> dict[str, Any]:
+        """The summary as `timeloop-model` rounds it, with fJ per algorithmic and per actual compute."""
+        energies = self.component_energies()
+        energies |= {"Total": sum(energies.values())}
+        counts = self.arithmetic["computes"]
+        per = {"algorithmic": counts["algorithmic"], "actual": counts["actual"]} if self.sections else {
+            "computes": counts["actual"]}
+        # Timeloop holds the cycles of the EDP in single precision.
+        return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
+                "edp_j_cycle": f"{float(np.float32(self.cycles)) * self.energy_pj / 1e12:.2e}", "area_mm2": 0.0,
+                "fj_per": {name: {part: round(energy * 1000 / computes, 2) if computes else math.inf
+                                  for part, energy in energies.items()} for name, computes in per.items()}}
+
+
+def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, *, sections: bool,
+                 energy_source: dict[str, str] | None = None) -> SparseStats:
+    """The statistics of one mapping.
+
+    Args:
+        design: The layer on its design.
+        dense: The dense evaluation of the batch, with details.
+        row: Column of the mapping.
+        found: Its sparse evaluation.
+        sections: Whether the input has a section of sparse optimizations.
+        energy_source: Source of the energies of every component, by its name.
+
+    Returns:
+        Statistics under the names that `timeloop-model` prints.
+    """
+    assert dense.network is not None
+    arithmetic, computes = design.layer.arch.arithmetic, found.computes
+    return SparseStats(
+        cycles=found.cycles, computes=computes.algorithmic,
+        utilization=(computes.actual + computes.gated) / arithmetic.instances / found.cycles if found.cycles else 0.0,
+        energy_pj=found.energy, network_energy_pj=float(dense.network.total[row]),
+        arithmetic={
+            "name": arithmetic.name, "instances": arithmetic.instances, "cycles": found.compute_cycles,
+            "utilized_instances": found.use.arithmetic.most,
+            "utilized_instances_average": int(found.use.arithmetic.average),
+            "computes": {"algorithmic": computes.algorithmic, "actual": computes.actual, "gated": computes.gated,
+                         "skipped": computes.skipped},
+            "energy_pj": found.compute_energy},
+        levels=[_level(design, dense, row, found, number, sections=sections)
+                for number in range(len(design.layer.arch.levels))],
+        networks=networks_of(design.layer, dense, row), energy_source=energy_source or {}, sections=sections,
+        warnings=tuple(_warnings(design, found)))
+
+
+def _level(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, *,
+           sections: bool) -> dict[str, Any]:
+    """The fields of one storage level."""
+    level, use = design.layer.arch.levels[number], found.levels[number]
+    spaces = {name: _dataspace(design, dense, row, found, number, t, sections=sections)
+              for t, name in enumerate(design.layer.problem.dataspace_names()) if t in use.tiles}
+    return {"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
+            "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": spaces}
+
+
+def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int, *,
+               sections: bool) -> dict[str, Any]:
+    """The fields of one data space at one level; bandwidths are those after throttling."""
+    use, cost = found.levels[number], found.levels[number].tiles[t]
+    tile, occupancy = found.mapping.columns[t][number], found.mapping.occupancies[t][number]
+    counts, accesses = found.counts[t][number], found.accesses[t][number]
+    instances = found.use.levels[number][t]
+    address = cost.addresses * design.layer.arch.levels[number].addr_gen_energy
+    representation = tile.representation
+    result: dict[str, Any] = {
+        "partition_size": int(dense.counts.partition[number, t, row]), "utilized_capacity": occupancy.most_words,
+        "utilized_instances": instances.average, "utilized_clusters": cost.clusters,
+        "reads": _split(counts.reads, accesses.reads), "fills": _split(counts.fills, accesses.fills),
+        "updates": _split(counts.updates, accesses.updates), "temporal_reductions": accesses.temporal_reductions,
+        "address_generations": cost.addresses, "decompression_counts": 0,
+        "compression_counts": accesses.compressions,
+        "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [],
+        "energy_pj_per_instance": cost.energy,
+        "energy_pj_total": cost.energy * instances.average + address * cost.clusters,
+        "shared_bandwidth": use.slowdown * (cost.read + cost.write),
+        "shared_bandwidth_format_share": cost.format_shares[0],
+        "read_bandwidth": use.slowdown * cost.read, "read_bandwidth_format_share": cost.format_shares[1],
+        "write_bandwidth": use.slowdown * cost.write, "write_bandwidth_format_share": cost.format_shares[2]}
+    if sections:
+        density = design.layer.problem.density(design.layer.problem.dataspaces[t].name)
+        result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words,
+                   "utilized_instances_max": instances.most}
+    elif not representation:
+        result["format_tile_size"] = []
+    if representation:
+        result |= {"format_tile_size": [[math.ceil(metadata), math.ceil(payload)]
+                                        for metadata, payload in occupancy.most_metadata],
+                   "format_reads": _format_split(accesses.format_reads),
+                   "format_fills": _format_split(accesses.format_fills),
+                   "format_updates": _format_split(accesses.format_updates)}
+    return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
+
+
+def _split(algorithmic: int, split: AccessSplit) -> dict[str, int]:
+    return {"algorithmic": algorithmic, "actual": split.actual, "gated": split.gated, "skipped": split.skipped}
+
+
+def _format_split(split: MetadataSplit) -> dict[str, list[list[int]]]:
+    return {kind: [list(pair) for pair in getattr(split, kind)] for kind in KINDS}
+
+
+def _warnings(design: SparseDesign, found: SparseEvaluation) -> list[str]:
+    """A sentence for each fault of Timeloop's own that the numbers of this mapping repeat."""
+    warnings = []
+    names, levels = design.layer.problem.dataspace_names(), design.layer.arch.level_names()
+    for t, by_level in enumerate(found.accesses):
+        saving = sorted(level for level, other in found.savings if other == t)
+        for level, accesses in by_level.items():
+            place = f'{names[t]} at "{levels[level]}"'
+            counts = found.counts[t][level]
+            if accesses.wrapped:
+                warnings.append(f"{place}: a level further out saves a larger share of the accesses, so that "
+                                "Timeloop's gated or skipped counts are negative, printed as 2^64 less")
+            elif any(actual > dense for actual, dense in (
+                    (accesses.reads.actual, counts.reads), (accesses.fills.actual, counts.fills),
+                    (accesses.updates.actual, counts.updates))):
+                warnings.append(f"{place}: Timeloop counts an access more than there are, as the density of tiles "
+                                "that are not empty is a last digit above 1")
+            if level in saving[:-1] and counts.format_reads:
+                warnings.append(f"{place}: Timeloop takes the reads of metadata from its updates, as a level further "
+                                "out saves accesses, too")
+    return warnings

@@ -1,0 +1,108 @@
+"""What the hardware does about zeros: compressed formats, and accesses and computes that it gates or skips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK = "cp", "rle", "b"
+UNCOMPRESSED_BITMASK, OFFSET_PAIR = "ub", "uop"
+COMPRESSED_FORMATS = (COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK)
+FORMATS = (*COMPRESSED_FORMATS, UNCOMPRESSED_BITMASK, OFFSET_PAIR)
+"""The formats of a rank, in Timeloop's lower-case names. A compressed format stores no zeros."""
+
+
+@dataclass(frozen=True)
+class RankFormat:
+    """The format of one rank of a fiber tree.
+
+    Attributes:
+        kind: One of `FORMATS`.
+        flattened: Groups of dimensions whose loops may be flattened into this rank; none takes any single loop.
+        metadata_bits: Bits of a unit of metadata (coordinate, run length, bit of a mask).
+        payload_bits: Bits of a unit of payload (a pointer to the next rank).
+    """
+
+    kind: str
+    flattened: tuple[tuple[str, ...], ...]
+    metadata_bits: int
+    payload_bits: int
+
+    @property
+    def compressed(self) -> bool:
+        """Whether zeros are left out of this rank."""
+        return self.kind in COMPRESSED_FORMATS
+
+
+@dataclass(frozen=True)
+class Representation:
+    """The fiber tree in which a level stores a tensor.
+
+    Attributes:
+        ranks: Formats, innermost rank first.
+        inner_to_outer: Whether loops are given to ranks from the innermost outwards, so that outer ranks stay empty
+            where there are fewer loops than ranks.
+    """
+
+    ranks: tuple[RankFormat, ...]
+    inner_to_outer: bool = False
+
+    @property
+    def compressed(self) -> bool:
+        """Whether zeros are left out of at least one rank."""
+        return any(rank.compressed for rank in self.ranks)
+
+
+@dataclass(frozen=True)
+class ConditionedAccess:
+    """Accesses to a tensor that are saved where others hold nothing but zeros.
+
+    Attributes:
+        target: The tensor whose accesses are saved.
+        conditions: The tensors that are looked at (leaders); one of them empty suffices.
+    """
+
+    target: str
+    conditions: tuple[str, ...]
+
+
+Choice = tuple[ConditionedAccess, ...]
+"""Alternatives of which the one that saves most is taken, depending on the mapping."""
+
+
+@dataclass(frozen=True)
+class LevelOptimizations:
+    """What one storage level does about zeros.
+
+    Attributes:
+        formats: Representation by tensor; a tensor that is not named is stored plainly.
+        gating: Accesses that are gated: the cycle passes, the energy is saved.
+        skipping: Accesses that are skipped: cycle and energy are saved.
+        spatial_skipping: Instances further in that are not used where there is nothing to do.
+    """
+
+    formats: dict[str, Representation] = field(default_factory=dict)
+    gating: tuple[Choice, ...] = ()
+    skipping: tuple[Choice, ...] = ()
+    spatial_skipping: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True)
+class SparseOptimizations:
+    """The section `sparse_optimizations`.
+
+    Attributes:
+        levels: One entry per storage level, innermost first.
+        gates_computes: Whether computes on a zero operand are gated.
+        skips_computes: Whether computes are skipped where an operand has no partner.
+        applied: Whether the section names any optimization; without one Timeloop evaluates densely.
+    """
+
+    levels: tuple[LevelOptimizations, ...]
+    gates_computes: bool = False
+    skips_computes: bool = False
+    applied: bool = True
+
+    @property
+    def formatted(self) -> bool:
+        """Whether some level states a format."""
+        return any(level.formats for level in self.levels)

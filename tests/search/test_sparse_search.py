@@ -1,0 +1,97 @@
+"""`map` on sparse designs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded_cases import RECORDED, recording
+
+import fadiff_mapper as fm
+from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import sparse_tensors
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.score_sparse import score_sparse
+from fadiff_mapper.sparse.sparse_stats import SparseStats
+from fadiff_mapper.spec.densities import FIXED, Density
+from fadiff_mapper.workload.readers.network_text import network_text
+
+SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
+QUICK = fm.SearchOptions(restarts=8, steps=4, refinement=False, threads=1)
+"""The descent alone, on dense counts; its candidates are evaluated as sparse ones."""
+
+
+def small(density: float = 0.25) -> fm.Spec:
+    arch = recording(SPARSE)["arch"]["gate_mac"]
+    problem = recording(SPARSE)["problem"]["mm_8"]["problem"]
+    options = {"targets": [{"name": "Loc", "action_optimization": [
+        {"type": "skipping", "target": "B", "condition_on": ["A"]}]}]}
+    return fm.load({"architecture": arch["native"], "ERT": arch["ert"], "sparse_optimizations": options, "problem": {
+        **problem, "instance": {**problem["instance"], "densities": {"A": density}}}})
+
+
+def test_a_sparse_design_is_searched_by_its_sparse_values() -> None:
+    spec = small()
+    refined = replace(QUICK, refinement=True, chains=4, rounds=4, rounds_further=0, neighbours_tried=2)
+    result = fm.map_layer(spec, refined, metric="energy")
+    assert isinstance(result.stats, SparseStats)
+    assert result.stats == evaluate_mapping(spec, result.mapping)
+    assert result.bound is None
+    assert result.value == pytest.approx(result.history[-1]["value"])
+    assert result.value < evaluate_mapping(replace(spec, sparse=None), result.mapping).energy_pj
+
+
+def test_scores_of_a_batch_are_those_of_its_mappings() -> None:
+    spec = small()
+    task = mapping_task(spec)
+    assert task.sparse is not None
+    nest = random_nests(task.layer, task.space, 40)
+    everything = score_sparse(task.sparse, nest)
+    rows = np.flatnonzero(everything.legal)[:3]
+    mappings = [unpack(nest, row, spec.problem) for row in rows]
+    scores = score_sparse(task.sparse, nest.take(rows))
+    stats = [evaluate_mapping(spec, mapping) for mapping in mappings]
+    assert len(stats) == 3
+    assert np.allclose(scores.energy, [one.energy_pj for one in stats])
+    assert scores.cycles.tolist() == [one.cycles for one in stats]
+    assert scores.last_level_accesses.tolist() == [one.of("last_level_accesses") for one in stats]
+    assert scores.legal.all()
+
+
+def test_sensitivities_of_a_sparse_design_are_refused() -> None:
+    spec = small()
+    task = mapping_task(spec)
+    with pytest.raises(FadiffError, match="not known for sparse designs"):
+        mapping_sensitivities(spec, unpack(random_nests(task.layer, task.space, 1), 0, spec.problem), "edp")
+
+
+DIMS = "dims: {N: 8, M: 8, C: 8, P: 1, Q: 1, R: 1, S: 1}"
+
+
+def test_layers_with_sparse_tensors_are_not_fused_and_named(tmp_path: Path) -> None:
+    network = tmp_path / "network.yaml"
+    network.write_text(f"""workload:
+  version: 1
+  name: two
+  inputs: {{x: [8, 8]}}
+  shapes:
+  - {{id: first, op: gemm, count: 1, {DIMS}, densities: {{Inputs: 0.5}}}}
+  - {{id: second, op: gemm, count: 1, {DIMS}}}
+  graph:
+  - {{name: a, shape: first, from: [x]}}
+  - {{name: b, shape: second, from: [a]}}
+""", encoding="utf-8")
+    workload = fm.load_network(network)
+    sparse, dense = (entry.layer.problem for entry in workload.distinct())
+    assert sparse.densities == {"Inputs": Density(FIXED, 0.5)}
+    assert not dense.densities
+    specs = specs_of(workload, "bundled:arch/gemmini_small")
+    assert sparse_tensors(specs) == (f"Inputs of {sparse.name}",)
+    assert network_text(workload).count("densities") == 1

@@ -1,0 +1,55 @@
+"""Density models: probabilities that add up, and the closed forms of the fixed and the banded one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fadiff_mapper.sparse.banded_matrix import banded_histogram, global_density, nonzeros_in
+from fadiff_mapper.sparse.density_models import FixedStructured, Hypergeometric
+from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_hypergeometric_probabilities_are_those_of_binomials(data: st.DataObject) -> None:
+    total = data.draw(st.integers(1, 600))
+    tile, marked = data.draw(st.integers(1, total)), data.draw(st.integers(0, total))
+    occupancies, probabilities = Hypergeometric(marked, total).histogram((tile,))
+    exact = [math.comb(marked, int(x)) * math.comb(total - marked, tile - int(x)) / math.comb(total, tile)
+             for x in occupancies]
+    assert np.allclose(probabilities, exact, rtol=1e-13, atol=0)
+    assert math.isclose(probabilities.sum(), 1, rel_tol=1e-12)
+
+
+def test_large_tensors_go_through_logarithms_and_agree() -> None:
+    x, r = np.arange(3), np.full(3, 40)
+    exact = [math.comb(40, k) * math.comb(199_960, 1000 - k) / math.comb(200_000, 1000) for k in range(3)]
+    assert np.allclose(hypergeometric_pdf(x, r, 1000, 200_000), exact, rtol=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(words=st.integers(1, 5000), density=st.floats(0, 1))
+def test_fixed_tiles_have_one_of_two_occupancies(words: int, density: float) -> None:
+    model = FixedStructured(density)
+    occupancies, probabilities = model.histogram((words,))
+    assert len(occupancies) <= 2 and occupancies[-1] - occupancies[0] <= 1
+    assert math.isclose(float((occupancies * probabilities).sum()), words * density, rel_tol=1e-9, abs_tol=1e-9)
+    assert (model.empty((words,)) > 0) == (words * density < 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_banded_tiles_hold_all_nonzeros_of_the_matrix(data: st.DataObject) -> None:
+    tile, tiles = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
+    side = tile * tiles
+    band = data.draw(st.integers(0, side - 1))
+    nonzeros = sum(abs(row - column) <= band for row in range(side) for column in range(side))
+    assert nonzeros_in(band, (0, 0), (side, side)) == nonzeros
+    assert math.isclose(global_density(band, (side, side)), nonzeros / side ** 2)
+    if math.ceil(band / tile) * 2 < tiles:  # Timeloop's shortcut holds where rows with a whole band are left
+        occupancies, probabilities = banded_histogram(band, (side, side), (tile, tile))
+        assert math.isclose(float((occupancies * probabilities).sum()) * tiles ** 2, nonzeros)
