@@ -74,8 +74,9 @@ Say = Callable[[str], None]
 def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
     """Runs one program; its files are in the output folder afterwards, all or none.
 
-    The results that an earlier run left there are removed in any case, so that no script takes them for new ones. A
-    search writes its best mapping so far again and again; Ctrl-C ends it with that.
+    The run holds the folder from beginning to end: another one there is refused before it touches anything. The results
+    that an earlier run left are removed in any case, so that no script takes them for new ones. A search writes its
+    best mapping so far again and again; Ctrl-C ends it with that.
 
     Args:
         program: `timeloop-mapper` or `timeloop-model`.
@@ -84,10 +85,17 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
         say: Takes the lines that the program prints.
 
     Raises:
-        FadiffError: The input cannot be read, there is no legal mapping, or the results cannot be written.
+        FadiffError: The input cannot be read, there is no legal mapping, the results cannot be written, or another run
+            holds the output folder.
     """
     if program not in LEFT_BEHIND:
         raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
+    with atomic_files.lock(arguments.output):
+        return _run_alone(program, arguments, settings, say)
+
+
+def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
+    """Runs one program in a folder that no other run writes to; see `run`."""
     try:
         spec, tables = _read(program, arguments, settings, say)
         atomic_files.check_writable(arguments.output)
@@ -95,8 +103,7 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
         _remove(program, arguments.output)
 
     def write(files: Mapping[str, str]) -> None:
-        with atomic_files.lock(arguments.output):
-            atomic_files.write_files(arguments.output, {**files, **tables})
+        atomic_files.write_files(arguments.output, {**files, **tables})
 
     try:
         return _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, say, write)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,9 @@ NUMBER = np.int16
 
 Enough for bounds up to 10^15, of which none has more than 26,880 divisors.
 """
+
+REMEMBERED = 2048
+"""Tables of dimensions that are kept: layers of a network, tiles of its groups and designs of a sweep share most."""
 
 NONE = -1
 """The number of a quotient or product that is no divisor of the bound."""
@@ -78,17 +82,12 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
     Returns:
         The tables, stacked along the axis W.
     """
-    known: dict[tuple[tuple[int, ...], ...], list[np.ndarray]] = {}
     width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
     columns = []
     for space in spaces:
         choices = [loops.choices for loops in places(space)]
         for name, bound in space.problem.bounds.items():
-            key = ((bound,), *(choice[name] for choice in choices))
-            if key not in known:
-                tables = _dimension_tables(bound, key[1:])
-                known[key] = [_padded(table, axes, width) for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
-            columns.append(known[key])
+            columns.append(_dimension_tables(bound, tuple(choice[name] for choice in choices), width))
     count = len(spaces)
     divisor, quotient, product, allowed, completable, bound_number = (
         np.stack(column).reshape(count, -1, *column[0].shape) for column in zip(*columns, strict=True))
@@ -96,8 +95,15 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
                         np.ascontiguousarray(completable.swapaxes(1, 2)), bound_number)
 
 
-def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """The tables of one dimension, in the order of `FactorTables`."""
+@lru_cache(maxsize=REMEMBERED)
+def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: int) -> list[np.ndarray]:
+    """The tables of one dimension, in the order of `FactorTables`, brought to a width; not to be written to.
+
+    Args:
+        bound: The dimension's bound.
+        choices: The factors that each place may have.
+        width: N, the divisors of the richest bound.
+    """
     values = np.array(divisors(bound))
     quotient, times = (_numbers(values, table) for table in (values[:, None] / values, values[:, None] * values))
     allowed = np.zeros((len(choices), len(values)), dtype=np.bool_)
@@ -108,8 +114,9 @@ def _dimension_tables(bound: int, choices: Sequence[tuple[int, ...]]) -> list[np
     for here in allowed[::-1]:
         completable.append((quotient >= 0) & here & rest[quotient])
         rest = completable[-1].any(axis=1)
-    return [values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
-            np.stack(completable[::-1]), np.array(len(values) - 1)]
+    tables = [values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
+              np.stack(completable[::-1]), np.array(len(values) - 1)]
+    return [_padded(table, axes, width) for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
 
 
 def _numbers(values: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -9,16 +9,25 @@ dimension that slides a window is tried innermost, because only the innermost lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
+from typing import TypeAlias
 
 import numpy as np
 
-from fadiff_mapper.mapspace import LoopSpace, MapSpace
+from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.loop_nest import Projection
 
 LAYOUTS = 256
 """Samples of the placement of spatial loops of one level with a two-dimensional fan-out, equal ones merged. A plain
 limit that keeps the tables small; nothing was measured to choose it."""
+
+REMEMBERED = 4096
+"""Candidate orders and layouts that are kept, of levels with equal constraints: the layers of a network and the tiles
+of its groups share nearly all of theirs. Of the time of 700 searches of small tiles they took a third before."""
+
+Dimensions: TypeAlias = tuple[int, ...]
+"""Indices of dimensions, innermost first."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +61,35 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
         [n, D]. Distinct orders as dimension indices, innermost first.
     """
     loops, index = space.levels[level].temporal, _index(space)
-    between = [index[name] for name in loops.between]
-    movable = [d for d in between if looping[d]]
-    fixed = [d for d in between if not looping[d]]
-    leading = [None, *(d for d in movable if any(d in projection.shared_dims(t) for t in range(len(projection.ranks))))]
-    orders: dict[tuple[int, ...], None] = {}
-    for ranking in permutations(range(len(projection.ranks))):
+    inner, between, outer = (tuple(index[name] for name in part) for part in (loops.inner, loops.between, loops.outer))
+    shared = frozenset(d for t in range(len(projection.ranks)) for d in projection.shared_dims(t))
+    relevant = tuple(map(tuple, projection.relevant.tolist()))
+    return _orders(inner, between, outer, tuple(looping.tolist()), relevant, shared)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _orders(inner: Dimensions, between: Dimensions, outer: Dimensions, looping: tuple[bool, ...],
+            relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
+    """`temporal_orders` from dimension indices; many levels of many layers share them.
+
+    Args:
+        inner: The innermost dimensions in order.
+        between: The dimensions whose order is free.
+        outer: The outermost dimensions in order.
+        looping: [D]. Whether the dimension can have a loop.
+        relevant: [T, D]. Whether the dimension moves the data space.
+        shared: Dimensions that share a rank with another one.
+
+    Returns:
+        [n, D]. Distinct orders, innermost first; not to be written to.
+    """
+    movable, fixed = [d for d in between if looping[d]], [d for d in between if not looping[d]]
+    leading = [None, *(d for d in movable if d in shared)]
+    orders: dict[Dimensions, None] = {}
+    for ranking in permutations(range(len(relevant))):
         for first in leading:
-            ordered = sorted(movable, key=lambda d: (*(bool(projection.relevant[t, d]) for t in ranking), d != first))
-            orders[_whole(loops, index, (*fixed, *ordered))] = None
+            ordered = sorted(movable, key=lambda d: (*(relevant[t][d] for t in ranking), d != first))
+            orders[(*inner, *fixed, *ordered, *outer)] = None
     return np.array(list(orders))
 
 
@@ -69,30 +98,25 @@ def _index(space: MapSpace) -> dict[str, int]:
     return {name: i for i, name in enumerate(space.problem.dimensions)}
 
 
-def _whole(loops: LoopSpace, index: dict[str, int], between: tuple[int, ...]) -> tuple[int, ...]:
-    """An order of all dimensions: dimensions fixed innermost, `between`, dimensions fixed outermost by the
-    constraints."""
-    return (*(index[n] for n in loops.inner), *between, *(index[n] for n in loops.outer))
-
-
-def random_spatial(space: MapSpace, level: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random placement of one level's spatial loops within the constraints.
+def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
+                   split: int | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random placement of spatial loops.
 
     Args:
-        space: The map space.
-        level: Index of the level.
+        inner: The innermost dimensions in order.
+        between: The dimensions whose order is free.
+        outer: The outermost dimensions in order.
+        fanout: Units along X and Y.
+        split: Number of loops along X; None: random on a fan-out of two axes.
         rng: Source of randomness.
 
     Returns:
         Order of the loops, [D] dimension indices from the innermost, and whether each dimension lies on Y, [D] by
-        dimension. Without a constraint the split is random on a fan-out of two axes.
+        dimension.
     """
-    here, loops, index = space.levels[level], space.levels[level].spatial, _index(space)
-    between = rng.permutation([index[name] for name in loops.between]).astype(np.int64)
-    order = np.array(_whole(loops, index, tuple(int(d) for d in between)), dtype=np.int64)
-    split = space.constraints.levels[level].spatial.split
+    order = np.array([*inner, *rng.permutation(between).astype(np.int64), *outer], dtype=np.int64)
     if split is None:
-        x, y = here.fanout
+        x, y = fanout
         split = len(order) if y == 1 else 0 if x == 1 else int(rng.integers(0, len(order) + 1))
     on_y = np.ones(len(order), dtype=bool)
     on_y[order[:split]] = False
@@ -122,10 +146,20 @@ def layouts(space: MapSpace, level: int) -> SpatialLayouts:
     Returns:
         One placement where the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
     """
-    rng = np.random.default_rng(level)
-    count = LAYOUTS if min(space.levels[level].fanout) > 1 else 1
-    order, on_y = (np.stack(part) for part in zip(*(random_spatial(space, level, rng) for _ in range(count)),
-                                                  strict=True))
+    here, index = space.levels[level], _index(space)
+    inner, between, outer = (tuple(index[name] for name in part)
+                             for part in (here.spatial.inner, here.spatial.between, here.spatial.outer))
+    return _layouts(inner, between, outer, here.fanout, space.constraints.levels[level].spatial.split, level)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _layouts(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int], split: int | None,
+             seed: int) -> SpatialLayouts:
+    """`layouts` from dimension indices, which many layers share; not to be written to."""
+    rng = np.random.default_rng(seed)
+    count = LAYOUTS if min(fanout) > 1 else 1
+    order, on_y = (np.stack(part) for part in zip(*(
+        _random_layout(inner, between, outer, fanout, split, rng) for _ in range(count)), strict=True))
     _, distinct = np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)
     return SpatialLayouts(order[np.sort(distinct)], on_y[np.sort(distinct)])
 

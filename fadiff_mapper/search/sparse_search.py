@@ -21,7 +21,6 @@ from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import SearchState, Watcher, best_rows
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 from fadiff_mapper.sparse.score_sparse import score_sparse
@@ -70,16 +69,22 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
 
     half = None if options.time_limit is None else options.time_limit / 2
     search(family, replace(options, time_limit=half), watcher=collect, stopped=stopped)
-    pool = joined(candidates[-CANDIDATES:] or [random_nests(family.layer, family.spaces[0], RANDOM, options.seed)])
+    pool = joined(candidates[-CANDIDATES:] or [_random(family, options.seed)])
     values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "descent")
     for batch in range(RANDOM_BATCHES):
         if values.min() < ILLEGAL or state.out_of_time():
             break
-        pool = random_nests(family.layer, family.spaces[0], RANDOM, options.seed + 1 + batch)
+        pool = _random(family, options.seed + 1 + batch)
         values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "start")
     status = _refined(state, pool, values)
     return SearchOutcome(state.nests[0], float(state.best[0]), status, tuple(state.history[0]),
                          int(state.evaluations[0]))
+
+
+def _random(family: LayerFamily, seed: int) -> Nest:
+    """Random mappings of a family of one, `RANDOM` of them, the same for a seed."""
+    *arrays, _, _ = _kernel.random_points(family.layer.compiled, compiled_space(family, 0), RANDOM, seed)
+    return Nest(*arrays)
 
 
 def _refined(state: SearchState, pool: Nest, values: np.ndarray) -> str:

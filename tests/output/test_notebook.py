@@ -101,7 +101,8 @@ def test_a_mapping_shows_its_loops_from_the_outside_in() -> None:
 def test_statistics_show_their_own_numbers() -> None:
     stats = layer().stats
     shown = Shown(stats._repr_html_())
-    summary = [stats.cycles, stats.energy_pj, stats.edp, stats.utilization, stats.computes]
+    summary = [stats.cycles, stats.energy_pj, stats.edp, stats.utilization, stats.computes,
+               stats.area_mm2]
     assert shown.values == summary + [energy for energy in reversed(stats.component_energies().values()) if energy]
 
 

@@ -152,12 +152,20 @@ def _stated(node: Any) -> dict[str, np.ndarray] | None:
 
 
 def _grown(node: Any, operands: Mapping[str, np.ndarray]) -> float:
-    """Elements of the result of an operator of `GROWING`."""
-    values = [operands[name].astype(float) for name in node.input if name]
+    """Elements of the result of an operator of `GROWING`; infinite where its operands do not say."""
+    given = [operands[name] for name in node.input if name]
+    if any(value.dtype.kind not in "biuf" for value in given[-1:] if node.op_type != "Range"):
+        return math.inf
     if node.op_type == "Range":
-        return abs(float((values[1] - values[0]) / values[2])) if values[2] else math.inf
+        if [value.size for value in given] != [1, 1, 1] or any(value.dtype.kind not in "iuf" for value in given):
+            return math.inf
+        start, end, step = (float(value.item()) for value in given)
+        return abs((end - start) / step) if step else math.inf
+    if len(given) < (1 if node.op_type == "ConstantOfShape" else 2):
+        return math.inf
+    values = [given[0], given[-1].astype(float)]
     if node.op_type == "ConstantOfShape":
-        return float(np.prod(values[0]))
+        return float(np.prod(values[1]))
     return values[0].size * float(np.prod(np.maximum(values[1], 1)))
 
 
