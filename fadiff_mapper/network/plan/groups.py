@@ -22,7 +22,7 @@ from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
-LIGHT = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=24, neighbours_tried=3, chains_agreeing=8,
+LIGHT = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=24, neighbours_tried=8, chains_agreeing=8,
                       rounds_further=0)
 """Effort for the tiles of candidates, most of which end up in no plan.
 
