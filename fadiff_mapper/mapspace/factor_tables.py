@@ -114,8 +114,9 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     for here in allowed[::-1]:
         completable.append((quotient >= 0) & here & rest[quotient])
         rest = completable[-1].any(axis=1)
-    tables = [values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
-              np.stack(completable[::-1]), np.array(len(values) - 1)]
+    tables: list[np.ndarray] = [
+        values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
+        np.stack(completable[::-1]), np.array(len(values) - 1)]
     return [_padded(table, axes, width) for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
 
 

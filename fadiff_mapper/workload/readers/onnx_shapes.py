@@ -8,6 +8,7 @@ inferred in a process of their own with limits; all others, which are nearly all
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -82,12 +83,14 @@ def could_grow(model: Any) -> bool:
 
     Functions and subgraphs count as such. Elsewhere the length of every vector of whole numbers is bounded along the
     graph: constants by their size, concatenations by the sum of their operands, other nodes by the longest operand.
+    ONNX also joins vectors of other types where all of them are constants.
     """
     graph = model.graph
     if model.functions or any(attribute.HasField("g") or attribute.graphs for node in graph.node
                               for attribute in node.attribute):
         return True
     length = {tensor.name: _elements(tensor) for tensor in graph.initializer}
+    constant = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer if len(tensor.dims) <= 1}
     axes = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     axes |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
     for node in graph.node:
@@ -96,6 +99,10 @@ def could_grow(model: Any) -> bool:
         own = [_elements(attribute.t) for attribute in node.attribute if attribute.HasField("t")]
         most = sum(lengths) if node.op_type in ("Concat", "SequenceConstruct", "ConcatFromSequence") else max(
             [*lengths, *own, *([max(ranks)] if node.op_type == "Shape" and ranks else [])], default=0)
+        if node.input and all(name in constant for name in node.input):
+            joined = sum(constant[name] for name in node.input)
+            most = max(most, joined)
+            constant |= dict.fromkeys(node.output, joined)
         rank = max(ranks, default=0)
         if node.op_type in RESHAPING:
             rank = max(rank, *lengths, 0) + (max(lengths, default=0) if node.op_type == "Unsqueeze" else 0)
