@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +65,11 @@ class BuildKernel(build_ext):
             self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED,
                        "-O3",  # Zig compiles its libraries with what stands here
                        *map(str, own), "-o", str(target)])
+            # Beside the sources too, so that Python started in the checkout, which finds these first, has the kernel.
+            beside = KERNEL.joinpath(ext.level if ext.level != BASELINE else "", target.name)
+            if not self.inplace and beside.resolve() != target.resolve():
+                beside.parent.mkdir(exist_ok=True)
+                shutil.copyfile(target, beside)
 
     def _compile(self, compiler: CxxCompiler, source: Path, level: str) -> Path:
         """The object of one file, compiled unless one is there that is newer than all that it is made of."""
