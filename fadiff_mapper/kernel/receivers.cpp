@@ -35,7 +35,7 @@ static void groups_of(const Layer& layer, const DataSpace& space, const Mapping&
     auto& offset = sizes.offset;
     offset.assign(1, 0.0);
     double pitch = 1;
-    std::vector<double>& stride = sizes.unique;
+    auto& stride = sizes.stride;
     stride.assign(layer.dims, 0.0);
     for (int r = 0; r < ranks; ++r) {
         if (!(space.ranks[r].dims & dims)) continue;

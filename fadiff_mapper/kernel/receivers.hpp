@@ -49,7 +49,7 @@ struct GroupSizes {
         double size, groups;
     };
     std::vector<Entry> entries, joined;   // ascending sizes; scratch
-    std::vector<double> offset, unique;   // scratch: receivers that differ in connected ranks
+    std::vector<double> offset, stride;   // scratch: joined offsets of receivers, and by dimension the step of one
 };
 
 // Offset of the last receiver from the first in each rank of a data space, [R].

@@ -30,9 +30,10 @@ inline Lanes spatial_product(const Layer& layer, const MappingPack& pack, int le
     return product;
 }
 
-// Extent of one rank of a box [D]: 1 + sum of coefficient * (points - 1).
-inline Lanes extent(const Rank& rank, const Lanes* box) {
-    Lanes reach = -rank.surplus;
+// Extent of one rank of a box [D], of one mapping or of eight: 1 + sum of coefficient * (points - 1).
+template <typename Points>
+inline Points extent(const Rank& rank, const Points* box) {
+    Points reach = -rank.surplus;
     for (const Rank::Term& term : rank.terms)
         reach += term.coefficient == 1 ? box[term.dim] : box[term.dim] * term.coefficient;
     return reach;

@@ -15,10 +15,8 @@ void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, 
     const double* below = &loops.below[std::size_t(level) * dims];
     walk.words = 1;
     for (int r = 0; r < ranks; ++r) {
-        double extent = -space.ranks[r].surplus;
-        for (const Rank::Term& term : space.ranks[r].terms) extent += term.coefficient * below[term.dim];
-        walk.extent[r] = extent;
-        walk.words *= extent;
+        walk.extent[r] = extent(space.ranks[r], below);
+        walk.words *= walk.extent[r];
     }
     for (int s = first; s < loops.count; ++s) {
         const double points = loops.across[std::size_t(loops.level[s]) * dims + loops.dim[s]];

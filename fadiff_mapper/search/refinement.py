@@ -7,7 +7,6 @@ Gradient descent on the relaxed model ends near good mappings, not at the best (
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -51,7 +50,6 @@ class Refinement:
     chains: Chains
     watcher: Callable[[Nest, Progress], None]
     out_of_time: Callable[[], bool]
-    start: float
     history: list[Progress] = field(default_factory=list)
 
     def report(self) -> None:
@@ -123,6 +121,6 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
     if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
         chains.start_at(*nest_arrays(first))  # so that a search that is stopped has a mapping to return
-    refinement = Refinement(family, member, options, chains, watcher, out_of_time, time.monotonic())
+    refinement = Refinement(family, member, options, chains, watcher, out_of_time)
     refinement.report()
     return refinement

@@ -12,7 +12,7 @@ import pytest
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate_spec import evaluate
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 from fadiff_mapper.timeloop.read_answer import STATS, XML, read_answer
 

@@ -22,8 +22,8 @@ from fadiff_validation.tools import Backend, Tool
 
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
-from fadiff_mapper.model.exact.evaluate_spec import evaluate
 from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 

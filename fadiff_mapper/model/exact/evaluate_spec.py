@@ -1,8 +1,7 @@
-"""The exact evaluation of a mapping, as the numbers that `timeloop-model` prints."""
+"""The exact evaluation of a mapping of a dense design, as the numbers that `timeloop-model` prints."""
 
 from __future__ import annotations
 
-from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats, stats_of
 from fadiff_mapper.model.legality import rejection, violations
@@ -12,24 +11,6 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.areas import total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
-
-
-def evaluate(spec: Spec) -> Stats:
-    """Every count, the cycles and the energy of the mapping in the input, as `timeloop-model` computes them.
-
-    Args:
-        spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
-
-    Returns:
-        The statistics of the mapping.
-
-    Raises:
-        FadiffError: The input has no mapping.
-        InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
-    """
-    if spec.mapping is None:
-        raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
-    return evaluate_mapping(spec, spec.mapping)
 
 
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
