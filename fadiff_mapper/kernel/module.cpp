@@ -122,21 +122,19 @@ void score(const Layer& layer, const Array<double>& temporal, const Array<double
     }
     py::gil_scoped_release release;
     Workspace work(layer);
-    std::vector<Mapping> mappings(LANES, Mapping(layer));
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     std::vector<Room> rooms(LANES, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
-    const Mapping* mapping_at[LANES];
     const Room* room_at[LANES];
-    for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i], room_at[i] = &rooms[i];
+    for (int i = 0; i < LANES; ++i) room_at[i] = &rooms[i];
     Scores scores[LANES];
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
-        read_columns(layer, batch, column, count, mappings.data());
+        pack_columns(layer, batch, column, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
             for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
         }
-        evaluate(layer, mapping_at, words ? room_at : nullptr, count, all, work, scores);
+        evaluate(layer, words ? room_at : nullptr, all, work, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
@@ -161,14 +159,10 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
         double *wanted_at = wanted.mutable_data(), *links_at = links.mutable_data(), *fan_at = fan.mutable_data();
         py::gil_scoped_release release;
         Workspace work(layer);
-        std::vector<Mapping> mappings(LANES, Mapping(layer));
-        const Mapping* mapping_at[LANES];
-        for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
         const Traffic& own = work.traffic;
         for (std::size_t column = 0; column < size; column += LANES) {
             const int count = int(std::min<std::size_t>(LANES, size - column));
-            read_columns(layer, batch, column, count, mappings.data());
-            fill_pack(layer, mapping_at, count, work.pack);
+            pack_columns(layer, batch, column, count, work.pack);
             lay_tiles(layer, work.pack, work.tiles);
             count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
             count_delivery(layer, work.pack, work.tiles, with_hops, (1u << count) - 1, work.traffic);
@@ -242,6 +236,7 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     MapSpace space;
     space.places = layer.places();
     space.dims = layer.dims;
+    space.tensors = layer.tensors;
     space.width = table["width"].cast<int>();
     const std::size_t width = space.width, dims = space.dims, places = space.places;
     take_array<double, double>(space.divisor, table, "divisor", dims * width);

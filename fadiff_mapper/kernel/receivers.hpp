@@ -53,19 +53,16 @@ struct GroupSizes {
 };
 
 // Offset of the last receiver from the first in each rank of a data space, [R].
-void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                 double* offset);
+void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset);
 
 // Groups of receivers without their places: enough where nothing travels between neighbours and no hops are counted.
 //
 // Loops that share no rank differ in independent ranks, so that sizes multiply: only loops of connected ranks are
 // enumerated together.
-void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                  GroupSizes& sizes);
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, GroupSizes& sizes);
 
 // Fills in offsets, width and height of the grid. `last` [R]: offset of the last receiver.
-void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                     const double* last, Grid& grid);
+void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);

@@ -30,7 +30,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         Lanes *below = &tiles.below[at], *across = &tiles.across[at], *whole = below + dims;
         Lanes fan = 1.0, on_x = 1.0;
         std::copy_n(below, dims, across);
-        for (Dims left = pack.spatial_dims[level]; left; left &= left - 1) {
+        for (Dims left = pack.spatial_dims(level); left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             across[d] *= spatial[d];
             fan *= spatial[d];
@@ -38,16 +38,16 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         }
         tiles.fan[level] = fan;
         tiles.used_x[level] = on_x;
-        tiles.used_y[level] = pack.spatial_dims[level] ? fan / on_x : Lanes(1.0);
-        if (pack.spatial_dims[level]) volumes(layer, across, &tiles.across_size[cell]);
+        tiles.used_y[level] = pack.spatial_dims(level) ? fan / on_x : Lanes(1.0);
+        if (pack.spatial_dims(level)) volumes(layer, across, &tiles.across_size[cell]);
         else std::copy_n(&tiles.below_size[cell], tensors, &tiles.across_size[cell]);
         std::copy_n(across, dims, whole);
-        for (Dims left = pack.temporal_dims[level]; left; left &= left - 1) {
+        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             whole[d] *= temporal[d];
             tiles.cycles *= temporal[d];
         }
-        if (pack.temporal_dims[level]) volumes(layer, whole, &tiles.size[cell]);
+        if (pack.temporal_dims(level)) volumes(layer, whole, &tiles.size[cell]);
         else std::copy_n(&tiles.across_size[cell], tensors, &tiles.size[cell]);
         if (level + 1 < layer.levels) std::copy_n(&tiles.size[cell], tensors, &tiles.below_size[cell + tensors]);
     }
