@@ -24,13 +24,12 @@ static void fill_room(const Layer& layer, const Workspace& work, const Room* con
 
 // Marks the lanes that break a limit as illegal, by as many octaves.
 static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* scores) {
-    if (!broken.any()) return;
-    for (int lane = 0; lane < count; ++lane)
-        if (broken[lane]) {
-            scores[lane].legal = false;
-            const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
-            scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
-        }
+    for (unsigned left = broken.bits() & ((1u << count) - 1); left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        scores[lane].legal = false;
+        const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
+        scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
+    }
 }
 
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.

@@ -2,6 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <mutex>
+
 #include "bindings.hpp"
 #include "chains.hpp"
 #include "parts.hpp"
@@ -98,8 +101,43 @@ Layer layer_of(const py::dict& table) {
 }
 
 
+// A layer with the scratch of its evaluations, which takes longer to make than a small batch to evaluate: as many as
+// threads have evaluated at a time.
+struct ScoredLayer : Layer {
+    std::mutex changing;
+    std::vector<std::unique_ptr<Workspace>> idle;
+
+    explicit ScoredLayer(Layer layer) : Layer(std::move(layer)) {}
+};
+
+// One of a layer's workspaces, as long as this lives.
+class Borrowed {
+public:
+    explicit Borrowed(ScoredLayer& layer) : layer_(layer) {
+        const std::lock_guard<std::mutex> held(layer.changing);
+        if (layer.idle.empty()) return;
+        work_ = std::move(layer.idle.back());
+        layer.idle.pop_back();
+    }
+    ~Borrowed() {
+        if (!work_) return;
+        const std::lock_guard<std::mutex> held(layer_.changing);
+        layer_.idle.push_back(std::move(work_));
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    Workspace& operator*() {
+        if (!work_) work_ = std::make_unique<Workspace>(layer_);
+        return *work_;
+    }
+
+private:
+    ScoredLayer& layer_;
+    std::unique_ptr<Workspace> work_;
+};
+
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-void score(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double>& spatial,
            const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
            const Array<std::int64_t>& spatial_order, const py::object& room_words, const py::object& room_counted,
            Array<double>& out, std::size_t first, std::size_t last, bool all) {
@@ -121,11 +159,12 @@ void score(const Layer& layer, const Array<double>& temporal, const Array<double
         counted = cells_of(counted_array, layer.levels, layer.tensors, size, "room");
     }
     py::gil_scoped_release release;
-    Workspace work(layer);
+    Borrowed borrowed(layer);
+    Workspace& work = *borrowed;
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
-    std::vector<Room> rooms(LANES, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
+    std::vector<Room> rooms(words ? LANES : 0, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
     const Room* room_at[LANES];
-    for (int i = 0; i < LANES; ++i) room_at[i] = &rooms[i];
+    for (int i = 0; words && i < LANES; ++i) room_at[i] = &rooms[i];
     Scores scores[LANES];
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
@@ -320,7 +359,10 @@ py::list history_of(const Chains& chains, std::size_t first) {
 
 PYBIND11_MODULE(_kernel, module) {
     using Release = py::call_guard<py::gil_scoped_release>;
-    py::class_<Layer>(module, "Layer").def(py::init(&layer_of));
+    py::class_<Layer>(module, "AnyLayer");
+    py::class_<ScoredLayer, Layer>(module, "Layer").def(py::init([](const py::dict& table) {
+        return std::make_unique<ScoredLayer>(layer_of(table));
+    }));
     // Results are written into arrays that are given: no conversion may take their place by a copy.
     const auto in = [](const char* name) { return py::arg(name); };
     const auto out = [](const char* name) { return py::arg(name).noconvert(); };

@@ -9,73 +9,81 @@ namespace fadiff {
 static double* flat(std::vector<Lanes>& lanes) { return reinterpret_cast<double*>(lanes.data()); }
 static std::int64_t* flat(std::vector<Mask>& masks) { return reinterpret_cast<std::int64_t*>(masks.data()); }
 
-// One row of the batch's columns as lanes.
-template <typename T>
-static Lanes lanes_from(const T* row, const int* column) {
-    if (column[LANES - 1]) return lanes_of([&](int lane) { return row[lane]; });  // neighbouring columns: one load
-    return lanes_of([&](int lane) { return row[column[lane]]; });
-}
-static Mask mask_from(const bool* row, const int* column) {
-    return mask_where([&](int lane) { return row[column[lane]]; });
-}
+// Columns of a batch that lie in the lanes: neighbouring ones, the first again where the batch ends.
+struct Columns {
+    std::size_t first;
+    int count;
 
-static std::int64_t checked(const Layer& layer, std::int64_t dim) {
-    if (dim < 0 || dim >= layer.dims) throw std::invalid_argument("order: no such dimension");
-    return dim;
-}
-
-// Where each lane's temporal loops of a level stand: the inverse of their order.
-static void lay_positions(const Layer& layer, const Batch& batch, int level, std::size_t first, const int* column,
-                          MappingPack& pack) {
-    const int dims = layer.dims;
-    double* position = flat(pack.position) + std::size_t(level) * dims * LANES;
-    for (int at = 0; at < dims; ++at) {
-        const std::int64_t* order = batch.order + (std::size_t(level) * dims + at) * batch.batch + first;
-        for (int lane = 0; lane < LANES; ++lane)
-            position[checked(layer, order[column[lane]]) * LANES + lane] = at;
+    template <typename T>
+    T at(const T* row, int lane) const { return row[first + (lane < count ? lane : 0)]; }
+    Lanes lanes(const double* row) const {
+        Lanes result;
+        if (count == LANES) std::memcpy(result.parts, row + first, sizeof result.parts);
+        else result = lanes_of([&](int lane) { return at(row, lane); });
+        return result;
     }
+    Mask mask(const bool* row) const {
+        return mask_where([&](int lane) { return at(row, lane); });
+    }
+};
+
+// Dimensions of the loops of one level, [D][LANES].
+static void read_order(const Layer& layer, const std::int64_t* rows, std::size_t batch, const Columns& columns,
+                       std::uint8_t* order) {
+    bool known = true;
+    for (int at = 0; at < layer.dims; ++at)
+        for (int lane = 0; lane < LANES; ++lane) {
+            const std::int64_t dim = columns.at(rows + at * batch, lane);
+            known &= std::uint64_t(dim) < std::uint64_t(layer.dims);
+            order[at * LANES + lane] = std::uint8_t(dim);
+        }
+    if (!known) throw std::invalid_argument("order: no such dimension");
 }
 
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack) {
     const int dims = layer.dims;
-    int column[LANES];
-    for (int lane = 0; lane < LANES; ++lane) column[lane] = lane < count ? lane : 0;
+    const Columns columns{first, count};
     pack.count = count;
     for (int level = 0; level < layer.levels; ++level) {
+        const std::size_t cell = std::size_t(level) * dims, row = cell * batch.batch;
         Dims spatial = 0, temporal = 0;
         for (int d = 0; d < dims; ++d) {
-            const std::size_t row = (std::size_t(level) * dims + d) * batch.batch + first;
-            Lanes& below = pack.factor[std::size_t(2 * level) * dims + d];
-            Lanes& above = pack.factor[std::size_t(2 * level + 1) * dims + d];
-            below = lanes_from(batch.spatial + row, column);
-            above = lanes_from(batch.temporal + row, column);
+            Lanes &below = pack.factor[2 * cell + d], &above = pack.factor[2 * cell + dims + d];
+            below = columns.lanes(batch.spatial + row + d * batch.batch);
+            above = columns.lanes(batch.temporal + row + d * batch.batch);
             spatial |= Dims((below > 1.0).any()) << d;
             temporal |= Dims((above > 1.0).any()) << d;
         }
         pack.looping[2 * level] = spatial;
         pack.looping[2 * level + 1] = temporal;
-        if (temporal) lay_positions(layer, batch, level, first, column, pack);
-        for (int d = 0; d < dims && spatial; ++d) {
-            const std::size_t at = std::size_t(level) * dims + d, row = at * batch.batch + first;
-            pack.on_y[at] = mask_from(batch.on_y + row, column);
-            for (int lane = 0; lane < LANES; ++lane)
-                pack.spatial_order[at * LANES + lane] = std::uint8_t(checked(layer, batch.spatial_order[row + column[lane]]));
+        if (temporal) {  // where each lane's loops stand: the inverse of their order
+            read_order(layer, batch.order + row, batch.batch, columns, pack.order.data());
+            for (int at = 0; at < dims; ++at)
+                for (int lane = 0; lane < LANES; ++lane)
+                    flat(pack.position)[(cell + pack.order[at * LANES + lane]) * LANES + lane] = at;
+        }
+        if (spatial) {
+            read_order(layer, batch.spatial_order + row, batch.batch, columns, &pack.spatial_order[cell * LANES]);
+            for (int d = 0; d < dims; ++d) pack.on_y[cell + d] = columns.mask(batch.on_y + row + d * batch.batch);
         }
         for (int t = 0; t < layer.tensors; ++t) {
-            const std::size_t at = std::size_t(level) * layer.tensors + t;
-            pack.keep[at] = mask_from(batch.keep + at * batch.batch + first, column);
+            const std::size_t kept = std::size_t(level) * layer.tensors + t;
+            pack.keep[kept] = columns.mask(batch.keep + kept * batch.batch);
         }
     }
 }
 
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack) {
-    lay_mapping(layer, mapping, 0, pack);
-    for (Lanes& factor : pack.factor) factor = factor[0];
-    for (Lanes& position : pack.position) position = position[0];
-    for (Mask& on_y : pack.on_y) on_y = mask_of(on_y[0]);
-    for (Mask& keep : pack.keep) keep = mask_of(keep[0]);
-    for (std::size_t at = 0; at < pack.spatial_order.size(); at += LANES)
-        std::memset(&pack.spatial_order[at], pack.spatial_order[at], LANES);
+    for (std::size_t at = 0; at < pack.factor.size(); ++at) pack.factor[at] = mapping.factor[at];
+    for (int level = 0; level < layer.levels; ++level) {
+        const std::size_t first = std::size_t(level) * layer.dims;
+        for (int at = 0; at < layer.dims; ++at) pack.position[first + mapping.order[first + at]] = at;
+    }
+    for (std::size_t at = 0; at < pack.on_y.size(); ++at) {
+        pack.on_y[at] = mask_of(mapping.on_y[at]);
+        std::memset(&pack.spatial_order[at * LANES], mapping.spatial_order[at], LANES);
+    }
+    for (std::size_t at = 0; at < pack.keep.size(); ++at) pack.keep[at] = mask_of(mapping.keep[at]);
     pack.looping = mapping.looping;
 }
 

@@ -17,12 +17,13 @@ struct MappingPack {
     std::vector<Mask> keep;                   // [L][T]
     std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
+    std::vector<std::uint8_t> order;          // [D][LANES]; dimensions of the temporal loops of one level; scratch
     int count = 0;                            // lanes in use; the others hold copies of some mapping
 
     explicit MappingPack(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
           on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), spatial_order(position.size() * LANES),
-          looping(layer.places()) {}
+          looping(layer.places()), order(std::size_t(layer.dims) * LANES) {}
 
     const Lanes* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
     const Lanes* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }

@@ -257,10 +257,8 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
 // Lanes with a spatial loop of some dimensions below a level, one bit each.
 static unsigned lanes_fanned(const Layer& layer, const MappingPack& pack, int level, Dims dims) {
     unsigned lanes = 0;
-    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1) {
-        const Mask fanned = pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0;
-        for (int lane = 0; lane < LANES; ++lane) lanes |= unsigned(fanned[lane]) << lane;
-    }
+    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1)
+        lanes |= (pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0).bits();
     return lanes;
 }
 
@@ -284,14 +282,16 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             traffic.counted[cell] = std::uint8_t(lanes & lanes_fanned(layer, pack, level, differing));
         }
     }
-    for (int lane = 0; lane < LANES; ++lane) {
-        bool ready = false;
+    unsigned some = 0;
+    for (std::uint8_t counted : traffic.counted) some |= counted;
+    for (; some; some &= some - 1) {
+        const int lane = __builtin_ctz(some);
+        line_up(layer, pack, tiles, lane, traffic.loops);
         for (int level = 0; level < layer.levels; ++level) {
             bool spread = false;
             for (int t = 0; t < layer.tensors; ++t) {
                 const std::size_t cell = std::size_t(level) * layer.tensors + t;
                 if (!(traffic.counted[cell] >> lane & 1)) continue;
-                if (!ready) line_up(layer, pack, tiles, lane, traffic.loops), ready = true;
                 if (!spread) spread_out(layer, pack, tiles, lane, level, traffic.fan_out), spread = true;
                 traffic.links[cell].set(lane, count_receivers(layer, t, with_hops, traffic, traffic.tally[cell * LANES + lane]));
             }
