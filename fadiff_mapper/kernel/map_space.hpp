@@ -48,7 +48,7 @@ struct MapSpace {
     const std::vector<Number>& parts_of(int place, int d, Number number) const {
         return parts[(std::size_t(place) * dims + d) * width + number];
     }
-    Number times(int d, Number a, Number b) const { return product[(std::size_t(d) * width + a) * width + b]; }
+    const Number* products(int d, Number by) const { return &product[(std::size_t(d) * width + by) * width]; }
     bool may_reorder(int level) const {
         return std::any_of(decisions.begin(), decisions.end(), [&](const Decision& decision) {
             return decision.kind == Decision::ORDER && decision.level == level;

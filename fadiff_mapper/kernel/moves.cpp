@@ -93,7 +93,8 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     if (parts.empty()) return ANYWHERE;
     const Number part = parts[random.below(int(parts.size()))];
     const Number* left = space.quotients(dim, giver);
-    const auto more = [&, d = dim](int target) { return space.times(d, point.get(space, target, d), part); };
+    const Number* larger = space.products(dim, part);
+    const auto more = [&, d = dim](int target) { return larger[point.get(space, target, d)]; };
     const int target = back.source >= 0 ? (can_take(space, back.source, dim, more(back.source)) ? back.source : -1)
         : pick(space.growable[dim], random, random.passing, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
     if (target < 0) return ANYWHERE;

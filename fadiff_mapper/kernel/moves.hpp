@@ -56,7 +56,7 @@ void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from
         for (Number part : space.parts_of(place, d, giver))
             for (int target : space.growable[d]) {
                 if (target == place) continue;
-                const Number more = space.times(d, from.get(space, target, d), part);
+                const Number more = space.products(d, part)[from.get(space, target, d)];
                 if (more < 0 || !space.may(target, d, more)) continue;
                 visit(Changes{{Change::FACTOR, place, d, space.quotients(d, giver)[part]}, {Change::FACTOR, target, d, more}});
             }

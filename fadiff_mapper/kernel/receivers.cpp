@@ -121,31 +121,44 @@ static void join(const double* ranks, int count, const Grid& grid, std::vector<d
     for (int r = 0; r < count; ++r) joined[0] += ranks[r] * grid.pitch[r];
 }
 
+// Calls `own(axis, bound, d)` for the spatial loops, X loops from the innermost, then those along Y.
+template <typename Own>
+static void each_loop(const FanOut& fan_out, Own own) {
+    for (int axis = 0; axis < 2; ++axis)
+        for (int d : fan_out.order)
+            if (fan_out.spatial[d] > 1 && (fan_out.on_y[d] != 0) == (axis == 1)) own(axis, int(fan_out.spatial[d]), d);
+}
+
 void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid) {
-    const int dims = layer.dims, ranks = int(space.ranks.size());
-    const std::vector<double> &spatial = fan_out.spatial, &below = fan_out.below;
+    const int ranks = int(space.ranks.size());
+    const auto step_of = [&](int r, int d) { return space.move[std::size_t(r) * layer.dims + d] * fan_out.below[d]; };
+    std::vector<double>& loops = grid.wanted;
+    loops.clear();
+    each_loop(fan_out, [&](int axis, int bound, int d) {
+        loops.push_back(axis);
+        loops.push_back(bound);
+        for (int r = 0; r < ranks; ++r) loops.push_back(step_of(r, d));
+    });
+    if (loops == grid.placed) return;
+    grid.placed = loops;
+    grid.groups = 0;
     join_ranks(last, ranks, grid);
     const int coordinates = grid.coordinates;
     grid.offset.resize(std::size_t(fan_out.fan) * coordinates);
     std::fill_n(grid.offset.begin(), coordinates, 0.0);
     int count = 1, extent[2] = {1, 1};
     std::vector<double>& step = grid.step;
-    for (int axis = 0; axis < 2; ++axis)
-        for (int position = 0; position < dims; ++position) {
-            const int d = fan_out.order[position];
-            if (spatial[d] <= 1 || (fan_out.on_y[d] != 0) != (axis == 1)) continue;
-            const int bound = int(spatial[d]);
-            step.resize(std::size_t(ranks));
-            for (int r = 0; r < ranks; ++r) step[r] = space.move[std::size_t(r) * dims + d] * below[d];
-            grid.wanted = step;
-            join(grid.wanted.data(), ranks, grid, step);
-            // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
-            double* offset = grid.offset.data();
-            const int inner = count * coordinates;
-            for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
-            count *= bound;
-            extent[axis] *= bound;
-        }
+    each_loop(fan_out, [&](int axis, int bound, int d) {
+        grid.wanted.resize(std::size_t(ranks));
+        for (int r = 0; r < ranks; ++r) grid.wanted[r] = step_of(r, d);
+        join(grid.wanted.data(), ranks, grid, step);
+        // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
+        double* offset = grid.offset.data();
+        const int inner = count * coordinates;
+        for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
+        count *= bound;
+        extent[axis] *= bound;
+    });
     grid.count = count;
     grid.width = std::max(extent[0], layer.fanout_x[fan_out.level]);
     grid.height = std::max(extent[1], layer.fanout_y[fan_out.level]);

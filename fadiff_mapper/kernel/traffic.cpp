@@ -15,7 +15,8 @@ Traffic::Traffic(const Layer& layer)
     : wanted(std::size_t(layer.levels) * layer.tensors), words(wanted.size()), multicast(wanted.size()),
       scatter(wanted.size()), links(wanted.size()), counted(wanted.size()), tally(wanted.size() * LANES),
       rows(std::size_t(layer.levels) * layer.dims), steps(rows.size() * window_ranks(layer)),
-      scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer), fan_out(layer) {}
+      scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer), fan_out(layer),
+      grids(wanted.size()) {}
 
 // Words over the whole run that need not be sent because the tile of the step before held them: of the n steps of the
 // loop that moves the tile, n - 1 find the overlap in place, in each of the visits / n runs of the loop.
@@ -233,14 +234,17 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
             tally.push_back({entry.size, entry.groups, entry.groups * unlinked, 0});
         return 0;
     }
-    Grid& grid = traffic.grid;
+    Grid& grid = traffic.grids[cell];
     place_receivers(layer, space, fan_out, traffic.last.data(), grid);
     double links = 0;
-    bool grouped = false;  // groups matter only once words go over links, or hops are counted
+    // Groups matter only once words go over links, or hops are counted.
+    const auto group = [&] {
+        if (!grid.groups) find_groups(grid, layer.multicast[cell]);
+    };
     for (int s = 0; s < count; ++s) {
         const double words = walk.repeated[s];
         const int linked = may_link(s) ? find_linked(grid, walk.move(s), walk.ranks) : 0;
-        if (linked > 0 && !grouped) find_groups(grid, layer.multicast[cell]), grouped = true;
+        if (linked > 0) group();
         if (linked > 0 && groups_left(grid) < grid.groups) {
             add_call(grid, words, with_hops, tally);
             links += words * linked;
@@ -248,7 +252,7 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
             unlinked += words;
         }
     }
-    if (!grouped) find_groups(grid, layer.multicast[cell]);
+    group();
     std::fill(grid.linked.begin(), grid.linked.end(), std::uint8_t(0));
     add_call(grid, unlinked, with_hops, tally);
     return links;

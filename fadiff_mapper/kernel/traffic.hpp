@@ -43,7 +43,7 @@ struct Traffic {
     WindowWalk walk;
     Loops loops;
     FanOut fan_out;
-    Grid grid;
+    std::vector<Grid> grids;                       // [L][T]
     GroupSizes groups;
     std::vector<double> last;                      // [R]
 
