@@ -30,7 +30,8 @@ far above every demand does; nothing was measured."""
 class Machine:
     """An architecture as constants for array work.
 
-    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them.
+    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them;
+    where every column of a batch has a machine of its own, as in `design.descent`, their axis of length 1 is the batch.
 
     Attributes:
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
@@ -280,10 +281,10 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
     slowdown = []
     for level in range(read.shape[0]):
         slowest = xp.ones_like(use.compute_cycles)
-        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level, 0]),
-                              (asked[1][level], machine.write_bandwidth[level, 0]),
-                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
-            if limit < UNLIMITED:
+        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level]),
+                              (asked[1][level], machine.write_bandwidth[level]),
+                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level])):
+            if (limit < UNLIMITED).any():
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
                 allowed = _given(xp, limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))

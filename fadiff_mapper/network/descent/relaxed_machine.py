@@ -1,0 +1,40 @@
+"""A machine of its own in every restart: the constants that descend while a machine is designed.
+
+Axes: L (level), R (restart), W (member of a family), B = W * R (columns of one family's batch, member by member).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.relaxation.penalty import Available, MachineLimits
+
+
+@dataclass(frozen=True)
+class RelaxedMachine:
+    """The machines of all restarts.
+
+    Attributes:
+        constants: Fields of `model.energy_latency.Machine` by name, [L, R] each; `compute_energy` is [R].
+        limits: Capacities and meshes, [R] each where they are not the same for all.
+    """
+
+    constants: Mapping[str, torch.Tensor]
+    limits: MachineLimits
+
+    def for_members(self, members: int) -> RelaxedMachine:
+        """The same machines for every column of a family of W members."""
+        def repeated(values: tuple[Available | None, ...]) -> tuple[Available | None, ...]:
+            return tuple(value.repeat(members) if isinstance(value, torch.Tensor) else value for value in values)
+        constants = {name: value.repeat(*[1] * (value.dim() - 1), members) for name, value in self.constants.items()}
+        limits = {name: repeated(getattr(self.limits, name)) for name in MachineLimits.__dataclass_fields__}
+        return RelaxedMachine(constants, MachineLimits(**limits))  # type: ignore[arg-type]
+
+    def put_into(self, layer: PreparedLayer) -> PreparedLayer:
+        """A layer on these machines, for the smooth model alone: its architecture and compiled form stay as they were."""
+        constants: dict[str, object] = dict(self.constants)
+        return replace(layer, machine=replace(layer.machine, **constants))  # type: ignore[arg-type]
