@@ -1,0 +1,1 @@
+"""The search of a machine: designs proposed, each mapped exactly, the best kept."""
