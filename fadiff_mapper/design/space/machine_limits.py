@@ -27,7 +27,7 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None) -> 
         SpecError: An expression among the limits cannot be computed, or is no number.
     """
     for limit in space.limits:
-        value = _value(limit, space, point, spec)
+        value = None if spec is None and limit.name in MACHINE_LIMITS else figure_of_limit(limit, space, point, spec)
         if value is not None and not value <= limit.most:
             return f"{limit.name} is {value:.6g}; the limit is {limit.most:.6g}"
     return None
@@ -43,13 +43,19 @@ def leakage_pj(spec: Spec) -> float:
     return sum(level.instances * storage_energy(level, spec.tables).leak for level in spec.arch.levels)
 
 
-def _value(limit: Limit, space: DesignSpace, point: Point, spec: Spec | None) -> float | None:
-    """The design's value of what a limit bounds; None where it takes a spec and there is none."""
+def figure_of_limit(limit: Limit, space: DesignSpace, point: Point, spec: Spec | None) -> float:
+    """The design's value of what a limit bounds.
+
+    Args:
+        limit: The limit.
+        space: The space.
+        point: The design.
+        spec: The design as read, with any problem; needed for `MACHINE_LIMITS` alone.
+    """
+    figures = {"area_mm2": design_area_mm2, "leakage_pj": leakage_pj,
+               "units": lambda read: float(read.arch.arithmetic.instances)}
     if limit.name in MACHINE_LIMITS:
-        if spec is None:
-            return None
-        figures = {"area_mm2": design_area_mm2, "leakage_pj": leakage_pj,
-                   "units": lambda read: float(read.arch.arithmetic.instances)}
+        assert spec is not None
         return figures[limit.name](spec)
     return limit_value(limit.name, space, point)
 

@@ -5,7 +5,7 @@ Axes: L (level), R (restart), W (member of a family), B = W * R (columns of one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -38,3 +38,19 @@ class RelaxedMachine:
         """A layer on these machines, for the smooth model alone: its architecture and compiled form stay as they were."""
         constants: dict[str, object] = dict(self.constants)
         return replace(layer, machine=replace(layer.machine, **constants))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DescendedHardware:
+    """Hardware parameters that descend together with tiling factors and fusion variables.
+
+    Attributes:
+        place: Coordinates of the parameters, moved in place, [P, R].
+        rate: Learning rate of the first step, in coordinates.
+        design_at: From coordinates to the machines, what the designs add to the loss, [R], and by how much they break
+            limits of their own in squared octaves, [R].
+    """
+
+    place: torch.Tensor
+    rate: float
+    design_at: Callable[[torch.Tensor], tuple[RelaxedMachine, torch.Tensor, torch.Tensor]]
