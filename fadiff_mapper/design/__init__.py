@@ -1,1 +1,1 @@
-"""The search of a machine: designs proposed, each mapped exactly, the best kept."""
+"""The search for machines: spaces of designs, their evaluation, methods that propose them, and the loop around."""
