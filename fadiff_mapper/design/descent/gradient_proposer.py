@@ -22,7 +22,7 @@ from fadiff_mapper.design.descent.hardware_figures import structure
 from fadiff_mapper.design.descent.joint_descent import ProposedDesign, proposed_designs
 from fadiff_mapper.design.descent.joint_networks import JointNetworks, joint_networks, relaxed_around
 from fadiff_mapper.design.descent.least_hardware import least_hardware
-from fadiff_mapper.design.evaluation.question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2
 from fadiff_mapper.model.loop_nest import Nest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fadiff_mapper.design.space import DesignSpace, Point, design_area_mm2, figure_of_limit
+from fadiff_mapper.design.space import DesignSpace, Point, design_area_mm2, limit_values
 from fadiff_mapper.model.energy_latency import UNLIMITED
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
@@ -44,7 +44,7 @@ def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
     machine, limits = layer_of(spec).machine, machine_limits(spec.arch)
     constants = [np.asarray(getattr(machine, name))[:, 0] for name in CONSTANTS]
     usable = [float(words or UNLIMITED) for words in limits.usable]
-    bounded = [figure_of_limit(limit, space, point, spec) for limit in space.limits]
+    bounded = [value for value, _ in limit_values(space, point, spec).values()]
     rest = [machine.compute_energy, *usable, *limits.mesh_x, *limits.mesh_y, design_area_mm2(spec), *bounded]
     return np.concatenate([*constants, np.array(rest, dtype=np.float64)])
 

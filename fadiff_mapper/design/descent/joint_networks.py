@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fadiff_mapper.design.evaluation.question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import Segment, chains, segments
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
@@ -25,16 +25,14 @@ class JointNetworks:
         chains: Names of the layers of every chain.
         pairs: Segments of two layers whose link can be fused, by both names; none where nothing is to be fused.
         runs: How often each layer runs, times the weight of its network, by name.
-        distinct: Number of each layer among the distinct layers, network by network, by name.
-        layers: Distinct layers in all.
-        times: How often each distinct layer runs, times the weight of its network.
+        distinct: Number of each layer in `DesignQuestion.layers`, by name.
+        times: How often each of these runs in all, times the weights.
     """
 
     chains: tuple[tuple[str, ...], ...]
     pairs: Mapping[tuple[str, str], Segment]
     runs: Mapping[str, float]
     distinct: Mapping[str, int]
-    layers: int
     times: tuple[float, ...]
 
 
@@ -44,17 +42,17 @@ def joint_networks(question: DesignQuestion) -> JointNetworks:
     pairs: dict[tuple[str, str], Segment] = {}
     runs: dict[str, float] = {}
     distinct: dict[str, int] = {}
-    times: list[float] = []
-    for number, (workload, weight) in enumerate(zip(question.networks, question.weights, strict=True)):
+    times = [0.0] * len(question.layers)
+    for number, workload in enumerate(question.networks):
+        weight, own = question.weights[number], question.runs[number]
         every += [tuple(f"{number}/{name}" for name in names) for names, _ in chains(workload)]
-        first = len(times)
-        own = range(first, first + len(workload.distinct()))
-        distinct |= {f"{number}/{name}": index for name, index in by_node(workload, own).items()}
+        distinct |= {f"{number}/{name}": run.layer for name, run in by_node(workload, own).items()}
         runs |= {f"{number}/{name}": weight * repeat for name, repeat in repeats_of(workload).items()}
-        times += [weight * entry.times for entry in workload.distinct()]
+        for run in own:
+            times[run.layer] += weight * run.times
         pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
                   for segment in (segments(workload, 2) if question.fuse else ()) if not segment.batched}
-    return JointNetworks(tuple(every), pairs, runs, distinct, len(times), tuple(times))
+    return JointNetworks(tuple(every), pairs, runs, distinct, tuple(times))
 
 
 def relaxed_around(networks: JointNetworks, widest: Sequence[Spec], specs: Sequence[Spec],

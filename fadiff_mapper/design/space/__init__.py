@@ -10,9 +10,9 @@ from fadiff_mapper.design.space.design_space import (
     nearest_point,
     parameter_values,
 )
-from fadiff_mapper.design.space.machine_limits import broken_limit, design_area_mm2, figure_of_limit, leakage_pj
+from fadiff_mapper.design.space.machine_limits import broken_limit, design_area_mm2, leakage_pj, limit_values
 from fadiff_mapper.design.space.read_space import is_space, read_space
 
 __all__ = ["SECTION", "DesignSpace", "Limit", "Parameter", "Point", "Tie", "broken_limit", "design_area_mm2",
-           "design_document", "figure_of_limit", "is_space", "leakage_pj", "nearest_point", "parameter_values", "read_space",
+           "design_document", "is_space", "leakage_pj", "limit_values", "nearest_point", "parameter_values", "read_space",
            "tied_values"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from fadiff_mapper.base.errors import FadiffError, SpecError
-from fadiff_mapper.design.space.design_space import MACHINE_LIMITS, DesignSpace, Limit, Point, parameter_values
+from fadiff_mapper.design.space.design_space import MACHINE_LIMITS, DesignSpace, Point, parameter_values
 from fadiff_mapper.spec.native.areas import total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import storage_energy
@@ -26,11 +28,36 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None) -> 
     Raises:
         SpecError: An expression among the limits cannot be computed, or is no number.
     """
-    for limit in space.limits:
-        value = None if spec is None and limit.name in MACHINE_LIMITS else figure_of_limit(limit, space, point, spec)
-        if value is not None and not value <= limit.most:
-            return f"{limit.name} is {value:.6g}; the limit is {limit.most:.6g}"
+    for name, (value, most) in limit_values(space, point, spec).items():
+        if not value <= most:
+            return f"{name} is {value:.6g}; the limit is {most:.6g}"
     return None
+
+
+def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
+                 area_mm2: float | None = None) -> dict[str, tuple[float, float]]:
+    """The quantities that the limits bound, at one design.
+
+    Args:
+        space: The space with its limits.
+        point: The design.
+        spec: The design as read, with any problem; None leaves out the limits on figures of the machine.
+        area_mm2: Its area where the caller knows it; None computes it.
+
+    Returns:
+        Limit -> (value at this design, greatest accepted value), in the order of the space.
+
+    Raises:
+        SpecError: As for `broken_limit`.
+    """
+    values: dict[str, tuple[float, float]] = {}
+    for limit in space.limits:
+        if limit.name not in MACHINE_LIMITS:
+            values[limit.name] = _expression_value(limit.name, space, point), limit.most
+        elif spec is not None:
+            value = area_mm2 if limit.name == "area_mm2" and area_mm2 is not None else _FIGURES[limit.name](spec)
+            values[limit.name] = value, limit.most
+    return values
 
 
 def design_area_mm2(spec: Spec) -> float:
@@ -43,24 +70,7 @@ def leakage_pj(spec: Spec) -> float:
     return sum(level.instances * storage_energy(level, spec.tables).leak for level in spec.arch.levels)
 
 
-def figure_of_limit(limit: Limit, space: DesignSpace, point: Point, spec: Spec | None) -> float:
-    """The design's value of what a limit bounds.
-
-    Args:
-        limit: The limit.
-        space: The space.
-        point: The design.
-        spec: The design as read, with any problem; needed for `MACHINE_LIMITS` alone.
-    """
-    figures = {"area_mm2": design_area_mm2, "leakage_pj": leakage_pj,
-               "units": lambda read: float(read.arch.arithmetic.instances)}
-    if limit.name in MACHINE_LIMITS:
-        assert spec is not None
-        return figures[limit.name](spec)
-    return limit_value(limit.name, space, point)
-
-
-def limit_value(expression: str, space: DesignSpace, point: Point) -> float:
+def _expression_value(expression: str, space: DesignSpace, point: Point) -> float:
     """The value of an expression over the parameters. Raises SpecError where it is no number."""
     try:
         value = evaluate(expression, parameter_values(space, point))
@@ -69,3 +79,8 @@ def limit_value(expression: str, space: DesignSpace, point: Point) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SpecError(f"{space.name}: limit {expression}: found {value!r}; accepted: a number")
     return float(value)
+
+
+_FIGURES: Mapping[str, Callable[[Spec], float]] = {
+    "area_mm2": design_area_mm2, "leakage_pj": leakage_pj, "units": lambda spec: spec.arch.arithmetic.instances}
+"""How each of `MACHINE_LIMITS` is computed."""
