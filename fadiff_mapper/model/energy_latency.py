@@ -194,14 +194,14 @@ def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tup
         (reads, fills, updates), [L, T, B] each, in vector accesses.
     """
     xp = array_namespace(counts.reads)
-    block = xp.asarray(machine.block)[:, None]
+    block = _given(xp, machine.block)[:, None]
     return (rounding.up(counts.reads / block), rounding.up(counts.fills / block), rounding.up(counts.updates / block))
 
 
 def used_clusters(use: Usage, machine: Machine) -> Array:
     """Clusters of each level that work, [L, B]: as many as there are used instances, at most all clusters."""
     xp = array_namespace(use.compute_cycles)
-    return xp.minimum(use.instances, xp.asarray(machine.clusters) * xp.ones_like(use.compute_cycles))
+    return xp.minimum(use.instances, _given(xp, machine.clusters) * xp.ones_like(use.compute_cycles))
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
@@ -209,8 +209,8 @@ def leaking_instances(use: Usage, machine: Machine) -> Array:
     xp = array_namespace(use.compute_cycles)
     if not (machine.gated > 1).any():
         return use.instances
-    behind_gates = xp.asarray(machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
-    return xp.where(xp.asarray(machine.gated) > 1, behind_gates, use.instances)
+    behind_gates = _given(xp, machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
+    return xp.where(_given(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
 def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Array:
@@ -238,7 +238,7 @@ def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
     xp = array_namespace(counts.reads)
     if not machine.addr_gen.any():
         return xp.zeros_like(counts.reads)
-    return xp.asarray(machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
+    return _given(xp, machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
 
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:
@@ -300,7 +300,7 @@ def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
 def _given(xp: Any, constant: Any) -> Array:
     """A constant of the machine in an array namespace.
 
-    Torch tensors are returned unchanged: `sensitivity` differentiates with respect to them.
+    Torch tensors are returned unchanged: `sensitivity` and `design.descent` differentiate with respect to them.
     """
     return constant if is_torch_array(constant) else xp.asarray(constant)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
-from scipy.stats import qmc
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
@@ -140,9 +139,9 @@ class _GradientProposer:
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
         """New designs that keep the limits, spread over the space by Latin hypercubes."""
         parameters, found = self.question.space.parameters, dict[Point, None]()
-        hypercube = qmc.LatinHypercube(len(parameters), seed=rng)
         for _ in range(HYPERCUBES):
-            for row in hypercube.random(count):
+            strata = np.stack([rng.permutation(count) for _ in parameters], axis=1)
+            for row in (strata + rng.random(strata.shape)) / count:
                 point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
                               for part, parameter in zip(row, parameters, strict=True))
                 if point not in known and self._specs(point):

@@ -35,7 +35,7 @@ class RelaxedMachine:
         return RelaxedMachine(constants, MachineLimits(**limits))  # type: ignore[arg-type]
 
     def put_into(self, layer: PreparedLayer) -> PreparedLayer:
-        """A layer on these machines, for the smooth model alone: its architecture and compiled form stay as they were."""
+        """A layer on these machines, for the smooth model alone: architecture and compiled form stay as they were."""
         constants: dict[str, object] = dict(self.constants)
         return replace(layer, machine=replace(layer.machine, **constants))  # type: ignore[arg-type]
 
