@@ -86,6 +86,13 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
                              "rate=16000")
 
 
+def add_vary(parser: argparse.ArgumentParser) -> None:
+    """Adds --vary NAME=RANGE, for commands that read a space of designs."""
+    parser.add_argument("--vary", action="append", default=[], metavar="NAME=RANGE",
+                        help="a variable of the files' Jinja2 templates is a parameter of the space of designs: "
+                             "8,16,32 or 1024:8192:512 or 8:64:x2 (powers of two)")
+
+
 def add_options(parser: argparse.ArgumentParser, examples: str) -> None:
     """Adds --option NAME=VALUE, for the options that few users turn; `examples` stand in its help."""
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
