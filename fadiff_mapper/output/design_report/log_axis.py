@@ -1,0 +1,67 @@
+"""A logarithmic axis of a drawing, with ticks at round values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+WIDE = 5.0
+"""Quotient of the ends from which on ticks are at 1, 2 and 5 times powers of ten; below, they are equally spaced."""
+
+MOST_TICKS = 9
+"""Ticks at most: with more, only powers of ten are marked."""
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """An axis from `low` to `high`, drawn from pixel `start` to pixel `end`.
+
+    Attributes:
+        low: Least value, positive.
+        high: Greatest value, above `low`.
+        start: Pixel of `low`.
+        end: Pixel of `high`; below `start` for an axis that points upwards.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """The pixel of a value; a value beyond the axis stands at its end."""
+        share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> tuple[float, ...]:
+        """Round values on the axis in ascending order."""
+        if self.high / self.low < WIDE:
+            step = _round_step((self.high - self.low) / 4)
+            first = math.ceil(self.low / step)
+            return tuple(i * step for i in range(first, math.floor(self.high / step) + 1))
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        every = [digit * 10.0 ** decade for decade in decades for digit in (1, 2, 5)]
+        inside = tuple(tick for tick in every if self.low <= tick <= self.high)
+        powers = tuple(tick for tick in (10.0 ** decade for decade in decades) if self.low <= tick <= self.high)
+        return inside if len(inside) <= MOST_TICKS else powers[::max(1, math.ceil(len(powers) / MOST_TICKS))]
+
+
+def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
+    """An axis around positive values, with a little room at both ends.
+
+    Args:
+        values: The values; at least one.
+        start: Pixel of the lower end.
+        end: Pixel of the upper end.
+    """
+    given = list(values)
+    low, high = min(given), max(given)
+    room = max((high / low) ** 0.06, 1.02)
+    return LogAxis(low / room, high * room, start, end)
+
+
+def _round_step(width: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is at most `width`."""
+    power: float = 10.0 ** math.floor(math.log10(width))
+    return max(digit * power for digit in (1, 2, 5) if digit * power <= width * (1 + 1e-9))
