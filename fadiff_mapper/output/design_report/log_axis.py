@@ -1,4 +1,4 @@
-"""A logarithmic axis of a drawing, with ticks at round values."""
+"""Axes of drawings: a logarithmic one, and round values to mark."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ class LogAxis:
     def ticks(self) -> tuple[float, ...]:
         """Round values on the axis in ascending order."""
         if self.high / self.low < WIDE:
-            step = _round_step((self.high - self.low) / 4)
-            first = math.ceil(self.low / step)
-            return tuple(i * step for i in range(first, math.floor(self.high / step) + 1))
+            return round_ticks(self.low, self.high)
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         every = [digit * 10.0 ** decade for decade in decades for digit in (1, 2, 5)]
         inside = tuple(tick for tick in every if self.low <= tick <= self.high)
@@ -59,6 +57,12 @@ def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
     low, high = min(given), max(given)
     room = max((high / low) ** 0.06, 1.02)
     return LogAxis(low / room, high * room, start, end)
+
+
+def round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Equally spaced round values from `low` to `high`, about five."""
+    step = _round_step((high - low) / 4)
+    return tuple(i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1))
 
 
 def _round_step(width: float) -> float:
