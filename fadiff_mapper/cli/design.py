@@ -30,8 +30,8 @@ STORE = "store"
 def add(commands: Commands) -> None:
     """Adds the command with its arguments."""
     parser = commands.add_parser("design", help="find the design of a space that is best for networks")
-    parser.add_argument("space", metavar="SPACE", help="an architecture with the section design_space (see the guide on "
-                        "spaces), or bundled:spaces/NAME")
+    parser.add_argument("space", metavar="SPACE", help="an architecture with the section design_space, or "
+                        "bundled:spaces/NAME")
     parser.add_argument("networks", nargs="+", metavar="NETWORK", help="a network file, an ONNX model, a folder of "
                         "problems with edges.yaml, or bundled:networks/NAME")
     parser.add_argument("--arch", action="append", default=[], metavar="FILE",
@@ -102,9 +102,8 @@ def run(options: argparse.Namespace) -> int:
         write_open_folder(result, root)
     if not options.quiet:
         print_design(result, options.output)
-    disagreed = program is not None and any([print_plan_verdicts(network, program)
-                                             for network in result.mapped_networks])
-    return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
+    verdicts = [print_plan_verdicts(network, program) for network in result.mapped_networks] if program else []
+    return INTERRUPTED if stopped() else CHECK_FAILED if any(verdicts) else DONE
 
 
 def _question(options: argparse.Namespace) -> DesignQuestion:
