@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.yaml.located import Map
+
+ParameterValue: TypeAlias = int | float | str
+"""The value of a parameter: a number, or a word such as "LPDDR4"."""
 
 EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
 """Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
@@ -76,7 +80,7 @@ class DesignOutcome:
     """
 
     point: tuple[int, ...]
-    parameters: dict[str, int | float]
+    parameters: dict[str, ParameterValue]
     feasible: bool
     reason: str = ""
     energy_pj: float = inf
@@ -111,18 +115,19 @@ class DesignedMachine:
     Attributes:
         name: Name of the space.
         space_size: Designs in the space.
-        ranges: For each parameter its least and greatest value and the number of its values.
+        ranges: For each parameter its first and last value and the number of its values.
         limits: The limits by name, such as `area_mm2`.
         metrics: Metrics that are minimised; several give a front.
         outcomes: Every design proposed, in order, each once.
         front: The best design; for several metrics all feasible designs that no other one beats in all of them, the
             best in the first metric first. Empty where no design is feasible.
-        documents: The architecture of each design of the front, as plain values for YAML.
+        documents: The document of each design of the front, in order, as `design.space.design_document` makes it.
         mapped_networks: The best design's mappings, network by network.
+        neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
         final: The designs of the front evaluated once more with the best source of energies at hand, in order.
         final_source: That source, in words.
-        hypervolume: The volume that the front dominates up to `reference`; None for one metric.
-        reference: Value of each metric at the corner of that volume; empty for one metric.
+        hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
+        reference: The worst value of each metric among the feasible designs; empty for one metric.
         history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
             metrics also `hypervolume`.
         options: The options that bear on the result, by name.
@@ -132,13 +137,14 @@ class DesignedMachine:
 
     name: str
     space_size: int
-    ranges: dict[str, tuple[float, float, int]]
+    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]
     limits: dict[str, float]
     metrics: tuple[str, ...]
     outcomes: tuple[DesignOutcome, ...]
     front: tuple[DesignOutcome, ...]
-    documents: tuple[dict[str, Any], ...]
+    documents: tuple[Map, ...]
     mapped_networks: tuple[MappedNetwork, ...]
+    neighbours: tuple[DesignOutcome, ...]
     final: tuple[DesignOutcome, ...]
     final_source: str
     hypervolume: float | None
