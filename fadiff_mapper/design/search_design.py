@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -72,8 +72,8 @@ def _check_question(question: DesignQuestion) -> None:
     """Raises FadiffError for metrics, networks or weights that make no sense."""
     for metric in question.metrics:
         metric_exponents(metric)
-    if not 1 <= len(set(question.metrics)) <= 3 or len(set(question.metrics)) != len(question.metrics):
-        raise FadiffError(f"metric: found {len(question.metrics)} metrics; accepted: one, or two or three different ones")
+    if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
+        raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
     if not question.networks or len(question.networks) != len(question.weights):
         raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
                           "one for each of at least one network")

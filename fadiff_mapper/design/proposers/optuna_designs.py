@@ -82,7 +82,10 @@ class OptunaDesigns:
 
     def _fill_up(self, count: int, archive: Sequence[DesignOutcome]) -> None:
         """Adds new designs at random, which optuna takes for its own."""
-        while len(self.open_trials) < count and (drawn := self.fallback.propose(count - len(self.open_trials), archive)):
+        while len(self.open_trials) < count:
+            drawn = self.fallback.propose(count - len(self.open_trials), archive)
+            if not drawn:
+                break
             for point in drawn:
                 if point not in self.open_trials:
                     self.study.enqueue_trial(dict(zip(self.distributions, point, strict=True)))
