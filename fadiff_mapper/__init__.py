@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import save_network
 
-__all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result",
+__all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions",
+           "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
            "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network",
            "read_space", "save_network", "search_design"]

@@ -289,6 +289,6 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     question = DesignQuestion(space, read, tuple(weights or (1.0,) * len(read)),
                               (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
                               energy or space.energy or "estimate", strict)
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address, shard,
-                            None if store is None else Path(store))
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
+                            shard, None if store is None else Path(store))
     return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))

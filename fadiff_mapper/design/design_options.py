@@ -83,7 +83,7 @@ def check_design_options(options: DesignOptions) -> None:
         if not 1 <= number <= shards:
             raise FadiffError(f"shard: found {number}/{shards}; accepted: i/n with i from 1 to n")
         if options.method not in UNTAUGHT:
-            raise FadiffError(f"shard: the method {options.method} learns from every design, so that its designs cannot "
-                              f"be dealt out; accepted: the methods {listed(UNTAUGHT)}")
+            raise FadiffError(f"shard: the method {options.method} learns from every design, so that its designs "
+                              f"cannot be dealt out; accepted: the methods {listed(UNTAUGHT)}")
         if options.store is None:
             raise FadiffError("shard: found no store, in which shards put together what they find; accepted: a folder")

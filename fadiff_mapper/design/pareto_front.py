@@ -55,5 +55,5 @@ def _volume(points: np.ndarray) -> float:
         return float(1 - points.min())
     ordered = points[np.argsort(points[:, -1], kind="stable")]
     ends = [*ordered[1:, -1], 1.0]
-    return sum((end - ordered[number, -1]) * _volume(ordered[:number + 1, :-1])
-               for number, end in enumerate(ends) if end > ordered[number, -1])
+    return sum((float(end - ordered[number, -1]) * _volume(ordered[:number + 1, :-1])
+                for number, end in enumerate(ends) if end > ordered[number, -1]), 0.0)

@@ -47,7 +47,7 @@ class OptunaDesigns:
     """
 
     def __init__(self, question: DesignQuestion, sampler: Callable[[Any, int], Any]) -> None:
-        """Takes a question and what makes a sampler of optuna's module and a seed. Raises FadiffError without optuna."""
+        """Takes what makes a sampler of optuna's module and a seed. Raises FadiffError without optuna."""
         optuna = _optuna()
         self.question, self.fallback = question, RandomDesigns(question.space, question.seed)
         self.study = optuna.create_study(directions=["minimize"] * len(question.metrics),
