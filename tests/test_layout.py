@@ -21,7 +21,8 @@ ORDER = (
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
     "design.space", "design.evaluation", "design.proposers", "design",
-    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.notebook",
+    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
+    "output.notebook",
     "output.terminal", "output",
     "dropin", "cli", "",
 )

@@ -127,8 +127,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
                           status, clock.spent())
 
 
-def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock, saved: checkpoint.Checkpoint,
-                    mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
+def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
+                    saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     known = list(mapped_before) or saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]

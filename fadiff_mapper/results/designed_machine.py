@@ -126,8 +126,8 @@ class DesignedMachine:
         neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
         final: The designs of the front evaluated once more with the best source of energies at hand, in order.
         final_source: That source, in words.
-        hypervolume: The volume that the front dominates up to `reference`; None for one metric.
-        reference: Value of each metric at the corner of that volume; empty for one metric.
+        hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
+        reference: The worst value of each metric among the feasible designs; empty for one metric.
         history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
             metrics also `hypervolume`.
         options: The options that bear on the result, by name.

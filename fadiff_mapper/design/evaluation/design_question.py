@@ -85,8 +85,12 @@ class DesignQuestion:
 
     @property
     def network_options(self) -> NetworkOptions:
-        """The search of every network. Designs run side by side, so each takes one thread."""
-        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1)
+        """The search of every network.
+
+        Designs run side by side, so each takes one thread. Groups come from the descent alone: on `gemmini_large` and
+        MobileNetV1 that took 17 s instead of 25 s and ended 0.7 % better.
+        """
+        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, enumeration=False, kept=1, threads=1)
 
 
 def _fusable(network: Workload) -> set[str]:

@@ -124,7 +124,8 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     missing = _missing_layer(question, entries)
     if missing:
         return refused(missing, area, mapped=True)
-    figures = tuple(network_figures(question, number, specs, entries, bench.store) for number in range(len(question.networks)))
+    figures = tuple(network_figures(question, number, specs, entries, bench.store)
+                    for number in range(len(question.networks)))
     return DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                          sum(each.weight * each.cycles for each in figures), area, figures, mapped=True)
 

@@ -9,6 +9,9 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.space.design_space import DesignSpace, Point, Tie, Value, parameter_values
 from fadiff_mapper.design.space.node_paths import find_entry, put
 from fadiff_mapper.inputs.load import read_document
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.native.arch import read_architecture
+from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.yaml.expressions import Literal, evaluate
 from fadiff_mapper.yaml.located import LARGEST_WHOLE, Map
 
@@ -40,6 +43,23 @@ def design_document(space: DesignSpace, point: Point) -> Map:
     for path, value in tied_values(space, values).items():
         document = put(document, find_entry(document, path, space.ties[path].where), value, space.ties[path].where)
     return document
+
+
+def design_architecture(space: DesignSpace, point: Point) -> Architecture:
+    """The flat architecture of one design, read without a problem: constraints and mappings are left out.
+
+    Args:
+        space: The space.
+        point: The index of every parameter's value.
+
+    Raises:
+        SpecError: As for `design_document`, or the document is no architecture.
+    """
+    document = design_document(space, point)
+    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
+                       places=document.places)
+    native = translated_architecture(with_problem)
+    return read_architecture(native, native.where)
 
 
 def tied_values(space: DesignSpace, values: Mapping[str, Value]) -> dict[str, Any]:

@@ -87,6 +87,7 @@ class DesignSpace:
         ties: Entries that follow from the parameters, by their paths.
         limits: Upper bounds that every accepted design meets.
         document: The architecture and all other sections as written, without `design_space`.
+        energy: The source of energies that the space names, as in `inputs.load.load`; None where it names none.
         files: Paths of the files.
         sources: Where the document was read from; it is read again for every design where templates have parameters.
         jinja_data: The fixed variables of the templates.
@@ -97,6 +98,7 @@ class DesignSpace:
     ties: Mapping[str, Tie]
     limits: tuple[Limit, ...]
     document: Map = field(repr=False)
+    energy: str | None = None
     files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = field(default=(), repr=False)
     jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
-from fadiff_mapper.design.space.design_document import SECTION, design_document, without_section
+from fadiff_mapper.design.space.design_document import SECTION, design_architecture, without_section
 from fadiff_mapper.design.space.design_space import (
     MACHINE_LIMITS,
     DesignSpace,
@@ -20,11 +20,11 @@ from fadiff_mapper.design.space.design_space import (
 )
 from fadiff_mapper.design.space.node_paths import find_entry
 from fadiff_mapper.design.space.value_ranges import FORMS, TEXT_FORMS, take_values, values_of
+from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.inputs.load import Source, read_document, source_files
-from fadiff_mapper.spec.native.arch import read_architecture
-from fadiff_mapper.spec.v04 import is_v04, translated_architecture
+from fadiff_mapper.spec.v04 import is_v04
 from fadiff_mapper.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, syntax_tree
-from fadiff_mapper.yaml.located import Map, Reader, Where, mapping, number, text
+from fadiff_mapper.yaml.located import Map, Reader, Where, mapping, number, one_of, text
 
 VERSION = "0.1"
 """Version of the section, which it states."""
@@ -67,12 +67,13 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     parameters = (*section.take("parameters", _parameters, ()), *varied)
     ties = section.take("ties", _ties, {})
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
+    energy = section.take("energy", one_of(*CHOICES), None)
     _check_version(section)
     section.finish(" of the design space")
     files = source_files(sources)
     space = DesignSpace(Path(files[0]).stem if files else "space", parameters, ties,
                         tuple(Limit(name, most) for name, (most, _) in bounds.items()), without_section(document),
-                        files, sources, data)
+                        energy, files, sources, data)
     _check(space, {name: place for name, (_, place) in bounds.items()}, document.at(SECTION))
     return space
 
@@ -218,11 +219,7 @@ def _check_designs(space: DesignSpace) -> None:
     first: SpecError | None = None
     for point in ends:
         try:
-            document = design_document(space, point)
-            with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
-                               places=document.places)
-            native = translated_architecture(with_problem)
-            read_architecture(native, native.where, "architecture")
+            design_architecture(space, point)
             return
         except SpecError as error:
             first = first or error
