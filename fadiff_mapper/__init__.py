@@ -15,7 +15,8 @@ from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
 from fadiff_mapper.base.version import __version__
 
 if TYPE_CHECKING:
-    from fadiff_mapper.api import NetworkResult, Result, map_layer, map_layers, map_network
+    from fadiff_mapper.api import DesignResult, NetworkResult, Result, map_layer, map_layers, map_network, search_design
+    from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs.load import load
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import save_network
 
-__all__ = ["FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result",
+__all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions",
+           "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
            "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network",
-           "save_network"]
+           "read_space", "save_network", "search_design"]
 
-_HOME = dict.fromkeys(("NetworkResult", "Result", "map_layer", "map_layers", "map_network"), "api") | {
+_HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "map_layers", "map_network",
+                       "search_design"), "api") | {
+    "DesignSpace": "design.space", "read_space": "design.space",
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.layers.options", "Workload": "workload",

@@ -6,14 +6,17 @@ The rooms behind this file exchange plain values; the methods here are one-line 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.load import Source
 from fadiff_mapper.network.layers.one_design import Design
 from fadiff_mapper.network.layers.options import NetworkOptions
+from fadiff_mapper.results.designed_machine import DesignedMachine
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
 from fadiff_mapper.search import map_layers as layer_search
@@ -26,6 +29,8 @@ from fadiff_mapper.workload.coverage import require_coverage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from fadiff_mapper.design.design_run import OnDesign
+    from fadiff_mapper.design.space import DesignSpace
     from fadiff_mapper.network.plan.run_state import OnProgress
 
 
@@ -105,6 +110,23 @@ class NetworkResult(MappedNetwork):
         """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
         from fadiff_mapper.output.notebook.result_html import plan_html
         return plan_html(self)
+
+
+@dataclass(frozen=True)
+class DesignResult(DesignedMachine):
+    """The result of `search_design`: the best designs of a space; attributes as in `DesignedMachine`."""
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the best design with its mappings and plans, the front, every design evaluated, and a page.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.design_report.write_design import write_design
+        write_design(self, folder)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -201,3 +223,72 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     return NetworkResult(**vars(network_search.map_network(
         workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
         checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped)))
+
+
+def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
+                  metric: str | Sequence[str] = "edp", method: str = "gradient",
+                  limits: dict[str, float] | None = None, weights: Sequence[float] | None = None,
+                  evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
+                  energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
+                  per_round: int | None = None, jobs: int | None = None, backend: str = "loky",
+                  address: str | None = None, shard: tuple[int, int] | None = None,
+                  store: str | PathLike[str] | None = None, allow_partial: bool = False,
+                  on_progress: OnDesign = lambda _: None, stopped: Callable[[], bool] = lambda: False) -> DesignResult:
+    """Searches the best design of a space for one network or several.
+
+    Args:
+        space: An architecture with a section `design_space`: files or a dict as for `load`, or what `read_space` gave.
+        networks: A network, or a list: each a `Workload`, or anything that `load_network` reads.
+        metric: "edp", "energy", "delay", "area", "edap", or a product such as "energy*area"; two or three of them for
+            a front. Of several networks energies and cycles are summed by weight.
+        method: "gradient", "random", "exhaustive", "tpe" or "nsga2".
+        limits: Upper bounds beside those in the files, such as `{"area_mm2": 3.0}`.
+        weights: How often each network runs; once by default.
+        evaluations: Designs to map at most; 100 by default, all for an exhaustive search, and as many as fit where
+            there is a time limit.
+        time_limit: Seconds after which no further design is begun.
+        seed: The same seed gives the same answer unless time runs out.
+        fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
+        energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`); by
+            default as the space says, else "estimate", one source for all designs.
+        strict: Whether input of the designs that Timeloop ignores is an error, not a warning.
+        prune: Whether designs whose lower bound is no better than a known design are left out.
+        neighbours: Whether the designs one value away from the best are evaluated at the end.
+        per_round: Designs proposed at a time.
+        jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
+        backend: "loky" for processes of this machine, "dask" or "ray" for a cluster.
+        address: The cluster's scheduler.
+        shard: (i, n) evaluates every n-th design alone, from the i-th on; for "random" and "exhaustive".
+        store: Folder in which all that is evaluated is kept, so that runs go on and share their work.
+        allow_partial: Whether a network may have operators that are not understood.
+        on_progress: Called after every design.
+        stopped: Asked after every design; once true, the search ends with the best so far.
+
+    Returns:
+        The best design or the front, all designs evaluated, and the best one's mappings.
+
+    Raises:
+        SpecError: The space or a network is wrong.
+        FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
+            message says which limit is to blame.
+    """
+    from fadiff_mapper.design.design_options import DesignOptions
+    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.search_design import search_design as design_search
+    from fadiff_mapper.design.space import DesignSpace, read_space
+    from fadiff_mapper.workload.readers.load_network import load_network
+    if not isinstance(space, DesignSpace):
+        sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
+        space = read_space(*sources, limits=limits)
+    elif limits:
+        raise FadiffError("limits: found some beside a space that has been read; accepted: limits of `read_space`")
+    read = tuple(each if isinstance(each, Workload) else load_network(each)
+                 for each in (networks if isinstance(networks, list | tuple) else [networks]))
+    for network in read:
+        require_coverage(network, allow_partial, "allow_partial=True")
+    question = DesignQuestion(space, read, tuple(weights or (1.0,) * len(read)),
+                              (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
+                              energy or space.energy or "estimate", strict)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
+                            shard, None if store is None else Path(store))
+    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))

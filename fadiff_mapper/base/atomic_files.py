@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,6 +57,31 @@ def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666)
             with suppress(OSError):
                 path.unlink()
     _sync(folder)
+
+
+def write_shared(path: Path, text: str) -> None:
+    """Writes one file of a folder that several processes, on several machines, write to without a lock.
+
+    The file is there whole or not at all, and of two writers one wins. Nothing is forced to disk, so that a crash of
+    the machine may lose the newest files or leave them empty: a reader must take such a file for none.
+
+    Args:
+        path: The file; folders around it are made where they do not exist.
+        text: Its content, written as UTF-8.
+
+    Raises:
+        FadiffError: The file cannot be written.
+    """
+    # Numbers of processes are those of one machine; writers on others must not share a name.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    _make(path.parent)
+    try:
+        with _reported(path):
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, path)
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def check_writable(folder: Path | str) -> None:

@@ -37,9 +37,20 @@ def inputs() -> argparse.ArgumentParser:
     """The parent parser of every command that reads Timeloop files."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("files", nargs="+", metavar="FILES")
+    add_reading(parser)
+    return parser
+
+
+def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
+    """Adds -D, --energy and --lenient: how files are read.
+
+    Args:
+        parser: The parser of a command, or of its inputs.
+        energy: The default source of energies; None leaves it to the input.
+    """
     parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
-    parser.add_argument("--energy", choices=ENERGIES, default="auto", metavar="SOURCE",
+    parser.add_argument("--energy", choices=ENERGIES, default=energy, metavar="SOURCE",
                         help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
                              "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
                              "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
@@ -49,7 +60,6 @@ def inputs() -> argparse.ArgumentParser:
                              "misspelt attributes; the numbers are then Timeloop's")
     parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
                         help="the same as --energy built-in")
-    return parser
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +94,13 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--value", dest="values", action="append", default=[], type=number, metavar="NAME=N",
                         help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
                              "rate=16000")
+
+
+def add_vary(parser: argparse.ArgumentParser) -> None:
+    """Adds --vary NAME=RANGE, for commands that read a space of designs."""
+    parser.add_argument("--vary", action="append", default=[], metavar="NAME=RANGE",
+                        help="a variable of the files' Jinja2 templates is a parameter of the space of designs: "
+                             "8,16,32 or 1024:8192:512 or 8:64:x2 (powers of two)")
 
 
 def add_options(parser: argparse.ArgumentParser, examples: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fadiff_mapper.cli.arguments import (
     Commands,
@@ -19,9 +18,6 @@ from fadiff_mapper.cli.arguments import (
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.network.layers.options import METRICS
-
-if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings found so far, in the output folder: a run that was killed goes on from there."""
@@ -60,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.network.layers.options import NetworkOptions
     from fadiff_mapper.output.network_report.network_files import network_files
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
+    from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
     from fadiff_mapper.timeloop.verify import real_model
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
@@ -81,16 +78,5 @@ def run(options: argparse.Namespace) -> int:
             atomic_files.write_files(root / name, files)
     if not options.quiet:
         print_plan(result, options.output)
-    disagreed = program is not None and _verified(result, program)
+    disagreed = program is not None and print_plan_verdicts(result, program)
     return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
-
-
-def _verified(result: MappedNetwork, program: Path) -> bool:
-    """Whether real Timeloop disagrees with a layer or a tile; every one of them is run."""
-    from fadiff_mapper.output.terminal.verdict import print_verdict
-    from fadiff_mapper.timeloop.verify import verify
-    mapped = [(outcome.nodes[0], outcome.spec, outcome.mapping, outcome.stats) for outcome in result.layers]
-    mapped += [(f"{tile.node} (tile)", tile.spec, tile.mapping, tile.stats)
-               for group in result.groups for tile in group.tiles]
-    verdicts = [print_verdict(verify(spec, mapping, stats, program), name) for name, spec, mapping, stats in mapped]
-    return any(verdicts)

@@ -28,7 +28,7 @@ from fadiff_mapper.network.descent.decoding import decoded_layers
 from fadiff_mapper.network.descent.descend import DescentEnd, descend
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.layers.one_design import Design, specs_of
-from fadiff_mapper.network.layers.options import NetworkOptions, check
+from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.outcome import network_result
@@ -38,7 +38,6 @@ from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -81,12 +80,37 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                       seed=options.seed if seed is None else seed,
                       time_limit=options.time_limit if time_limit is None else time_limit)
     check(options)
-    specs = specs_of(workload, arch_spec, energy, strict)
+    return plan_network(workload, specs_of(workload, arch_spec, energy, strict), options,
+                        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped)
+
+
+def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
+                 mapped: Sequence[MappedLayer] = (), checkpoint_file: str | os.PathLike[str] | None = None,
+                 on_progress: OnProgress = lambda *_: None,
+                 stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
+    """Decides as `map_network` does, for a design that has been read.
+
+    Args:
+        workload: The network.
+        specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
+        options: Effort and parts of the search, in range.
+        mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
+            `layers.options.layer_search`; empty: they are searched here.
+        checkpoint_file: As for `map_network`.
+        on_progress: As for `map_network`.
+        stopped: As for `map_network`.
+
+    Returns:
+        The plan with exact numbers; never worse than the layers one by one.
+
+    Raises:
+        FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
+    """
     sparse = sparse_tensors(specs) if options.fuse else ()
     options = replace(options, fuse=options.fuse and not sparse)
     clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
-    mappings = _layer_mappings(specs, options, clock, saved)
+    mappings = _layer_mappings(specs, options, clock, saved, mapped)
     results = tuple(best_together(mappings, _times(workload), options.metric))
     descends = options.fuse and options.gradient and not clock.over()
     relaxed = _relaxed(workload, results, options, clock) if descends else None
@@ -104,15 +128,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
 
 
 def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: checkpoint.Checkpoint) -> list[list[MappedLayer]]:
+                    saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
-    known = saved.results(specs)
+    known = list(mapped_before) or saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
         mapped = map_layers([specs[index] for index in missing],
-                            SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
-                            stopped=clock.stopped,
+                            layer_search(options, limit), stopped=clock.stopped,
                             on_better=lambda number, result: saved.keep(missing[number], result))
     finally:
         saved.write()

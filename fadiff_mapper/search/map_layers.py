@@ -60,7 +60,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
     stream = ResultStream(specs, options.priorities, on_progress, on_better)
-    tasks = [_checked_task(spec) for spec in specs]
+    tasks = [checked_task(spec) for spec in specs]
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
     tasks = [replace(task, given=_start_nest(spec, task.space, mapping))
@@ -87,8 +87,15 @@ def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
         refuse_large(space, limit)
 
 
-def _checked_task(spec: Spec) -> MappingTask:
-    """The search problem of a spec. Raises FadiffError where no mapping can be found, or none can be written."""
+def checked_task(spec: Spec) -> MappingTask:
+    """The search problem of a spec.
+
+    Args:
+        spec: Architecture, problem, energies and constraints.
+
+    Raises:
+        FadiffError: No mapping can meet the constraints, or none can be written.
+    """
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")

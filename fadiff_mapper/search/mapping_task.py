@@ -48,6 +48,13 @@ class MappingTask:
         """The problem as a family of one, made once."""
         return family_of(self.layer, [self.space])
 
+    @property
+    def empty(self) -> bool:
+        """Whether the factors of some dimension cannot multiply to its bound, so that there is nothing to search."""
+        tables = self.family.factors
+        return not all(tables.completable[0, 0, dimension, bound].any()
+                       for dimension, bound in enumerate(tables.bound[0]))
+
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
                  room: Room | None = None, weights: tuple[float, float] | None = None) -> MappingTask:

@@ -352,3 +352,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
     "pow": _power, "prod": _product, "range": _range, "round": rounded, "sum": _total,
 }
+
+CONSTANT_NAMES = frozenset(_CONSTANTS)
+FUNCTION_NAMES = frozenset(_FUNCTIONS)
+"""Names that mean something in every expression, whatever names the caller gives."""

@@ -35,10 +35,10 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
     document, files = _document(design)
     literals = [entry.layer.literal for entry in workload.distinct()]
     if isinstance(design, Spec):
-        return tuple(replace(read_spec(_with_problem(document, literal), files, "built-in", strict=False),
+        return tuple(replace(read_spec(with_problem(document, literal), files, "built-in", strict=False),
                              tables=design.tables, notes=design.notes, mapper=design.mapper)
                      for literal in literals)
-    return tuple(read_spec(_with_problem(document, literal), files, energy, strict) for literal in literals)
+    return tuple(read_spec(with_problem(document, literal), files, energy, strict) for literal in literals)
 
 
 def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
@@ -57,8 +57,13 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
     return read_document(*sources), source_files(sources)
 
 
-def _with_problem(document: Map, literal: dict[str, Any]) -> Map:
-    """The document with another problem and without a mapping."""
+def with_problem(document: Map, literal: dict[str, Any]) -> Map:
+    """The document with another problem and without a mapping.
+
+    Args:
+        document: The sections of a design.
+        literal: The problem as plain data.
+    """
     kept = {key: value for key, value in document.items() if key not in ("problem", "mapping")}
     places = {key: place for key, place in document.places.items() if key in kept}
     return Map({**kept, "problem": with_places(literal, Where("network"))}, where=document.where, places=places)

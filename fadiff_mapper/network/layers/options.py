@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.search.options import MODELS
+from fadiff_mapper.search.options import MODELS, SearchOptions
 
 METRICS = ("edp", "energy", "delay")
 
@@ -68,3 +68,13 @@ def check(options: NetworkOptions) -> None:
         value = getattr(options, name)
         if not isinstance(value, int) or not least <= value <= most:
             raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
+
+
+def layer_search(options: NetworkOptions, time_limit: float | None = None) -> SearchOptions:
+    """The search of every layer by itself.
+
+    Args:
+        options: Options of the network's search.
+        time_limit: Seconds for all layers; None is no limit.
+    """
+    return SearchOptions((options.metric,), options.seed, time_limit, threads=options.workers)

@@ -89,11 +89,13 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     """
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
-    tasks = [task for group in wanted for tile in group for task in tile.tasks]
+    # A tile may contradict constraints that its whole layer meets, such as a fixed factor of a dimension that it cuts.
+    tasks = [task for group in wanted for tile in group for task in tile.tasks if not task.empty]
     outcomes = iter(search_all(tasks, options, stopped=stopped) if tasks else [])
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, [next(outcomes) for _ in tile.tasks]) for tile in tiles}
+        mappings = {(tile.index, tile.shape): _best(tile, [next(outcomes) for task in tile.tasks
+                                                            if not task.empty]) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})

@@ -1,18 +1,13 @@
 """A mapped network as one page of HTML: self-contained, without scripts, in light and in dark.
 
-Python gathers numbers and drawings; the template beside this file holds all markup and styles. The template runs in
-jinja's sandbox with escaping on, because names come from input files.
+Python gathers numbers and drawings; the templates beside this file hold all markup and styles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
-
-from jinja2 import StrictUndefined, Template
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
@@ -26,6 +21,7 @@ from fadiff_mapper.output.network_report.layer_views import (
     layer_views,
     outermost_words,
 )
+from fadiff_mapper.output.network_report.page_templates import page_template
 from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY, change, unit_for
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.workload import coverage
@@ -33,7 +29,7 @@ from fadiff_mapper.workload import coverage
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
 
-TEMPLATE = "network.html.jinja"
+TEMPLATE = "network_report/network.html.jinja"
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ def network_html(result: MappedNetwork) -> str:
     components, outermost = component_names(result), result.hardware.arch.levels[-1].name
     spaces = dataspace_names(views)
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
-    return _template().render(
+    return page_template(TEMPLATE).render(
         result=result, views=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
         figures=[*_figures(result.stats, result.unfused_stats), traffic], colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
@@ -112,14 +108,6 @@ def network_html(result: MappedNetwork) -> str:
         layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),
         groups=[_group(result, outcome, number) for number, outcome in enumerate(result.groups, 1)],
         table=_table(views), recomputed=any(view.recomputed for view in views))
-
-
-def _template() -> Template:
-    """The page's template; a name that is misspelt in it raises instead of printing nothing."""
-    environment = ImmutableSandboxedEnvironment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-                                                lstrip_blocks=True, keep_trailing_newline=True)
-    text = resources.files("fadiff_mapper.output.network_report").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    return environment.from_string(text)
 
 
 def _figures(planned: Any, before: Any) -> list[HeadlineFigure]:

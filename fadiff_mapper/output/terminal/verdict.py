@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from fadiff_mapper.timeloop.verify import Verdict
+from fadiff_mapper.timeloop.verify import Verdict, verify
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.mapped_network import MappedNetwork
 
 
 def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
@@ -29,3 +33,20 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
     for line in verdict.differences:
         print(f"  {line}", file=out)
     return 1
+
+
+def print_plan_verdicts(result: MappedNetwork, program: Path) -> bool:
+    """Has the real `timeloop-model` run every layer and every tile of a plan, and prints a verdict for each.
+
+    Args:
+        result: The plan.
+        program: The real program, see `timeloop.verify.real_model`.
+
+    Returns:
+        Whether a number differs.
+    """
+    mapped = [(outcome.nodes[0], outcome.spec, outcome.mapping, outcome.stats) for outcome in result.layers]
+    mapped += [(f"{tile.node} (tile)", tile.spec, tile.mapping, tile.stats)
+               for group in result.groups for tile in group.tiles]
+    verdicts = [print_verdict(verify(spec, mapping, stats, program), name) for name, spec, mapping, stats in mapped]
+    return any(verdicts)

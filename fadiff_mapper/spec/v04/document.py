@@ -173,6 +173,7 @@ def _densities(value: Any, where: Where, names: Names) -> Any:
 def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
     reader.refuse("layout", "data layouts are not modelled")
+    reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
     _check_mapspace(reader)
     sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
     sections["globals"] = _globals(reader)

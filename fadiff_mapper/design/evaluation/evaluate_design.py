@@ -1,0 +1,136 @@
+"""One design from its point in the space to its figures: the task that workers carry out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, layer_entries, mapping_of
+from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
+from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures
+from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, limit_values, parameter_values
+from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload.readers.network_text import shape_id
+
+
+@dataclass(frozen=True)
+class DesignBench:
+    """The place where designs are evaluated: the question, what has been read of it, and the store.
+
+    Attributes:
+        question: The question.
+        folder: Folder of the store; None keeps nothing.
+    """
+
+    question: DesignQuestion
+    folder: Path | None
+
+    @cached_property
+    def reader(self) -> DesignReader:
+        """Reads designs."""
+        return DesignReader(self.question)
+
+    @cached_property
+    def store(self) -> ResultStore:
+        """Holds what has been evaluated."""
+        return ResultStore(self.folder)
+
+    def specs_at(self, point: Point) -> tuple[Spec, ...]:
+        """A design with all distinct layers, network by network in the order of `Workload.distinct`.
+
+        Raises:
+            SpecError: The point is no design.
+        """
+        specs = self.reader.specs(point)
+        return tuple(specs[entry.layer] for network in self.question.runs for entry in network)
+
+    def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
+        """The best mapping of every layer of `specs_at` by itself; from the store, or found again.
+
+        Raises:
+            FadiffError: A layer has no mapping.
+        """
+        specs = self.reader.specs(point)
+        mappings = [mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True)]
+        return tuple(mappings[run.layer] for network in self.question.runs for run in network)
+
+    def networks_at(self, point: Point) -> tuple[MappedNetwork, ...]:
+        """All networks as they run on a design, with every mapping.
+
+        Raises:
+            FadiffError: A layer has no mapping.
+        """
+        specs = self.reader.specs(point)
+        entries = _required(self, specs)
+        return tuple(mapped_network(self.question, number, specs, entries)
+                     for number in range(len(self.question.networks)))
+
+
+def _required(bench: DesignBench, specs: Sequence[Spec]) -> list[LayerEntry]:
+    """The entries of all layers. Raises FadiffError where one has no mapping."""
+    entries = layer_entries(specs, bench.question.layer_options, bench.store)
+    reason = _missing_layer(bench.question, entries)
+    if reason:
+        raise FadiffError(reason)
+    return entries
+
+
+def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = ()) -> DesignOutcome:
+    """Evaluates one design exactly.
+
+    Limits are checked first, then lower bounds; only then layers are mapped and networks planned, where the store has
+    them not.
+
+    Args:
+        bench: The question and the store.
+        point: The design.
+        rivals: Metrics of designs that are known; a design that is proven to be no better than one of them is not
+            mapped. Empty: every design is.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    question, parameters = bench.question, parameter_values(bench.question.space, point)
+
+    def refused(reason: str, area_mm2: float = math.inf, mapped: bool = False) -> DesignOutcome:
+        return DesignOutcome(point, parameters, False, reason, area_mm2=area_mm2, mapped=mapped)
+
+    broken = broken_limit(question.space, point)
+    if broken:
+        return refused(broken)
+    try:
+        specs = bench.reader.specs(point)
+    except SpecError as error:
+        return refused(error.problems[0])
+    area = design_area_mm2(specs[0])
+    for name, (value, most) in limit_values(question.space, point, specs[0], area).items():
+        if not value <= most:
+            return refused(f"{name} is {value:.6g}; the limit is {most:.6g}", area)
+    least = bound_that_loses(question, specs, area, rivals)
+    if least is not None:
+        return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",
+                             area_mm2=area, bounds=(least.energy_pj, least.cycles))
+    entries = layer_entries(specs, question.layer_options, bench.store)
+    missing = _missing_layer(question, entries)
+    if missing:
+        return refused(missing, area, mapped=True)
+    figures = tuple(network_figures(question, number, specs, entries, bench.store)
+                    for number in range(len(question.networks)))
+    return DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
+                         sum(each.weight * each.cycles for each in figures), area, figures, mapped=True)
+
+
+def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> str:
+    """The first layer without a mapping, with the reason; empty where all have one."""
+    return next((f"{shape_id(layer)}: {entry.reason}" for layer, entry in zip(question.layers, entries, strict=True)
+                 if entry.reason), "")

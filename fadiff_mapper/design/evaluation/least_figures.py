@@ -1,0 +1,119 @@
+"""Lower bounds on a design's metrics, so that designs that cannot be the best are not mapped.
+
+Every layer by itself has a proven bound on energy, cycles and their product (`analysis.lower_bound`). Sums over layers
+bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
+sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
+
+Fused layers hand their tensors on without the memory that the bound counts on. So a layer that could be fused is
+bounded by its arithmetic alone, which no plan avoids; the full bound holds for layers without a link to fuse, and for
+all layers where nothing is fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from fadiff_mapper.analysis.lower_bound import lower_bound
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.results.designed_machine import metric_exponents
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.tables import compute_energy
+
+
+@dataclass(frozen=True)
+class LeastFigures:
+    """Values that a sum over layers cannot undercut.
+
+    Attributes:
+        energy_pj: Energy in pJ.
+        cycles: Cycles.
+        root_edp: The root of the energy-delay product, which adds up over layers.
+    """
+
+    energy_pj: float
+    cycles: float
+    root_edp: float
+
+    def times(self, count: float) -> LeastFigures:
+        """The same for several runs."""
+        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
+
+    def __add__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
+                            self.root_edp + other.root_edp)
+
+    def __sub__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj - other.energy_pj, self.cycles - other.cycles,
+                            self.root_edp - other.root_edp)
+
+    def of(self, metric: str, area_mm2: float) -> float:
+        """The bound on a metric of a design of known area, see `results.designed_machine.metric_exponents`."""
+        energy, cycles, area = metric_exponents(metric)
+        both = min(energy, cycles)
+        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both)
+                     * area_mm2 ** area)
+
+
+SLACK = 1 - 1e-9
+"""Factor on sums that are compared: thousands of additions may differ in their last bits."""
+
+
+def bound_that_loses(question: DesignQuestion, specs: Sequence[Spec], area_mm2: float,
+                     rivals: Sequence[tuple[float, ...]]) -> LeastFigures | None:
+    """Looks for a proof that a design is no better than one that has been mapped.
+
+    Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
+    proof.
+
+    Args:
+        question: The question.
+        specs: The design with every distinct layer.
+        area_mm2: Its area.
+        rivals: The metrics of designs that have been mapped, in the order of the question's metrics.
+
+    Returns:
+        The bound that proves it; None where there is no proof.
+    """
+    if not rivals or any(is_sparse(spec) for spec in specs):
+        return None
+    runs, fusable = _loads(question)
+    least = [_arithmetic(spec).times(count) for spec, count in zip(specs, runs, strict=True)]
+    total = sum(least, LeastFigures(0.0, 0.0, 0.0))
+    for layer in sorted(range(len(specs)), key=lambda layer: -least[layer].cycles):
+        if _loses(total, question, area_mm2, rivals):
+            return total
+        if not fusable[layer]:
+            task = mapping_task(specs[layer])
+            bound = lower_bound(task.layer, task.space)
+            if bound is not None:
+                total += LeastFigures(bound.energy, bound.delay, sqrt(bound.edp)).times(runs[layer]) - least[layer]
+    return total if _loses(total, question, area_mm2, rivals) else None
+
+
+def _loads(question: DesignQuestion) -> tuple[list[float], list[bool]]:
+    """For every distinct layer its runs in all networks with their weights, and whether some run could be fused."""
+    runs, fusable = [0.0] * len(question.layers), [False] * len(question.layers)
+    for network, weight in zip(question.runs, question.weights, strict=True):
+        for entry in network:
+            runs[entry.layer] += weight * entry.times
+            fusable[entry.layer] |= question.fuse and entry.fusable
+    return runs, fusable
+
+
+def _arithmetic(spec: Spec) -> LeastFigures:
+    """The bound by the multiply-accumulates alone, fused or not."""
+    energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
+    cycles = spec.problem.computes / spec.arch.arithmetic.instances
+    return LeastFigures(energy, cycles, sqrt(energy * cycles))
+
+
+def _loses(least: LeastFigures, question: DesignQuestion, area_mm2: float,
+           rivals: Sequence[tuple[float, ...]]) -> bool:
+    """Whether some rival is as good as the bound in every metric."""
+    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
+    return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)

@@ -1,0 +1,88 @@
+"""A network on one design: its layers by themselves, or its plan with fused groups."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from fadiff_mapper.base.version import __version__
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, design_digest, layer_key, mapped_layer
+from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.network.plan.outcome import network_result
+from fadiff_mapper.results.designed_machine import NetworkFigures
+from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload.readers.network_text import network_text
+
+
+def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
+                    store: ResultStore) -> NetworkFigures:
+    """The figures of one network on a design.
+
+    Args:
+        question: The question.
+        number: Which of its networks.
+        specs: The design with every distinct layer of the question.
+        entries: The mapping of each of them by itself.
+        store: Plans of earlier runs and of others that run now.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
+    if not question.fuse:
+        energy = sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
+        cycles = sum(entry.times * entries[entry.layer].cycles for entry in runs)
+        return NetworkFigures(network.name, weight, energy, cycles, energy, cycles)
+    key = _plan_key(question, number, specs)
+    known = _figures_of(store.get(key) or {})
+    if known is None:
+        plan = mapped_network(question, number, specs, entries)
+        known = NetworkFigures(network.name, weight, plan.stats.energy_pj, float(plan.stats.cycles),
+                               plan.unfused_stats.energy_pj, float(plan.unfused_stats.cycles), len(plan.groups))
+        store.put(key, asdict(known))
+    return replace(known, name=network.name, weight=weight)
+
+
+def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
+    """Figures as they were stored; None where they are none, so that the network is planned again."""
+    try:
+        figures = NetworkFigures(**content)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    sound = all(isinstance(value, int | float) and value > 0 for value in (
+        figures.energy_pj, figures.cycles, figures.unfused_energy_pj, figures.unfused_cycles))
+    return figures if sound else None
+
+
+def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
+                   entries: Sequence[LayerEntry]) -> MappedNetwork:
+    """One network on a design with every mapping.
+
+    Args:
+        question: The question.
+        number: Which of its networks.
+        specs: The design with every distinct layer of the question.
+        entries: The mapping of each of them by itself.
+    """
+    network, runs = question.networks[number], question.runs[number]
+    own = tuple(specs[entry.layer] for entry in runs)
+    mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
+                   for entry, spec in zip(runs, own, strict=True))
+    if question.fuse:
+        from fadiff_mapper.network.map_network import plan_network  # loads torch
+        return plan_network(network, own, question.network_options, mapped=mapped)
+    return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
+                          question.network_options.as_dict(), "search ended", 0.0)
+
+
+def _plan_key(question: DesignQuestion, number: int, specs: Sequence[Spec]) -> str:
+    """Hashes all that bears on the plan of a network: its graph, its layers on the design, options and version."""
+    design = design_digest(specs[0])
+    layers = [layer_key(design, specs[entry.layer], question.layer_options) for entry in question.runs[number]]
+    content = ["plan", __version__, network_text(question.networks[number]), question.network_options.as_dict(), layers]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

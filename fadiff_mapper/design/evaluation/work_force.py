@@ -1,0 +1,125 @@
+"""Who evaluates designs: processes of this machine, or a cluster's, through joblib and its backends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import joblib
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.space import Point
+from fadiff_mapper.results.designed_machine import DesignOutcome
+
+BACKENDS = ("loky", "dask", "ray")
+"""joblib's backends: processes of this machine, and the two kinds of cluster."""
+
+Evaluated = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
+"""Evaluates points against rivals (see `evaluate_design`): outcomes in the order of the points, each as soon as it and
+those before it are there; None for a design that was not begun before the deadline."""
+
+
+@dataclass(frozen=True)
+class BenchKey:
+    """A bench under a name, so that a worker reads what it needs once for all its tasks.
+
+    Attributes:
+        name: Unique name of the run.
+        bench: The bench.
+    """
+
+    name: str
+    bench: DesignBench = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _kept(key: BenchKey) -> DesignBench:
+    """The bench of a run as the worker first got it, with all that has been read since."""
+    return key.bench
+
+
+def _task(key: BenchKey, point: Point, rivals: Sequence[tuple[float, ...]],
+          deadline: float | None) -> DesignOutcome | None:
+    """What a worker does with one design; None where time is over."""
+    if deadline is not None and time.time() > deadline:
+        return None
+    return evaluate_design(_kept(key), point, rivals)
+
+
+@contextmanager
+def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky", address: str | None = None,
+               deadline: float | None = None) -> Iterator[Evaluated]:
+    """Workers for one run, as a context manager.
+
+    Which worker evaluates a design, how many there are and in which order they end has no influence on an outcome.
+
+    Args:
+        bench: The question and the store, which all workers must be able to reach.
+        jobs: Designs at work at a time; None: one for each core, or as many as the cluster has.
+        backend: One of `BACKENDS`.
+        address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
+        deadline: Time of day in seconds since the epoch after which no design is begun; None: no limit.
+
+    Yields:
+        The function that evaluates points.
+
+    Raises:
+        FadiffError: The backend is unknown, not installed or not reachable.
+    """
+    if backend not in BACKENDS:
+        raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
+    if address is not None and backend == "loky":
+        raise FadiffError(f"address: found {address!r} with the backend loky, whose workers are processes of this "
+                          "machine; accepted: an address with the backends dask and ray")
+    key = BenchKey(f"{os.getpid()}-{time.time_ns()}", bench)
+    with ExitStack() as stack:
+        if backend == "dask":
+            stack.enter_context(_dask_client(address))
+        elif backend == "ray":
+            _start_ray(address)
+        settings: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
+        stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1, **settings))
+        # One task a message: a design takes seconds, so there is nothing to gain from sending several.
+        pool = stack.enter_context(joblib.Parallel(return_as="generator", batch_size=1))
+
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
+            found: Iterator[DesignOutcome | None] = pool(
+                joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
+            return found
+
+        yield evaluated
+
+
+def _dask_client(address: str | None) -> Any:
+    """A client of a Dask cluster. Raises FadiffError."""
+    distributed = _installed("distributed", "dask")
+    try:
+        return distributed.Client(address, timeout="20s") if address else distributed.Client(threads_per_worker=1)
+    except (OSError, ValueError) as error:
+        raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
+
+
+def _start_ray(address: str | None) -> None:
+    """Connects to a Ray cluster. Raises FadiffError."""
+    ray = _installed("ray", "ray")
+    try:
+        ray.init(address=address, ignore_reinit_error=True)
+    except (ConnectionError, ValueError) as error:
+        raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
+    import_module("ray.util.joblib").register_ray()
+
+
+def _installed(module: str, extra: str) -> Any:
+    """A module of an extra. Raises FadiffError where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise FadiffError(f"backend: {extra} is not installed; accepted: `pip install fadiff-mapper[{extra}]`, or the "
+                          "backend loky") from None

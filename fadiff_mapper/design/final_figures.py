@@ -1,0 +1,38 @@
+"""The last word on the designs of a front: their figures by the best source of energies at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.energy.accelergy_tables import installed
+from fadiff_mapper.results.designed_machine import DesignOutcome
+
+
+def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[tuple[DesignOutcome, ...], str]:
+    """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
+
+    Their layers are mapped anew, as other energies may want other mappings.
+
+    Args:
+        bench: The question and the store.
+        front: Feasible designs.
+
+    Returns:
+        The outcomes in order, the same where there is no better source; and the source in words.
+    """
+    source = bench.question.energy
+    if installed() is None:
+        return tuple(front), f"{source}; Accelergy is not installed"
+    question: DesignQuestion = replace(bench.question, energy="accelergy")
+    final = DesignBench(question, bench.folder)
+    try:
+        outcomes = tuple(evaluate_design(final, outcome.point) for outcome in front)
+    except FadiffError as error:
+        return tuple(front), f"{source}; Accelergy failed: {error}".splitlines()[0]
+    if any(outcome.reason and not outcome.mapped for outcome in outcomes):
+        return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
+    return outcomes, f"Accelergy (searched with {source})"

@@ -1,0 +1,21 @@
+"""The methods by name, but the gradient's, which stands in a room further out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.proposers.optuna_designs import genetic_algorithm, parzen_estimators
+from fadiff_mapper.design.proposers.proposer import Proposer
+from fadiff_mapper.design.proposers.random_designs import ExhaustiveDesigns, RandomDesigns
+
+BLACK_BOX: dict[str, Callable[[DesignQuestion], Proposer]] = {
+    "random": lambda question: RandomDesigns(question.space, question.seed),
+    "exhaustive": lambda question: ExhaustiveDesigns(question.space),
+    "tpe": parzen_estimators,
+    "nsga2": genetic_algorithm,
+}
+"""Methods that know of a design its figures alone."""
+
+UNTAUGHT = ("random", "exhaustive")
+"""Methods whose designs do not depend on what earlier ones are worth, so that a run can be split into shards."""

@@ -1,0 +1,24 @@
+"""The one interface of all that proposes designs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fadiff_mapper.results.designed_machine import DesignOutcome
+
+
+class Proposer(Protocol):
+    """Proposes designs, round by round; knows of a design's worth from the archive alone."""
+
+    def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[tuple[int, ...]]:
+        """The designs of the next round.
+
+        Args:
+            count: Designs wanted at most.
+            archive: The outcomes of all earlier rounds in the order of their proposal, infeasible and pruned ones
+                among them, each design once.
+
+        Returns:
+            Up to `count` points, none of them twice and none of the archive; fewer or none where no more are known.
+        """

@@ -1,0 +1,160 @@
+"""The loop: designs proposed round by round, evaluated exactly by whoever carries the work, the best kept.
+
+A round's designs are proposed from the archive of all rounds before, and evaluated against its front. So neither the
+number of workers, nor their order, nor what the store held before has any influence on the answer.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.design.design_options import DesignOptions, check_design_options
+from fadiff_mapper.design.design_run import DesignRun, OnDesign
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluation.work_force import Evaluated, work_force
+from fadiff_mapper.design.final_figures import final_figures
+from fadiff_mapper.design.no_design import blame
+from fadiff_mapper.design.pareto_front import hypervolume
+from fadiff_mapper.design.proposers.methods import BLACK_BOX
+from fadiff_mapper.design.proposers.proposer import Proposer
+from fadiff_mapper.design.space import Point, design_document
+from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
+
+IDLE_ROUNDS = 200
+"""Rounds one after the other without a design to map, after which a search ends: all that its method proposes is then
+refused or left out for its lower bound. A limit of time, not measured."""
+
+
+def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
+                  stopped: Callable[[], bool] = lambda: False) -> DesignedMachine:
+    """Searches the best designs of a space for some networks.
+
+    Args:
+        question: The space, the networks and the metrics.
+        options: Method and effort, and who carries the work.
+        on_progress: Told after every design.
+        stopped: Asked after every design; once true, the search ends with the best so far.
+
+    Returns:
+        The best design, or the front, every number exact; a shard may end without any.
+
+    Raises:
+        SpecError: The space is wrong.
+        FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
+            message says which limit is to blame.
+    """
+    check_design_options(options)
+    _check_question(question)
+    run = DesignRun(question.metrics, options.most_mapped, on_progress)
+    deadline = None if options.time_limit is None else time.time() + options.time_limit
+    with ExitStack() as stack:
+        folder = options.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
+        bench = DesignBench(question, folder)
+        bench.store.check()
+        proposer = _proposer(bench, options)
+        with work_force(bench, options.jobs, options.backend, options.address, deadline) as evaluated:
+            status = _rounds(run, proposer, evaluated, options, stopped)
+            ended = stopped() or not run.front
+            neighbours = () if ended or not options.neighbours else _neighbours(run.front[0], question, evaluated)
+        if not run.front and options.shard is None:
+            raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
+                              "evaluated; accepted: more time")
+        return _machine(run, bench, options, neighbours, status)
+
+
+def _check_question(question: DesignQuestion) -> None:
+    """Raises FadiffError for metrics, networks or weights that make no sense."""
+    for metric in question.metrics:
+        metric_exponents(metric)
+    if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
+        raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
+    if not question.networks or len(question.networks) != len(question.weights):
+        raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
+                          "one for each of at least one network")
+    for weight in question.weights:
+        if not 0 < weight < float("inf"):
+            raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
+
+
+def _proposer(bench: DesignBench, options: DesignOptions) -> Proposer:
+    """What proposes designs by the method of the options. Raises FadiffError."""
+    if options.method in BLACK_BOX:
+        return BLACK_BOX[options.method](bench.question)
+    try:
+        descent = import_module("fadiff_mapper.design.descent.gradient_proposer")  # loads torch
+    except ModuleNotFoundError as error:
+        raise FadiffError(f"method: gradient is not part of this installation ({error}); accepted: "
+                          f"{listed(BLACK_BOX)}") from None
+    proposer: Proposer = descent.gradient_proposer(bench.question, bench.specs_at, bench.mappings_at)
+    return proposer
+
+
+def _rounds(run: DesignRun, proposer: Proposer, evaluated: Evaluated, options: DesignOptions,
+            stopped: Callable[[], bool]) -> str:
+    """Evaluates round by round until there is nothing left to do; returns the reason in words."""
+    known: set[Point] = set()
+    proposed = idle = 0
+    while run.mapped < run.wanted:
+        points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
+                  if point not in known]
+        if not points:
+            return "all designs that the method proposes were evaluated"
+        known.update(points)
+        mine = _dealt(points, proposed, options.shard)
+        proposed += len(points)
+        before = run.mapped
+        for outcome in evaluated(mine, run.values() if options.prune else []):
+            if outcome is None:
+                return f"out of time after {options.time_limit:g} s: the best designs so far"
+            run.add(outcome)
+            if stopped():
+                return "interrupted: the best designs so far"
+        idle = 0 if run.mapped > before else idle + 1
+        if idle >= IDLE_ROUNDS:
+            return f"no design to map in {idle} rounds: all were refused or no better by their lower bounds"
+    return "search ended"
+
+
+def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None) -> list[Point]:
+    """The points of a round that this shard evaluates, by their place among all proposed."""
+    if shard is None:
+        return list(points)
+    number, shards = shard
+    return [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
+
+
+def _neighbours(best: DesignOutcome, question: DesignQuestion, evaluated: Evaluated) -> tuple[DesignOutcome, ...]:
+    """The designs one value away from the best in one parameter; all are mapped, be they worse or not."""
+    sizes = [len(parameter.values) for parameter in question.space.parameters]
+    points = [(*best.point[:axis], index + step, *best.point[axis + 1:])
+              for axis, index in enumerate(best.point) for step in (-1, 1) if 0 <= index + step < sizes[axis]]
+    return tuple(outcome for outcome in evaluated(points, []) if outcome is not None)
+
+
+def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
+             status: str) -> DesignedMachine:
+    """The result of a run that has ended."""
+    question, space = bench.question, bench.question.space
+    final, source = final_figures(bench, run.front)
+    reference = run.reference()
+    effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
+    return DesignedMachine(
+        name=space.name, space_size=space.size,
+        ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
+        limits={limit.name: limit.most for limit in space.limits},
+        metrics=question.metrics, outcomes=tuple(run.archive), front=tuple(run.front),
+        documents=tuple(design_document(space, outcome.point) for outcome in run.front),
+        mapped_networks=bench.networks_at(run.front[0].point) if run.front else (), neighbours=neighbours,
+        final=final, final_source=source,
+        hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
+        history=run.improvements(),
+        options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
+                          "energy": question.energy, "weights": list(question.weights)},
+        status=status, time_s=run.time_s)

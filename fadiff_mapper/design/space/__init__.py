@@ -1,0 +1,20 @@
+"""Spaces of designs: an architecture with parameters, ties and limits, and the ordinary architecture of every point."""
+
+from fadiff_mapper.design.space.design_document import SECTION, design_architecture, design_document, tied_values
+from fadiff_mapper.design.space.design_space import (
+    DesignSpace,
+    Limit,
+    Parameter,
+    Point,
+    Tie,
+    Value,
+    nearest_point,
+    parameter_values,
+)
+from fadiff_mapper.design.space.machine_limits import broken_limit, design_area_mm2, leakage_pj, limit_values
+from fadiff_mapper.design.space.read_space import is_space, read_space
+
+__all__ = [
+    "SECTION", "DesignSpace", "Limit", "Parameter", "Point", "Tie", "Value", "broken_limit", "design_architecture",
+    "design_area_mm2", "design_document", "is_space", "leakage_pj", "limit_values", "nearest_point", "parameter_values",
+    "read_space", "tied_values"]

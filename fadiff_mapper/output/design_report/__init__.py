@@ -1,0 +1,1 @@
+"""A designed machine as files: architectures, tables of all designs, mappings, and one page that shows them."""

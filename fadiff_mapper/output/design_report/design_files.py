@@ -1,0 +1,88 @@
+"""All files of a designed machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
+from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
+from fadiff_mapper.output.network_report.network_files import network_files
+from fadiff_mapper.output.network_report.plan_yaml import safe_name
+from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.yaml.dump import dump
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+
+FRONT = "front"
+"""The folder with the architecture of every design of a front of several metrics."""
+
+
+def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
+    """All files of a run folder.
+
+    Args:
+        result: The end of a search.
+
+    Returns:
+        Folder -> file name -> text: a folder per network with all that `network` writes, `FRONT`, and last the folder
+        "" with the best design's architecture, both tables, the run as JSON, and the page.
+    """
+    folders = network_folders(result)
+    files = {str(PurePosixPath(folder, inner)): texts for folder, network in
+             zip(folders, result.mapped_networks, strict=True) for inner, texts in network_files(network).items()}
+    if len(result.front) > 1:
+        files[FRONT] = {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
+                        range(1, len(result.documents) + 1)}
+    best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
+    return files | {"": {
+        **best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
+        "fadiff.design.json": design_json(result),
+        "design.html": design_html(result, folders, best_sensitivities(result))}}
+
+
+def network_folders(result: DesignedMachine) -> tuple[str, ...]:
+    """A folder for each network: its name; a network that is given twice has a number behind it."""
+    names = [safe_name(network.workload.name) for network in result.mapped_networks]
+    taken = [name if names.count(name) == 1 and name != FRONT else f"{name}_{number}"
+             for number, name in enumerate(names, 1)]
+    return tuple(taken)
+
+
+def architecture_yaml(result: DesignedMachine, number: int) -> str:
+    """The architecture of a design of the front, numbered from 1, with its parameters in a comment."""
+    outcome = result.front[number - 1]
+    values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
+    comment = "".join(letter if letter.isprintable() else " " for letter in f"{result.name}: {values}")
+    return f"# {comment}\n{dump(result.documents[number - 1])}"
+
+
+def design_json(result: DesignedMachine) -> str:
+    """The run as JSON: space, options, front, final figures, history, versions.
+
+    All seconds stand under `timing`, so that the rest is equal for equal runs.
+    """
+    content = {
+        "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
+        "status": result.status, "options": result.options, "proposed": len(result.outcomes),
+        "mapped": result.evaluations, "pruned": result.pruned, "refused": result.refused,
+        "front": [_record(outcome) for outcome in result.front],
+        "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},
+        "neighbours": [_record(outcome) for outcome in result.neighbours],
+        "hypervolume": result.hypervolume, "reference": list(result.reference),
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _record(outcome: DesignOutcome) -> dict[str, Any]:
+    """A design as plain values; figures that are not known are null."""
+    figures = {name: value if value < float("inf") else None for name, value in
+               (("energy_pj", outcome.energy_pj), ("cycles", outcome.cycles), ("edp", outcome.edp),
+                ("area_mm2", outcome.area_mm2))}
+    return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
+            "networks": [asdict(network) for network in outcome.networks]}

@@ -1,0 +1,73 @@
+"""The worth of each parameter at the best design: its neighbouring values, with the EDP and area that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fadiff_mapper.output.network_report.rounded_units import change
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+
+
+@dataclass(frozen=True)
+class ParameterStep:
+    """The best design with one parameter at a neighbouring value.
+
+    Attributes:
+        value: The neighbouring value.
+        outcome: The design with it.
+        edp: Its EDP against the best design's in percent, as text; empty where it is not feasible.
+        area: Its area likewise; empty where it is not known.
+    """
+
+    value: int | float | str
+    outcome: DesignOutcome
+    edp: str
+    area: str
+
+
+@dataclass(frozen=True)
+class ParameterWorth:
+    """One parameter at the best design.
+
+    Attributes:
+        name: Its name.
+        value: Its value in the best design.
+        below: The design with the value before it; None at the end of the values, or where it was not evaluated.
+        above: The design with the value after it, likewise.
+    """
+
+    name: str
+    value: int | float | str
+    below: ParameterStep | None
+    above: ParameterStep | None
+
+
+def parameter_worths(result: DesignedMachine) -> tuple[ParameterWorth, ...]:
+    """Every parameter of the best design with its neighbouring values.
+
+    Args:
+        result: The end of a search with a feasible design.
+    """
+    known = {outcome.point: outcome for outcome in (*result.outcomes, *result.neighbours)}
+    best = result.best
+    return tuple(ParameterWorth(name, value, *(_step(best, known.get(_moved(best.point, axis, by)), name)
+                                               for by in (-1, 1)))
+                 for axis, (name, value) in enumerate(best.parameters.items()))
+
+
+def _moved(point: Sequence[int], axis: int, by: int) -> tuple[int, ...]:
+    """The point with one index moved."""
+    return (*point[:axis], point[axis] + by, *point[axis + 1:])
+
+
+def _step(best: DesignOutcome, outcome: DesignOutcome | None, name: str) -> ParameterStep | None:
+    """The neighbour beside the best design; None where it was not evaluated."""
+    if outcome is None:
+        return None
+    edp = change(outcome.edp, best.edp) if outcome.feasible else ""
+    area = change(outcome.area_mm2, best.area_mm2) if outcome.area_mm2 < float("inf") else ""
+    return ParameterStep(outcome.parameters[name], outcome, edp, area)

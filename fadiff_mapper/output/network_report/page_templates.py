@@ -1,0 +1,24 @@
+"""The templates of pages, which share drawings, legends and styles.
+
+They run in jinja's sandbox with escaping on, because names come from input files.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import PackageLoader, StrictUndefined, Template
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+@cache
+def page_template(name: str) -> Template:
+    """A page's template; a name that is misspelt in it raises instead of printing nothing.
+
+    Args:
+        name: Folder and file below `fadiff_mapper/output`, such as "network_report/network.html.jinja".
+    """
+    environment = ImmutableSandboxedEnvironment(
+        loader=PackageLoader("fadiff_mapper", "output"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True)
+    return environment.get_template(name)

@@ -1,0 +1,55 @@
+"""The end of a search of designs on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fadiff_mapper.output.terminal.console import console, table
+
+if TYPE_CHECKING:
+    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+
+MOST_SHOWN = 20
+"""Designs of a front that are printed; `front.csv` has all."""
+
+
+def print_design(result: DesignedMachine, written_to: str) -> None:
+    """Prints the front with its figures, how they differ with the final source of energies, and how the search ended.
+
+    Args:
+        result: The end of a search.
+        written_to: The run folder.
+    """
+    out = console()
+    if result.front:
+        several = len(result.front) > 1
+        rows = table("the front" if several else "the best design", *result.best.parameters, "energy uJ", "cycles",
+                     "EDP pJ*cycles", "area mm2", text=0)
+        for outcome in result.front[:MOST_SHOWN]:
+            rows.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value)
+                           for value in outcome.parameters.values()), *_figures(outcome))
+        out.print(rows, markup=False)
+        if len(result.front) > MOST_SHOWN:
+            out.print(f"... {len(result.front)} designs in all, in front.csv")
+    else:
+        out.print("no design of this part of the space is feasible")
+    if result.hypervolume is not None:
+        out.print(f"hypervolume of the front: {result.hypervolume:.6g}")
+    if result.final:
+        before, after = result.front[0], result.final[0]
+        out.print(f"with {result.final_source}: energy {_change(after.energy_pj, before.energy_pj)}, area "
+                  f"{_change(after.area_mm2, before.area_mm2)}, EDP {after.edp:.6g} pJ*cycles", markup=False)
+    out.print(f"{result.name}: {result.space_size:,} designs, {len(result.outcomes):,} proposed, "
+              f"{result.evaluations:,} mapped, {result.pruned:,} left out for their lower bounds, {result.refused:,} "
+              f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}", markup=False)
+
+
+def _figures(outcome: DesignOutcome) -> tuple[str, str, str, str]:
+    """Energy, cycles, EDP and area as text."""
+    return (f"{outcome.energy_pj / 1e6:.6g}", f"{outcome.cycles:,.0f}", f"{outcome.edp:.6g}",
+            f"{outcome.area_mm2:.4g}" if outcome.area_mm2 else "not known")
+
+
+def _change(after: float, before: float) -> str:
+    """The difference in percent."""
+    return f"{100 * (after / before - 1):+.1f} %" if before else "not known"
