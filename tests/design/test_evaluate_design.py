@@ -47,7 +47,8 @@ def test_networks_are_summed_by_weight_and_equal_layers_are_mapped_once(tmp_path
     assert both.edp == pytest.approx(3.5 ** 2 * alone.edp)
 
 
-def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     question = small_question(tmp_path)
     fresh = evaluate_design(DesignBench(question, None), (2, 1))
     assert evaluate_design(DesignBench(question, tmp_path / "store"), (2, 1)) == fresh
