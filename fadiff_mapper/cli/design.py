@@ -121,7 +121,7 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
         require_coverage(network, options.allow_partial, "--allow-partial")
     return DesignQuestion(
         space, networks, options.weights or (1.0,) * len(networks), tuple(options.metric or ("edp",)),
-        fuse=not options.no_fusion, seed=options.seed, energy=options.energy or space.energy or "auto",
+        fuse=not options.no_fusion, seed=options.seed, energy=options.energy or space.energy or "estimate",
         strict=not options.lenient)
 
 

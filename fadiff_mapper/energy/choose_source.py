@@ -1,18 +1,19 @@
-"""The order in which energies are looked for."""
+"""The order in which energies and areas are looked for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.energy import accelergy_tables, recorded_tables
 from fadiff_mapper.energy.accelergy_request import why_not
+from fadiff_mapper.energy.dosa_tables import dosa_tables
 from fadiff_mapper.energy.estimated_tables import estimated
-from fadiff_mapper.energy.source_names import CHOICES
+from fadiff_mapper.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.spec.tables import Tables, component_name
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def check_choice(choice: str) -> None:
 
 
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """Finds the energies of an architecture.
+    """Finds the energies and areas of an architecture.
 
     Args:
         arch: The architecture.
@@ -43,14 +44,25 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
         choice: One of `CHOICES`.
         literal: Sections of the input, of which Accelergy reads the compound components.
 
+    Returns:
+        The tables. An area in the input counts under every choice.
+
     Raises:
         FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.
     """
     check_choice(choice)
-    if choice == "built-in" or (given.ert and choice != "estimate"):
+    if choice == "built-in" or (given.ert and choice not in COMPLETES):
         return SourcedTables(given)
+    found = _found(arch, given, choice, literal)
+    return replace(found, tables=with_areas_of(given, found.tables))
+
+
+def _found(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
+    """The tables of a choice that has to look for any."""
     if choice == "estimate":
         return SourcedTables(estimated(arch, given))
+    if choice == "dosa":
+        return SourcedTables(dosa_tables(arch, given))
     if choice == "bundled":
         return SourcedTables(recorded_tables.tables_for(arch) or given)
     program = accelergy_tables.installed()
@@ -62,3 +74,11 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
         return SourcedTables(accelergy_tables.accelergy_tables(arch, literal, program))
     notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
     return SourcedTables(recorded_tables.tables_for(arch) or estimated(arch, given), notes)
+
+
+def with_areas_of(given: Tables, found: Tables) -> Tables:
+    """Tables that were found, with the areas in the input in place of theirs."""
+    names = {component_name(name) for name in given.art}
+    others = {name: area for name, area in found.art.items() if component_name(name) not in names}
+    sources = {name: source for name, source in found.area_source.items() if name in others}
+    return replace(found, art=others | given.art, area_source=sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,31 @@ def tables_for(arch: Architecture) -> Tables | None:
     Returns:
         Energies and areas, None for any other architecture.
     """
-    for name, path in designs().items():
-        ert = _document(root() / "tables" / f"{name}.ERT.yaml")
-        names = {component_name(table["name"]) for table in ert["ERT"]["tables"]}
-        if arch.arithmetic.name not in names or not names <= {arch.arithmetic.name, *arch.level_names()}:
+    levels = {arch.arithmetic.name, *arch.level_names()}
+    for name, tables in _recorded().items():
+        names = {component_name(table.component) for table in tables.ert}
+        if arch.arithmetic.name not in names or not names <= levels:
             continue  # another design by its names alone; most need not be translated
-        template = _document(root() / "problems" / "conv.yaml")
-        design = translated_architecture(Map(_document(path) | template, where=template.where))
-        if components(design) == components(next(iter(arch.native.values()))):
-            art = _document(root() / "tables" / f"{name}.ART.yaml")
-            return read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
+        if _bundled_components(name) == components(next(iter(arch.native.values()))):
+            return tables
     return None
+
+
+@cache
+def _recorded() -> dict[str, Tables]:
+    """The recorded tables of every bundled design, read once."""
+    found = {}
+    for name in designs():
+        ert, art = (_document(root() / "tables" / f"{name}.{kind}.yaml") for kind in ("ERT", "ART"))
+        found[name] = read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
+    return found
+
+
+@cache
+def _bundled_components(name: str) -> list[dict[str, Any]]:
+    """The components of a bundled design."""
+    template, design = _document(root() / "problems" / "conv.yaml"), _document(designs()[name])
+    return components(translated_architecture(Map(design | template, where=template.where)))
 
 
 def components(native: dict[str, Any]) -> list[dict[str, Any]]:

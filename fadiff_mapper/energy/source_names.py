@@ -1,4 +1,7 @@
-"""The words by which a user says where energies come from; nothing is imported here, so that --help stays instant."""
+"""The words by which a user says where energies and areas come from.
+
+Nothing is imported here, so that --help stays instant.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ CHOICES = {
     "accelergy": "Accelergy",
     "bundled": "the bundled tables of the design, else Timeloop's built-in values",
     "estimate": "an estimate from recorded figures, also for what an ERT lacks",
+    "dosa": "DOSA's formulas for a Gemmini, also for what an ERT lacks; no areas",
     "built-in": "Timeloop's built-in values, also for what an ERT lacks",
 }
-"""Where energies come from that no ERT in the input gives."""
+"""Where energies come from that no ERT in the input gives, and the areas with them."""
 
-COMPLETES = ("estimate", "built-in")
+COMPLETES = ("estimate", "dosa", "built-in")
 """The choices that fill in what an ERT lacks."""

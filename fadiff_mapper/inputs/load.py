@@ -18,7 +18,7 @@ from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.sparse_section import read_sparse_optimizations
-from fadiff_mapper.spec.native.tables import read_tables
+from fadiff_mapper.spec.native.tables import IN_INPUT, read_tables
 from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
@@ -130,7 +130,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
-                        "ERT in the input", keys)
+                        IN_INPUT, keys)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")

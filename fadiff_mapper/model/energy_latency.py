@@ -30,7 +30,8 @@ far above every demand does; nothing was measured."""
 class Machine:
     """An architecture as constants for array work.
 
-    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them.
+    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them;
+    where every column of a batch has a machine of its own, as in `design.descent`, their axis of length 1 is the batch.
 
     Attributes:
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
@@ -193,14 +194,14 @@ def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tup
         (reads, fills, updates), [L, T, B] each, in vector accesses.
     """
     xp = array_namespace(counts.reads)
-    block = xp.asarray(machine.block)[:, None]
+    block = _given(xp, machine.block)[:, None]
     return (rounding.up(counts.reads / block), rounding.up(counts.fills / block), rounding.up(counts.updates / block))
 
 
 def used_clusters(use: Usage, machine: Machine) -> Array:
     """Clusters of each level that work, [L, B]: as many as there are used instances, at most all clusters."""
     xp = array_namespace(use.compute_cycles)
-    return xp.minimum(use.instances, xp.asarray(machine.clusters) * xp.ones_like(use.compute_cycles))
+    return xp.minimum(use.instances, _given(xp, machine.clusters) * xp.ones_like(use.compute_cycles))
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
@@ -208,8 +209,8 @@ def leaking_instances(use: Usage, machine: Machine) -> Array:
     xp = array_namespace(use.compute_cycles)
     if not (machine.gated > 1).any():
         return use.instances
-    behind_gates = xp.asarray(machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
-    return xp.where(xp.asarray(machine.gated) > 1, behind_gates, use.instances)
+    behind_gates = _given(xp, machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
+    return xp.where(_given(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
 def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Array:
@@ -237,7 +238,7 @@ def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
     xp = array_namespace(counts.reads)
     if not machine.addr_gen.any():
         return xp.zeros_like(counts.reads)
-    return xp.asarray(machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
+    return _given(xp, machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
 
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:
@@ -280,10 +281,10 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
     slowdown = []
     for level in range(read.shape[0]):
         slowest = xp.ones_like(use.compute_cycles)
-        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level, 0]),
-                              (asked[1][level], machine.write_bandwidth[level, 0]),
-                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
-            if limit < UNLIMITED:
+        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level]),
+                              (asked[1][level], machine.write_bandwidth[level]),
+                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level])):
+            if (limit < UNLIMITED).any():
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
                 allowed = _given(xp, limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
@@ -299,7 +300,7 @@ def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
 def _given(xp: Any, constant: Any) -> Array:
     """A constant of the machine in an array namespace.
 
-    Torch tensors are returned unchanged: `sensitivity` differentiates with respect to them.
+    Torch tensors are returned unchanged: `sensitivity` and `design.descent` differentiate with respect to them.
     """
     return constant if is_torch_array(constant) else xp.asarray(constant)
 

@@ -7,17 +7,45 @@ the alignment of fused layers, belongs to `network.descent`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import torch
 
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
 from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces
-from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+
+Available: TypeAlias = "torch.Tensor | float"
+"""Words or units that there are: one number for all columns of a batch, or one for each, [B]."""
+
+
+@dataclass(frozen=True)
+class MachineLimits:
+    """The capacities and meshes that mappings are held to.
+
+    Attributes:
+        usable: Words of every level that the tiles may fill, innermost first; None is unlimited.
+        mesh_x: Units along X of the arithmetic, then of every level from the innermost.
+        mesh_y: The same along Y.
+    """
+
+    usable: tuple[Available | None, ...]
+    mesh_x: tuple[Available, ...]
+    mesh_y: tuple[Available, ...]
+
+
+def machine_limits(arch: Architecture) -> MachineLimits:
+    """The limits of one architecture."""
+    units: list[Arithmetic | StorageLevel] = [arch.arithmetic, *arch.levels]
+    return MachineLimits(tuple(level.usable for level in arch.levels), tuple(unit.mesh_x for unit in units),
+                         tuple(unit.mesh_y for unit in units))
 
 
 def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nest: Nest, evaluation: SmoothEvaluation,
-            min_parallelism: float = 0.0) -> torch.Tensor:
+            min_parallelism: float = 0.0, limits: MachineLimits | None = None) -> torch.Tensor:
     """P_map + P_mem of eq. (20).
 
     Args:
@@ -27,15 +55,17 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
         nest: The nests drawn from theta.
         evaluation: Their evaluation.
         min_parallelism: Least share of the arithmetic's instances in use, in [0, 1]; 0 asks for nothing.
+        limits: Capacities and meshes in place of the architecture's own, as while a machine is designed.
 
     Returns:
         [B]. Squared octaves; 0 where every rule holds.
     """
-    return (validity(places, theta) + spatial(layer, evaluation) + capacity(layer, nest, evaluation)
+    limits = limits or machine_limits(layer.arch)
+    return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)
             + parallelism(layer, nest, min_parallelism))
 
 
-def excess(asked: torch.Tensor, available: torch.Tensor | float) -> torch.Tensor:
+def excess(asked: torch.Tensor, available: Available) -> torch.Tensor:
     """Squared octaves by which `asked` [B] is above `available`, [B]; 0 where it is not."""
     return torch.log2(asked / available).clamp(min=0) ** 2
 
@@ -58,28 +88,26 @@ def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
     return below.sum(dim=(0, 1)) + beyond.sum(dim=0)
 
 
-def spatial(layer: PreparedLayer, evaluation: SmoothEvaluation) -> torch.Tensor:
+def spatial(limits: MachineLimits, evaluation: SmoothEvaluation) -> torch.Tensor:
     """Eq. (22), for each axis and level and the arithmetic: more instances in use than the mesh has, [B]."""
-    units: list[Arithmetic | StorageLevel] = [layer.arch.arithmetic, *layer.arch.levels]
     total = torch.zeros_like(evaluation.cost.cycles)
-    for index, unit in enumerate(units):
-        total = total + excess(evaluation.use.expansion_x[index], unit.mesh_x)
-        total = total + excess(evaluation.use.expansion_y[index], unit.mesh_y)
+    for index, (mesh_x, mesh_y) in enumerate(zip(limits.mesh_x, limits.mesh_y, strict=True)):
+        total = total + excess(evaluation.use.expansion_x[index], mesh_x)
+        total = total + excess(evaluation.use.expansion_y[index], mesh_y)
     return total
 
 
-def capacity(layer: PreparedLayer, nest: Nest, evaluation: SmoothEvaluation) -> torch.Tensor:
+def capacity(layer: PreparedLayer, limits: MachineLimits, nest: Nest, evaluation: SmoothEvaluation) -> torch.Tensor:
     """Eq. (25): kept tiles of a level beyond its usable words, or below its least utilization, [B]."""
     total = torch.zeros_like(evaluation.cost.cycles)
-    for index, level in enumerate(layer.arch.levels):
-        if level.usable is None:
+    for index, (level, usable) in enumerate(zip(layer.arch.levels, limits.usable, strict=True)):
+        if usable is None or not torch.as_tensor(usable).any():
             continue
         # 1e-3 words keep the logarithm finite where a level keeps nothing
         words = (evaluation.tile.size[index] * nest.keep[index]).sum(dim=0).clamp(min=1e-3)
-        if level.usable:
-            total = total + excess(words, level.usable)
-        if level.min_utilization and level.usable:
-            total = total + excess(level.usable * level.min_utilization / words, 1.0)
+        total = total + excess(words, usable)
+        if level.min_utilization:
+            total = total + excess(usable * level.min_utilization / words, 1.0)
     return total
 
 

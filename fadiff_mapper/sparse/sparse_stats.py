@@ -63,7 +63,8 @@ class SparseStats(Stats):
 
 
 def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, *, sections: bool,
-                 energy_source: dict[str, str] | None = None) -> SparseStats:
+                 energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None,
+                 area_source: dict[str, str] | None = None) -> SparseStats:
     """The statistics of one mapping.
 
     Args:
@@ -73,6 +74,8 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
         found: Its sparse evaluation.
         sections: Whether the input has a section of sparse optimizations.
         energy_source: Source of the energies of every component, by its name.
+        areas_um2: Area of all instances of every component in um^2, by its name.
+        area_source: Source of the area of every component, by its name.
 
     Returns:
         Statistics under the names that `timeloop-model` prints.
@@ -92,7 +95,8 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
             "energy_pj": found.compute_energy},
         levels=[_level(design, dense, row, found, number, sections=sections)
                 for number in range(len(design.layer.arch.levels))],
-        networks=networks_of(design.layer, dense, row), energy_source=energy_source or {}, sections=sections,
+        networks=networks_of(design.layer, dense, row), energy_source=energy_source or {},
+        areas_um2=areas_um2 or {}, area_source=area_source or {}, sections=sections,
         warnings=tuple(_warnings(design, found)))
 
 

@@ -39,11 +39,13 @@ class Tables:
         ert: Energies by component; none where Timeloop's built-in values count.
         art: Area in um^2 by full component name, as in the file.
         version: Version that the ERT states.
+        area_source: Where the areas in `art` come from, for the report, by the same names.
     """
 
     ert: tuple[EnergyTable, ...] = ()
     art: dict[str, float] = field(default_factory=dict)
     version: str = "0.4"
+    area_source: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from fadiff_mapper.relaxation.gumbel_softmax import (
     torch_nest,
 )
 from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
-from fadiff_mapper.relaxation.penalty import capacity, parallelism, spatial, validity
+from fadiff_mapper.relaxation.penalty import capacity, machine_limits, parallelism, spatial, validity
 from fadiff_mapper.relaxation.straight_through import ALPHA
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
@@ -105,8 +105,8 @@ def test_the_shared_equations_have_exact_derivatives(design: str, quantity: str)
 
 
 PENALTIES: dict[str, Callable[[Setting, Nest, SmoothEvaluation], torch.Tensor]] = {
-    "spatial": lambda here, nest, found: spatial(here.layer, found),
-    "capacity": lambda here, nest, found: capacity(here.layer, nest, found),
+    "spatial": lambda here, nest, found: spatial(machine_limits(here.layer.arch), found),
+    "capacity": lambda here, nest, found: capacity(here.layer, machine_limits(here.layer.arch), nest, found),
     "parallelism": lambda here, nest, found: parallelism(here.layer, nest, 1e40),
 }
 
@@ -147,8 +147,8 @@ def test_nothing_is_penalised_where_nothing_is_broken(design: str) -> None:
     nest = nest_of(here, torch.ones(here.choices.order.shape, dtype=torch.float64),
                    torch.ones(here.choices.order.shape, dtype=torch.float64))
     found = evaluate_smooth(here.layer, nest)
-    assert not spatial(here.layer, found).any()
-    assert not capacity(here.layer, nest, found).any()
+    assert not spatial(machine_limits(here.layer.arch), found).any()
+    assert not capacity(here.layer, machine_limits(here.layer.arch), nest, found).any()
     assert not parallelism(here.layer, nest, 0.0).any()
     assert not validity(here.places, torch.zeros(len(here.places.level), here.places.bound.shape[1], BATCH)).any()
 

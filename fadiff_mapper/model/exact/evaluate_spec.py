@@ -8,7 +8,7 @@ from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.areas import total_areas
+from fadiff_mapper.spec.native.areas import area_sources, total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
@@ -29,7 +29,8 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     if not evaluation.legal[0]:
         raise rejection(violations(evaluation.checks, 0))
-    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables))
+    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
+                    area_sources(spec.arch, spec.tables))
 
 
 def layer_of(spec: Spec) -> PreparedLayer:

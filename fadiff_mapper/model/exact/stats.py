@@ -25,6 +25,7 @@ class Stats:
         networks: Fields of the interconnect below every level, by name; data spaces without traffic are left out.
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
+        area_source: Source of the area of every component, by its name.
     """
 
     cycles: int
@@ -37,6 +38,7 @@ class Stats:
     networks: list[dict[str, Any]]
     energy_source: dict[str, str] = field(default_factory=dict)
     areas_um2: dict[str, float] = field(default_factory=dict)
+    area_source: dict[str, str] = field(default_factory=dict)
 
     @property
     def edp(self) -> float:
@@ -64,8 +66,8 @@ class Stats:
         """All numbers under Timeloop's names.
 
         cycles, computes, utilization (computes / MAC instances / cycles), energy_pj, network_energy_pj, edp
-        (pJ * cycles), energy_source (component to source), area_mm2 and areas_um2 (component to area of all its
-        instances), arithmetic, levels[...]["dataspaces"][...] with
+        (pJ * cycles), energy_source (component to source), area_mm2, areas_um2 (component to area of all its
+        instances), area_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
         partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
         ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
         """
@@ -73,7 +75,7 @@ class Stats:
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
             "energy_pj": self.energy_pj, "network_energy_pj": self.network_energy_pj, "edp": self.edp,
             "energy_source": dict(self.energy_source),
-            "area_mm2": self.area_mm2, "areas_um2": dict(self.areas_um2),
+            "area_mm2": self.area_mm2, "areas_um2": dict(self.areas_um2), "area_source": dict(self.area_source),
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
             "printed": self.printed(),
@@ -123,7 +125,8 @@ def network_energy(network: dict[str, Any]) -> float:
 
 
 def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
-             energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None) -> Stats:
+             energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None,
+             area_source: dict[str, str] | None = None) -> Stats:
     """The statistics of one mapping of a batch.
 
     Args:
@@ -132,6 +135,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         row: Column of a legal mapping in the batch.
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
+        area_source: Source of the area of every component, by its name.
 
     Returns:
         Statistics under the names that `timeloop-model` prints.
@@ -148,7 +152,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
         networks=networks_of(layer, evaluation, row),
-        energy_source=energy_source or {}, areas_um2=areas_um2 or {})
+        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {})
 
 
 def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:

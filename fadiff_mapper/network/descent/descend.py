@@ -23,6 +23,7 @@ import torch
 
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
+from fadiff_mapper.network.descent.relaxed_machine import DescendedHardware
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.descent.starts import RestartPoint, ease, starts
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
@@ -75,15 +76,22 @@ class DescentEnd:
         loss: Logarithm of the metric with weighed penalties, without noise, [R].
         sigma: Fusion variables, [E, R].
         nests: Drawn nests of every site, with integer factors, R columns each.
+        place: Coordinates of the hardware's parameters, [P, R]; None where it did not descend.
     """
 
     loss: np.ndarray
     sigma: np.ndarray
     nests: tuple[Nest, ...]
+    place: np.ndarray | None = None
+
+
+def restarts_of(network: RelaxedNetwork, options: DescentOptions) -> int:
+    """Descents side by side of a network, R."""
+    return max(min(options.restarts, options.columns // len(network.sites)), 4)
 
 
 def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options: DescentOptions | None = None,
-            stopped: Callable[[], bool] = lambda: False) -> DescentEnd:
+            stopped: Callable[[], bool] = lambda: False, hardware: DescendedHardware | None = None) -> DescentEnd:
     """Descends on the network's metric: FADiff eq. (20).
 
     Args:
@@ -93,26 +101,32 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
         seed: The same seed gives the same descent.
         options: Effort; None is `DescentOptions()`.
         stopped: Asked before every step; once true, the state reached is returned.
+        hardware: Hardware that descends, too, with R columns; then factors inside the home move as fast as the others.
     """
     options = options or DescentOptions()
-    restarts = max(min(options.restarts, options.columns // len(network.sites)), 4)
+    restarts = restarts_of(network, options)
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts, seed)
     # Descended are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
     moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
-    eases = [ease(batch, network.home) for batch in network.batches]
+    eases = [torch.ones_like(part) if hardware else part
+             for part in (ease(batch, network.home) for batch in network.batches)]
+    place = hardware.place.requires_grad_(True) if hardware else None
     logits = start.logits.requires_grad_(True)
     shares = _shares(network, metric)
     move_factors = [adam_step(theta, options.rate) for theta in moved]
     move_sigma = adam_step(logits, options.sigma_rate)
+    move_hardware = adam_step(hardware.place, hardware.rate) if hardware else None
 
     def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[RelaxedFactors]]:
         thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
         factors = [draw(batch.places, theta, part[..., None] * gumbel(batch.places, theta.shape[-1], generator)
                         if noisy else None, temperature)
                    for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
-        total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model)
-        return smooth_metric(total, metric) + weight * (shares * total.broken).sum(dim=0), factors
+        machine, added, broken = hardware.design_at(hardware.place) if hardware else (None, 0.0, 0.0)
+        total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model, machine)
+        return (smooth_metric(total, metric) + added
+                + weight * ((shares * total.broken).sum(dim=0) + broken)), factors
 
     with one_torch_thread():
         for step in range(options.steps):
@@ -126,11 +140,14 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, options
             for move in move_factors:
                 move((1 - ratio) * (1 - options.last) + options.last)
             move_sigma()
+            if move_hardware:
+                move_hardware((1 - ratio) * (1 - options.last) + options.last)
         with torch.no_grad():
             value, factors = loss(False, options.draw_temperature_end, options.penalty_weight_end)
     order = value.argsort(stable=True)
     return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
-                      _nests(network, start, factors, order.numpy()))
+                      _nests(network, start, factors, order.numpy()),
+                      None if place is None else place.detach()[:, order].numpy())
 
 
 def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:

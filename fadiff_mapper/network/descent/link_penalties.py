@@ -22,9 +22,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import LinkTies, RelaxedNetwork
 from fadiff_mapper.network.descent.site_costs import SiteCosts
-from fadiff_mapper.relaxation.penalty import excess
+from fadiff_mapper.relaxation.penalty import Available, excess
 
 RESIDENT = 1.01
 """Times all words of a data space are sent by the outermost level up to which the data space counts as resident.
@@ -150,7 +151,7 @@ def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Ten
 
 
 def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor, points: torch.Tensor,
-            model: str) -> torch.Tensor:
+            model: str, machine: RelaxedMachine | None = None) -> torch.Tensor:
     """The capacity penalty of groups: FADiff eqs. (24) and (25), in squared octaves.
 
     Args:
@@ -160,12 +161,14 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
         words: Words of each intermediate that lie in the home, [E, R].
         points: Points of the consumers' tiles, [E, J, R].
         model: "paper" adds up all tiles of the group; "refined" follows their live ranges.
+        machine: Machines of the restarts; None: the network's design.
 
     Returns:
         For every site the excess over the home of the group up to and with it, [V, R].
     """
-    usable = network.sites[0].result.spec.arch.levels[network.home].usable
-    if not usable:
+    usable: Available | None = (machine.limits.usable[network.home] if machine
+                                else network.sites[0].result.spec.arch.levels[network.home].usable)
+    if usable is None or not torch.as_tensor(usable).any():
         return torch.zeros_like(sites.energy)
     if model == "paper":
         staying, passing = sites.held.sum(dim=1), torch.zeros_like(sites.energy)

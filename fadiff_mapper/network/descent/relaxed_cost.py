@@ -27,6 +27,7 @@ from fadiff_mapper.network.descent.link_penalties import (
     window,
     work_of_sites,
 )
+from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.descent.site_costs import site_costs
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
@@ -49,8 +50,9 @@ class RelaxedCost:
 
 
 def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],
-                 thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str) -> RelaxedCost:
-    """Costs a network at given fusion variables and factors; differentiable in both.
+                 thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
+                 machine: RelaxedMachine | None = None) -> RelaxedCost:
+    """Costs a network at given fusion variables and factors; differentiable in both, and in the machine's constants.
 
     Args:
         network: The relaxed network.
@@ -59,10 +61,11 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
         thetas: The parameters on which these stand (log2 of factors), of each family.
         choices: Loop orders, bypass and placement of each family; no gradient passes through them.
         model: "refined", or "paper" for FADiff's equations as printed.
+        machine: Machines of the restarts; None: the network's design.
     """
     padded = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
     into, out_of = padded[torch.from_numpy(network.into)], padded[torch.from_numpy(network.out_of)]
-    sites = site_costs(network, into, out_of, factors, thetas, choices, model)
+    sites = site_costs(network, into, out_of, factors, thetas, choices, model, machine)
     ties = network.ties
     times = torch.tensor([site.times for site in network.sites], dtype=torch.float64)[:, None]
     work = torch.ones_like(into)
@@ -76,5 +79,5 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
             misaligned = misaligned + sigma * sent_again(network, sites, wanted, points)
             work = work_of_sites(network, sigma, recomputed(ties, wanted, points))
         broken = broken.index_add(0, torch.from_numpy(ties.consumer), misaligned)
-        broken = broken + crowded(network, sigma, sites, words, points, model)
+        broken = broken + crowded(network, sigma, sites, words, points, model, machine)
     return RelaxedCost((times * work * sites.energy).sum(dim=0), (times * work * sites.cycles).sum(dim=0), broken)

@@ -23,6 +23,7 @@ from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import FamilySites, RelaxedNetwork
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, drawable_parts, torch_nest
@@ -76,7 +77,8 @@ class LinkSigmas:
 
 
 def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
-               thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str) -> SiteCosts:
+               thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
+               machine: RelaxedMachine | None = None) -> SiteCosts:
     """Costs every site, family by family, and puts the sites back in their order.
 
     Args:
@@ -87,8 +89,9 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
         thetas: The parameters on which these stand (log2 of factors), of each family.
         choices: Loop orders, bypass and placement of each family; no gradient passes through them.
         model: "refined", or "paper" for the equations as printed.
+        machine: Machines of the restarts; None: the network's design.
     """
-    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model)
+    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model, machine)
              for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
     order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
 
@@ -103,12 +106,17 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
 
 
 def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor,
-                  factors: RelaxedFactors, theta: torch.Tensor, choices: DiscreteDecisions, model: str) -> SiteCosts:
+                  factors: RelaxedFactors, theta: torch.Tensor, choices: DiscreteDecisions, model: str,
+                  machine: RelaxedMachine | None) -> SiteCosts:
     """The sites of one family, [W, ..., R] each."""
     layer, members = batch.family.layer, torch.tensor(batch.sites)
+    own_machine = machine and machine.for_members(len(batch.sites))
+    if own_machine:
+        layer = own_machine.put_into(layer)
     nest = torch_nest(factors, choices)
     evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, choices))
-    own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism)
+    own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism,
+                  own_machine and own_machine.limits)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
     links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), _linked_operands(network, batch)[columns].T,
                        _written_parts(network, batch)[columns], network.home,

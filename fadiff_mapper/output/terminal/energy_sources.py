@@ -1,4 +1,4 @@
-"""The sources of the energies in force: tables of the input, recorded tables, estimates, built-in values."""
+"""The sources of the energies and areas in force: tables of the input, recorded tables, estimates, built-in values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from fadiff_mapper.base.errors import listed
 from fadiff_mapper.output.terminal.console import console
 
 
-def print_energy_sources(sources: Mapping[str, str]) -> None:
+def print_sources(what: str, sources: Mapping[str, str]) -> None:
     """Prints one line if all components share a source, else one line per source with its components.
 
     Args:
-        sources: Component -> source, as in `Stats.energy_source`.
+        what: "energies" or "areas".
+        sources: Component -> source, as in `Stats.energy_source` and `Stats.area_source`.
     """
     out = console()
     names: dict[str, list[str]] = {}
     for component, source in sources.items():
         names.setdefault(source, []).append(component)
     for source, components in names.items():
-        subject = "energies" if len(names) == 1 else f"energies of {listed(components)}"
+        subject = what if len(names) == 1 else f"{what} of {listed(components)}"
         out.print(f"{subject}: {source}", markup=False)

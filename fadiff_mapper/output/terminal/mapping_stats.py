@@ -6,7 +6,7 @@ from typing import Any
 
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.terminal.console import console, table
-from fadiff_mapper.output.terminal.energy_sources import print_energy_sources
+from fadiff_mapper.output.terminal.energy_sources import print_sources
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 
 
@@ -19,7 +19,9 @@ def print_stats(stats: Stats) -> None:
     out.print(f"cycles {stats.cycles}   energy {stats.energy_pj / 1e6:.6g} uJ   EDP {stats.edp:.6g} pJ*cycles   "
                   f"utilization {stats.utilization:.2%}   computes {_accesses(stats.arithmetic['computes'])}"
                   + (f"   area {stats.area_mm2:.6g} mm^2" if stats.area_mm2 else ""))
-    print_energy_sources(stats.energy_source)
+    print_sources("energies", stats.energy_source)
+    if stats.area_mm2:
+        print_sources("areas", stats.area_source)
     rows = table("accesses per instance, outermost level first", "level", "data space", "instances", "tile",
                    "reads", "fills", "updates", "energy pJ", "cycles", text=2)
     if isinstance(stats, SparseStats):

@@ -8,8 +8,9 @@ from rich.table import Table
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
 from fadiff_mapper.output.terminal.console import console, table
-from fadiff_mapper.output.terminal.energy_sources import print_energy_sources
+from fadiff_mapper.output.terminal.energy_sources import print_sources
 from fadiff_mapper.spec.constraints import LoopConstraint
+from fadiff_mapper.spec.native.areas import area_sources, total_areas
 from fadiff_mapper.spec.spec import WARNING, Spec
 from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_energy
 
@@ -33,7 +34,8 @@ def print_spec(spec: Spec) -> int:
         written = ", written" if ds.read_write else ""
         out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}", markup=False)
     out.print(_levels(spec))
-    print_energy_sources(energy_sources(spec.arch, spec.tables))
+    print_sources("energies", energy_sources(spec.arch, spec.tables))
+    _print_areas(spec)
     out.print(_constraints(spec, space))
     counts = size(space)
     out.print(f"map space: {_about(counts.total)} = {_exactly(counts.factorizations)} factorizations "
@@ -46,6 +48,15 @@ def print_spec(spec: Spec) -> int:
     for reason in reasons:
         out.print(f"no mapping can meet the constraints: {reason}", markup=False)
     return 1 if reasons else 0
+
+
+def _print_areas(spec: Spec) -> None:
+    """Prints the area of all instances of every component and its source, where anything has an area."""
+    found = total_areas(spec.arch, spec.tables)
+    if total := sum(found.values()):
+        parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in found.items() if area)
+        console().print(f"area {total / 1e6:.6g} mm^2: {parts}", markup=False)
+        print_sources("areas", area_sources(spec.arch, spec.tables))
 
 
 def _about(number: int) -> str:

@@ -22,10 +22,10 @@ def result_json(result: MappedLayer) -> str:
 
     Returns:
         An object with status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities
-        (where asked for), energy_source (component to source), evaluations, history (improvements: evaluations, value,
-        stage), options, seed, files, notes, versions and timing. All seconds, those of the history too, stand under
-        `timing`: the rest is the same whenever the same versions run with the same options, unless a time limit cut
-        the run short. Numbers that are not finite are null.
+        (where asked for), energy_source and area_source (component to source), evaluations, history (improvements:
+        evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds, those of the history
+        too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
+        time limit cut the run short. Numbers that are not finite are null.
     """
     spec = result.spec
     content = {
@@ -35,6 +35,7 @@ def result_json(result: MappedLayer) -> str:
         "bound": bound_record(result.bound, result.metric, result.value),
         "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,
+        "area_source": result.stats.area_source,
         "evaluations": result.evaluations,
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "options": result.options,

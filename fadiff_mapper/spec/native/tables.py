@@ -8,6 +8,8 @@ from fadiff_mapper.spec.tables import EnergyTable, Tables
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
 
+IN_INPUT = "ERT in the input"
+"""The source of energies that stand in the user's own files."""
 MOST_ENERGY = 1e15
 """pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 
@@ -23,7 +25,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         ert_where: Its place.
         art: The ART section, or None.
         art_where: Its place.
-        source: Where the energies come from, for the report.
+        source: Where energies and areas come from, for the report; `IN_INPUT` for the user's own files.
         leniency: Decides about unknown keys.
 
     Returns:
@@ -51,7 +53,8 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         for i, row in enumerate(rows):
             reader = Reader(mapping(row, rows.at(i)))
             areas[reader.take("name", text)] = reader.take("area", number(0))
-    return Tables(tuple(energy_tables), areas, version)
+    sources = dict.fromkeys(areas, source) if source != IN_INPUT else {}
+    return Tables(tuple(energy_tables), areas, version, sources)
 
 
 def _energy_table(node: Any, where: Where, source: str, leniency: Leniency) -> EnergyTable:

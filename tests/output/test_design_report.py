@@ -1,0 +1,164 @@
+"""The files of a designed machine: tables with every figure, architectures that read back, a page that shows them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_machine import OUTCOMES, machine, outcome
+from small_network import HOSTILE, result
+from test_network_report import Page
+
+from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+from fadiff_mapper.analysis.sensitivity.several_layers import LayerRuns, combined_sensitivities
+from fadiff_mapper.design.space import design_document, read_space
+from fadiff_mapper.output.design_report.design_files import design_files, design_json
+from fadiff_mapper.output.design_report.design_page import design_html
+from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
+from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
+from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
+from fadiff_mapper.output.design_report.level_shares import level_shares
+from fadiff_mapper.output.design_report.log_axis import axis_of
+from fadiff_mapper.output.design_report.parameter_steps import parameter_worths
+from fadiff_mapper.output.design_report.write_design import write_design
+from fadiff_mapper.output.network_report.drawing import Dot, Stroke
+from fadiff_mapper.yaml.load import load_text
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_table_has_a_row_per_design_with_exact_figures() -> None:
+    table = rows(designs_csv(OUTCOMES))
+    assert len(table) == len(OUTCOMES)
+    for row, each in zip(table, OUTCOMES, strict=True):
+        assert (row["feasible"], row["reason"]) == (str(each.feasible), each.reason)
+        assert {name: int(row[name]) for name in ("side", "depth")} == each.parameters
+        if each.feasible:
+            assert (float(row["edp"]), float(row["area_mm2"])) == (each.edp, each.area_mm2)
+            assert float(row["three.energy_pj"]) == each.networks[0].energy_pj
+        else:
+            assert row["edp"] == row["area_mm2"] == row["three.cycles"] == ""
+    assert table[3]["least_cycles"] == "100.0"
+
+
+def test_the_table_of_the_front_names_its_metrics_and_the_designs_numbers() -> None:
+    table = rows(front_csv(machine("edp", "area")))
+    assert [int(row["number"]) for row in table] == [5, 3, 1]
+    assert [float(row["area"]) for row in table] == [2.5, 2.0, 1.0]
+
+
+def test_a_parameter_named_as_a_figure_has_a_column_of_its_own() -> None:
+    text = designs_csv([replace(OUTCOMES[0], parameters={"cycles": 7})])
+    assert rows(text)[0]["parameter.cycles"] == "7"
+    assert rows(text)[0]["cycles"] == "100"
+
+
+def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_page(tmp_path: Path) -> None:
+    write_design(machine("edp", "area"), tmp_path)
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html", "front/001.yaml",
+            "front/003.yaml", "three/plan.yaml", "three/report.html"} <= names
+    document = load_text((tmp_path / "architecture.yaml").read_text())
+    assert document == design_document(read_space("bundled:spaces/gemmini_small"), (0, 0, 0, 0))
+    assert [node.tag for node in document["architecture"]["nodes"]][:2] == ["!Container", "!Component"]
+
+
+def test_a_shard_without_a_feasible_design_has_its_table_and_a_page() -> None:
+    none = machine(outcomes=(OUTCOMES[1],), front=(), documents=(), mapped_networks=(), neighbours=(), final=(),
+                   history=())
+    assert set(design_files(none)) == {""}
+    assert "No design is feasible" in design_html(none, ())
+
+
+def test_the_record_is_equal_for_equal_runs_but_for_its_seconds() -> None:
+    first, second = (json.loads(design_json(machine(time_s=seconds))) for seconds in (1.0, 9.0))
+    assert first.pop("timing") != second.pop("timing")
+    assert first == second
+    assert first["front"][0]["edp"] == 4e6
+
+
+@pytest.mark.parametrize("metrics", [("edp",), ("edp", "area")])
+def test_the_page_is_well_formed_and_has_the_figures(metrics: tuple[str, ...]) -> None:
+    found = machine(*metrics)
+    text = design_html(found, ("three",))
+    page = Page(text)
+    assert not page.open and "script" not in page.seen and HOSTILE not in text
+    assert {each.edp for each in found.front} | {found.best.area_mm2, found.best.energy_pj} <= set(page.values)
+    assert 'href="three/report.html"' in text and "Accelergy" in text
+    assert ("Hypervolume" in text) == (len(metrics) > 1)
+
+
+def test_every_feasible_design_is_a_dot_and_the_best_has_a_ring() -> None:
+    drawn = draw_front(machine())
+    assert drawn is not None
+    dots = [shape for shape in drawn.shapes if isinstance(shape, Dot)]
+    assert len([dot for dot in dots if dot.css_class == "other"]) == 3
+    (ring,) = [dot for dot in dots if dot.css_class == "ring"]
+    assert "side 8, depth 512" in ring.title
+    assert all(0 < dot.x < drawn.width and 0 < dot.y < drawn.height for dot in dots)
+    assert draw_front(machine(outcomes=OUTCOMES[:2])) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=12))
+def test_the_border_is_of_designs_that_none_beats(pairs: list[tuple[int, int]]) -> None:
+    designs = [replace(OUTCOMES[0], energy_pj=float(edp), cycles=1.0, area_mm2=float(area)) for edp, area in pairs]
+    border = {(each.edp, each.area_mm2) for each in least_of_both(designs)}
+    beaten = {(edp, area) for edp, area in pairs
+              if any((e <= edp and a <= area) and (e, a) != (edp, area) for e, a in pairs)}
+    assert border == {(float(edp), float(area)) for edp, area in pairs} - beaten
+
+
+def test_the_course_falls_and_ends_at_the_end() -> None:
+    drawn = draw_convergence(machine())
+    assert drawn is not None
+    courses = [shape for shape in drawn.shapes if isinstance(shape, Stroke) and shape.css_class == "course"]
+    assert len(courses) == 2
+    heights = [float(part.split("H")[0]) for part in courses[0].path.split("V")[1:]]
+    assert heights == sorted(heights)
+
+
+@given(st.floats(1e-9, 1e15), st.floats(1.0, 1e9))
+def test_ticks_are_round_and_on_the_axis(low: float, ratio: float) -> None:
+    axis = axis_of([low, low * ratio], 0.0, 500.0)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 10
+    assert all(axis.low * (1 - 1e-9) <= tick <= axis.high * (1 + 1e-9) for tick in ticks)
+    assert [axis.at(tick) for tick in ticks] == sorted(axis.at(tick) for tick in ticks)
+
+
+def test_a_parameter_is_worth_what_its_neighbouring_values_change() -> None:
+    side, depth = parameter_worths(machine())
+    assert side.below is None  # side 4, depth 512 was not evaluated
+    assert side.above is not None and (side.above.value, side.above.edp, side.above.area) == (16, "+75.0 %", "+12.0 %")
+    assert depth.below is not None and (depth.below.value, depth.below.edp) == (256, "+25.0 %")
+    assert depth.above is not None and (depth.above.value, depth.above.area) == (1024, "+16.0 %")
+    refused = machine(neighbours=(outcome(0, 1, reason="too small"),))
+    assert parameter_worths(refused)[0].below is not None
+    assert "too small" in design_html(refused, ("three",))
+
+
+def test_energies_of_the_levels_add_up_to_the_networks() -> None:
+    network = result()
+    shares = level_shares([(2.0, network), (1.0, network)])
+    assert sum(share.energy_pj for share in shares) == pytest.approx(3 * network.stats.energy_pj, rel=1e-12)
+    arithmetic = shares[-1]
+    assert arithmetic.cycles == 3 * sum(one.count * one.stats.arithmetic["cycles"] for one in network.layers)
+
+
+def test_sensitivities_of_one_layer_are_its_own_and_of_equal_layers_the_same() -> None:
+    layer = result().layers[0]
+    runs = LayerRuns(1.0, layer.spec, layer.mapping, layer.stats.energy_pj, layer.stats.cycles)
+    own = {(each.level, each.constant): each for each in mapping_sensitivities(layer.spec, layer.mapping, "edp")
+           if each.elasticity and each.basis == "fixed mapping"}
+    for layers in ([runs], [replace(runs, runs=2.0), runs]):
+        together = {(each.level, each.constant): each.elasticity for each in combined_sensitivities(layers)}
+        for key, each in own.items():
+            assert together[key] == pytest.approx(each.elasticity, rel=1e-9)
