@@ -20,7 +20,7 @@ ORDER = (
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
-    "design.space", "design.evaluation", "design.proposers", "design",
+    "design.space", "design.evaluation", "design.proposers", "design.descent", "design",
     "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.notebook",
     "output.terminal", "output",
