@@ -16,7 +16,7 @@ from small_network import HOSTILE, result
 from test_network_report import Page
 
 from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-from fadiff_mapper.analysis.sensitivity.several_layers import LayerRuns, combined_sensitivities
+from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.output.design_report.design_files import design_files, design_json
 from fadiff_mapper.output.design_report.design_page import design_html
@@ -155,7 +155,7 @@ def test_energies_of_the_levels_add_up_to_the_networks() -> None:
 
 def test_sensitivities_of_one_layer_are_its_own_and_of_equal_layers_the_same() -> None:
     layer = result().layers[0]
-    runs = LayerRuns(1.0, layer.spec, layer.mapping, layer.stats.energy_pj, layer.stats.cycles)
+    runs = RepeatedLayer(1.0, layer.spec, layer.mapping, layer.stats.energy_pj, layer.stats.cycles)
     own = {(each.level, each.constant): each for each in mapping_sensitivities(layer.spec, layer.mapping, "edp")
            if each.elasticity and each.basis == "fixed mapping"}
     for layers in ([runs], [replace(runs, runs=2.0), runs]):

@@ -11,7 +11,7 @@ from fadiff_mapper.spec.spec import Spec
 
 
 @dataclass(frozen=True)
-class LayerRuns:
+class RepeatedLayer:
     """A mapped layer and how often it runs.
 
     Attributes:
@@ -29,7 +29,7 @@ class LayerRuns:
     cycles: float
 
 
-def combined_sensitivities(layers: Sequence[LayerRuns]) -> tuple[Sensitivity, ...]:
+def combined_sensitivities(layers: Sequence[RepeatedLayer]) -> tuple[Sensitivity, ...]:
     """The sensitivities of the EDP of layers that run one after the other on one machine.
 
     With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant.

@@ -118,10 +118,10 @@ def best_sensitivities(result: DesignedMachine) -> tuple[Sensitivity, ...]:
     Args:
         result: The end of a search; takes about 0.2 s per distinct layer.
     """
-    from fadiff_mapper.analysis.sensitivity.several_layers import LayerRuns, combined_sensitivities
+    from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     if not result.front:
         return ()
-    layers = [LayerRuns(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
+    layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
               for outcome in network.layers]
