@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Methods of designing a machine on DOSA's space and networks, side by side at equally many designs mapped.
+
+    python benchmarks/design_methods.py [--seeds N] [--evaluations N ...] [--method NAME ...] [--network NAME ...]
+                                        [--store FOLDER] [-o FILE]
+
+The space is `bundled:spaces/dosa_gemmini` with DOSA's energies and bandwidths; layers run one by one, as in DOSA, and
+each design is mapped to the quality of `map`. A row has the EDP (uJ x cycles) after so many designs: the geometric mean
+over the seeds with its range. Beside the methods stand DOSA's random search with its settings (10 designs, 1,000
+random mappings a layer; the best of them) on the same model, and its own default design (side 16, 32 KB, 128 KB),
+mapped here. DOSA's own figures come from its analytical model and are not comparable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import yaml
+from provenance import Write, add_output, heading, markdown, row
+
+from fadiff_mapper import DesignSpace, FadiffError, SearchOptions, Workload, map_layers, read_space
+from fadiff_mapper.design.design_options import DesignOptions
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.design.space import Point, nearest_point
+from fadiff_mapper.results.designed_machine import DesignedMachine
+from fadiff_mapper.workload import Node, build_workload
+from fadiff_mapper.workload.operator import make_operator
+
+LAYERS = Path(__file__).with_name("dosa_layers.yaml")
+DEFAULT = {"side": 16, "accumulator_kb": 32, "scratchpad_kb": 128}
+"""Gemmini's own design, as DOSA lists it."""
+RANDOM_MAPPINGS = SearchOptions(("edp",), restarts=1000, refinement=False, gradient=False, threads=1)
+"""DOSA's random mapper: the best of 1,000 random mappings of a layer."""
+RANDOM_DESIGNS = 10
+PJ_PER_UJ = 1e6
+
+
+def dosa_network(name: str) -> Workload:
+    """One of DOSA's networks, its layers without links."""
+    nodes = []
+    for layer, count, *bounds in yaml.safe_load(LAYERS.read_text(encoding="utf-8"))[name]:
+        dims = dict(zip("RSPQCMN", bounds, strict=False))
+        nodes.append(Node(str(layer), "conv", (), layer=make_operator("conv", dims, tuple(bounds[7:]), repeat=count)))
+    return build_workload(name, nodes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--evaluations", type=int, nargs="+", default=[10, 25, 50])
+    parser.add_argument("--method", nargs="+", default=["gradient", "tpe", "nsga2", "random"])
+    parser.add_argument("--network", nargs="+", default=["unet", "resnet50", "bert", "retinanet"])
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--jobs", type=int)
+    add_output(parser)
+    options = parser.parse_args()
+    space = read_space("bundled:spaces/dosa_gemmini")
+    with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
+        write(heading("network", "method", *(f"{count} designs" for count in options.evaluations), "s"))
+        for name in options.network:
+            measure(space, dosa_network(name), options, options.store or Path(folder), write)
+
+
+def measure(space: DesignSpace, network: Workload, options: argparse.Namespace, store: Path, write: Write) -> None:
+    """Writes the rows of one network."""
+    question = DesignQuestion(space, (network,), (1.0,), fuse=False, energy=space.energy or "dosa")
+    for method in options.method:
+        runs = [search_design(replace(question, seed=seed), DesignOptions(
+            method, max(options.evaluations), neighbours=False, prune=False, jobs=options.jobs, store=store))
+            for seed in range(options.seeds)]
+        cells = [spread([best_after(run, count) for run in runs]) for count in options.evaluations]
+        write(row(network.name, method, *cells, f"{statistics.median(run.time_s for run in runs):.0f}"))
+    reader = DesignReader(question)
+    random = [random_search(reader, network, seed) for seed in range(options.seeds)]
+    blank = [""] * (len(options.evaluations) - 1)
+    write(row(network.name, "random designs and mappings (DOSA's settings)", *blank, spread(random), ""))
+    default = mapped_edp(reader, network, nearest_point(space, DEFAULT), SearchOptions(("edp",)))
+    write(row(network.name, "default design (16, 32 KB, 128 KB)", *blank, f"{default:.4g}", ""))
+
+
+def best_after(run: DesignedMachine, count: int) -> float:
+    """The least EDP of the first designs that were mapped, in uJ x cycles."""
+    mapped = [outcome.edp for outcome in run.outcomes if outcome.mapped]
+    return min(mapped[:count]) / PJ_PER_UJ
+
+
+def random_search(reader: DesignReader, network: Workload, seed: int) -> float:
+    """The best of random designs with random mappings, in uJ x cycles."""
+    rng, found = np.random.default_rng(seed), []
+    while len(found) < RANDOM_DESIGNS:
+        point = tuple(int(rng.integers(len(parameter.values))) for parameter in reader.question.space.parameters)
+        found.append(mapped_edp(reader, network, point, replace(RANDOM_MAPPINGS, seed=seed)))
+    return min(found)
+
+
+def mapped_edp(reader: DesignReader, network: Workload, point: Point, options: SearchOptions) -> float:
+    """The EDP of a design with mappings by some search, in uJ x cycles; infinite where a layer has none."""
+    try:
+        results = map_layers(reader.specs(point), options)
+    except FadiffError:
+        return math.inf
+    times = [entry.times for entry in network.distinct()]
+    energy = sum(often * result.stats.energy_pj for often, result in zip(times, results, strict=True))
+    return energy / PJ_PER_UJ * sum(often * result.stats.cycles for often, result in zip(times, results, strict=True))
+
+
+def spread(values: Sequence[float]) -> str:
+    """The geometric mean with its range."""
+    mean = math.exp(statistics.fmean(map(math.log, values)))
+    return f"{mean:.4g} ({min(values):.4g} to {max(values):.4g})"
+
+
+if __name__ == "__main__":
+    main()
