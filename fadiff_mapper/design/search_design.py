@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -87,13 +86,8 @@ def _proposer(bench: DesignBench, options: DesignOptions) -> Proposer:
     """What proposes designs by the method of the options. Raises FadiffError."""
     if options.method in BLACK_BOX:
         return BLACK_BOX[options.method](bench.question)
-    try:
-        descent = import_module("fadiff_mapper.design.descent.gradient_proposer")  # loads torch
-    except ModuleNotFoundError as error:
-        raise FadiffError(f"method: gradient is not part of this installation ({error}); accepted: "
-                          f"{listed(BLACK_BOX)}") from None
-    proposer: Proposer = descent.gradient_proposer(bench.question, bench.specs_at, bench.mappings_at)
-    return proposer
+    from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer  # loads torch
+    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at)
 
 
 def _rounds(run: DesignRun, proposer: Proposer, evaluated: Evaluated, options: DesignOptions,

@@ -104,6 +104,9 @@ def checked_task(spec: Spec) -> MappingTask:
     contradictions = conflicts(task.space) if first_of(task.family, 0) is None else []
     if contradictions:
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
+    if task.impossible:
+        raise FadiffError("no mapping can meet the constraints: the factors that constraints and fan-outs allow do not "
+                          f"multiply to the bounds of {listed(task.impossible)}")
     return task
 
 

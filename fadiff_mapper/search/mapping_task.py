@@ -49,11 +49,11 @@ class MappingTask:
         return family_of(self.layer, [self.space])
 
     @property
-    def empty(self) -> bool:
-        """Whether the factors of some dimension cannot multiply to its bound, so that there is nothing to search."""
+    def impossible(self) -> tuple[str, ...]:
+        """The dimensions whose factors cannot multiply to their bounds; with any, the map space is empty."""
         tables = self.family.factors
-        return not all(tables.completable[0, 0, dimension, bound].any()
-                       for dimension, bound in enumerate(tables.bound[0]))
+        return tuple(name for number, name in enumerate(self.space.problem.dimensions)
+                     if not tables.completable[0, 0, number, tables.bound[0, number]].any())
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,

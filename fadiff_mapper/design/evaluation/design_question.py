@@ -14,7 +14,7 @@ from fadiff_mapper.workload import Operator, Workload
 
 
 @dataclass(frozen=True)
-class LayerRuns:
+class NetworkLayer:
     """One distinct layer of one network.
 
     Attributes:
@@ -62,10 +62,10 @@ class DesignQuestion:
         return tuple(found.values())
 
     @cached_property
-    def runs(self) -> tuple[tuple[LayerRuns, ...], ...]:
+    def runs(self) -> tuple[tuple[NetworkLayer, ...], ...]:
         """For each network its distinct layers, in the order of `Workload.distinct`."""
         number = {layer.key: index for index, layer in enumerate(self.layers)}
-        return tuple(tuple(LayerRuns(number[entry.layer.key], entry.times, bool(fusable & {*entry.nodes}))
+        return tuple(tuple(NetworkLayer(number[entry.layer.key], entry.times, bool(fusable & {*entry.nodes}))
                            for entry in network.distinct())
                      for network, fusable in ((network, _fusable(network)) for network in self.networks))
 

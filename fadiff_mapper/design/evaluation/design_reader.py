@@ -1,9 +1,9 @@
 """Designs read many times over: what does not change from design to design is read once.
 
 A design differs from the next in a few numbers, and its layers differ in their bounds. So one layer of a design is read
-in full, which gives architecture and energies; the constraints of the others depend on the shape of the architecture
-and the layer alone, not on attributes of components, and are kept by both. Documents in which more depends on the
-layer are read in full for each.
+in full, which gives architecture and energies. The constraints of the others depend on the layer and the shape of the
+architecture alone: not on attributes of components, and not on how wide a fan-out is, but where `maximize_dims` fills
+it. So they are kept by both. Documents in which more depends on the layer are read in full for each.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.inputs.load import read_spec
 from fadiff_mapper.network.layers.one_design import with_problem
+from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -25,8 +26,12 @@ from fadiff_mapper.yaml.located import Map
 MOST_SHAPES = 64
 """Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory, not measured."""
 
-ATTRIBUTES = "attributes"
-"""The entry of a component that constraints do not look at; meshes in it count by the fan-outs that they make."""
+UNSEEN = ("attributes", "spatial")
+"""Entries of a component that constraints do not look at: its attributes, and its meshes as long as there is a fan-out
+or none. A list of constraints under the name `spatial` stands among `constraints`, which are looked at."""
+
+FILLING = "maximize_dims"
+"""The constraint whose factors depend on the width of a fan-out."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,7 @@ class DesignReader:
         first = self._read(document, files, layers[0])
         if "sparse_optimizations" in document or _mentions_problem(document):
             return (first, *(self._read(document, files, layer) for layer in layers[1:]))
-        arch = first.arch
-        shape = (repr(_without_attributes(document)), arch.level_names(),
-                 tuple(arch.fanout(level) for level in range(len(arch.levels))))
-        known = self._readings_of(shape)
+        known = self._readings_of(_shape(document, first.arch))
         return (first, *(self._with_layer(document, files, first, number, known)
                          for number in range(1, len(layers))))
 
@@ -108,11 +110,19 @@ class DesignReader:
                        literal=first.literal | {"problem": reading.literal})
 
 
-def _without_attributes(node: Any) -> Any:
-    """The values of a document without the attributes of its components."""
+def _shape(document: Map, arch: Architecture) -> Hashable:
+    """Equal for designs whose constraints are equal for every layer."""
+    seen = repr({key: _without_unseen(value) if key == "architecture" else value for key, value in document.items()})
+    meshes = [arch.fanout(level) for level in range(len(arch.levels))]
+    return seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes])
+
+
+def _without_unseen(node: Any) -> Any:
+    """The values of a document without the attributes and meshes of its components."""
     if isinstance(node, dict):
-        return {key: _without_attributes(value) for key, value in node.items() if key != ATTRIBUTES}
-    return [_without_attributes(value) for value in node] if isinstance(node, list) else node
+        return {key: value if "constraints" in str(key) else _without_unseen(value)
+                for key, value in node.items() if key not in UNSEEN}
+    return [_without_unseen(value) for value in node] if isinstance(node, list) else node
 
 
 def _mentions_problem(document: Map) -> bool:

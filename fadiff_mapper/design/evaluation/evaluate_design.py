@@ -46,13 +46,12 @@ class DesignBench:
         return ResultStore(self.folder)
 
     def specs_at(self, point: Point) -> tuple[Spec, ...]:
-        """A design with all distinct layers, network by network in the order of `Workload.distinct`.
+        """A design with every distinct layer, in the order of `DesignQuestion.layers`.
 
         Raises:
             SpecError: The point is no design.
         """
-        specs = self.reader.specs(point)
-        return tuple(specs[entry.layer] for network in self.question.runs for entry in network)
+        return self.reader.specs(point)
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best mapping of every layer of `specs_at` by itself; from the store, or found again.
@@ -61,8 +60,7 @@ class DesignBench:
             FadiffError: A layer has no mapping.
         """
         specs = self.reader.specs(point)
-        mappings = [mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True)]
-        return tuple(mappings[run.layer] for network in self.question.runs for run in network)
+        return tuple(mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True))
 
     def networks_at(self, point: Point) -> tuple[MappedNetwork, ...]:
         """All networks as they run on a design, with every mapping.

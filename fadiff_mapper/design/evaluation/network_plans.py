@@ -12,7 +12,6 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, design_digest, layer_key, mapped_layer
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.network.plan.outcome import network_result
 from fadiff_mapper.results.designed_machine import NetworkFigures
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.spec.spec import Spec
@@ -74,8 +73,9 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
     mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
                    for entry, spec in zip(runs, own, strict=True))
     if question.fuse:
-        from fadiff_mapper.network.map_network import plan_network  # loads torch
+        from fadiff_mapper.network.map_network import plan_network  # both load torch, which designs of layers need not
         return plan_network(network, own, question.network_options, mapped=mapped)
+    from fadiff_mapper.network.plan.outcome import network_result
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), "search ended", 0.0)
 

@@ -90,12 +90,12 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
     # A tile may contradict constraints that its whole layer meets, such as a fixed factor of a dimension that it cuts.
-    tasks = [task for group in wanted for tile in group for task in tile.tasks if not task.empty]
+    tasks = [task for group in wanted for tile in group for task in tile.tasks if not task.impossible]
     outcomes = iter(search_all(tasks, options, stopped=stopped) if tasks else [])
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
         mappings = {(tile.index, tile.shape): _best(tile, [next(outcomes) for task in tile.tasks
-                                                            if not task.empty]) for tile in tiles}
+                                                            if not task.impossible]) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})

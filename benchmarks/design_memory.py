@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Whether the memory of a search of designs stays flat over thousands of designs.
+
+    python benchmarks/design_memory.py [--designs N] [-o FILE]
+
+Random designs of the bundled space over `eyeriss_like` with the layers of MobileNetV1, in one process. All parts of the
+engine run but one: a layer's search is replaced by a formula over the parameters, as memory, not mappings, is measured.
+A row has the resident memory after so many designs, and the CPU seconds that each design cost the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+
+from provenance import add_output, heading, markdown, row
+
+from fadiff_mapper import load_network, read_space
+from fadiff_mapper.design.design_options import DesignOptions
+from fadiff_mapper.design.design_run import DesignProgress
+from fadiff_mapper.design.evaluation import evaluate_design, layer_entries
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.spec.spec import Spec
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--designs", type=int, default=10_000)
+    add_output(parser)
+    options = parser.parse_args()
+    question = DesignQuestion(read_space("bundled:spaces/eyeriss_like"),
+                              (load_network("bundled:networks/mobilenet_v1"),), (1.0,), fuse=False)
+    with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
+        write(heading("designs", "resident MiB", "CPU ms per design"))
+
+        def told(progress: DesignProgress) -> None:
+            if progress.evaluations in (1, 100) or progress.evaluations % (options.designs // 10) == 0:
+                gc.collect()
+                each = time.process_time() / progress.evaluations * 1000
+                write(row(progress.evaluations, f"{resident_mib():.1f}", f"{each:.1f}"))
+
+        with mock.patch.object(evaluate_design, "layer_entries", by_formula), \
+                mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_: ()):
+            search_design(question, DesignOptions("random", options.designs, prune=False, neighbours=False, jobs=1,
+                                                  store=Path(folder)), on_progress=told)
+
+
+def by_formula(specs: Sequence[Spec], options: SearchOptions, store: object) -> list[layer_entries.LayerEntry]:
+    """Stand-ins for searched layers: energy falls and area grows with capacity; the hashes are computed as ever."""
+    design = layer_entries.design_digest(specs[0])
+    words = sum(level.instances * (level.size or 0) for level in specs[0].arch.levels)
+    return [layer_entries.LayerEntry(spec.problem.computes * (1 + 1e6 / (words + 1)),
+                                     spec.problem.computes / spec.arch.arithmetic.instances, [{"key": key}])
+            for spec in specs for key in [layer_entries.layer_key(design, spec, options)]]
+
+
+def resident_mib() -> float:
+    """Resident memory of this process."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    main()

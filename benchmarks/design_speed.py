@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""How long designs of a space take, and how much of that is not the search of mappings.
+
+    python benchmarks/design_speed.py [--designs N] [--space NAME] [--jobs N] [-o FILE]
+
+ResNet-50, 24 distinct layers, each mapped as `map` does, on random designs, none left out for its bound. Rows, all of
+one run: the search of the mappings alone, of specs that have been read; the evaluation called directly, without a store; and through the engine with
+a store, in one process and in several. Seconds are of CPU time, of all processes together without their start, which
+other work on the machine disturbs less; "overhead" is against the row above it in the first two and against the direct
+evaluation in the others. The last column is 1,000 designs on two cores at this rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from provenance import Write, add_output, heading, markdown, row
+from resnet50 import write_resnet50
+
+from fadiff_mapper import load_network, read_space
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluation.work_force import work_force
+from fadiff_mapper.design.proposers.random_designs import RandomDesigns
+from fadiff_mapper.design.space import Point
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.search_many import search_all
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--designs", type=int, default=50)
+    parser.add_argument("--space", default="bundled:spaces/gemmini_large")
+    parser.add_argument("--jobs", type=int, default=2)
+    add_output(parser)
+    options = parser.parse_args()
+    with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
+        network = load_network(write_resnet50(Path(folder)))
+        question = DesignQuestion(read_space(options.space), (network,), (1.0,), fuse=False)
+        points = RandomDesigns(question.space, 0).propose(options.designs, [])
+        write(heading("what", "designs", "layers", "CPU s per design", "overhead", "1,000 designs on two cores, min"))
+        measure(question, points, options.jobs, Path(folder), write)
+
+
+def measure(question: DesignQuestion, points: list[Point], jobs: int, folder: Path, write: Write) -> None:
+    """Writes one row for each way to evaluate the points."""
+    bench = DesignBench(question, None)
+    bench.reader.specs(points[0])
+    designs = [bench.reader.specs(point) for point in points]
+    search = seconds_of(lambda: [search_all([mapping_task(spec) for spec in specs], question.layer_options)
+                                 for specs in designs])
+    direct = seconds_of(lambda: [evaluate_design(bench, point) for point in points])
+    rows = [("the search alone", search, search), ("evaluated directly", direct, search)]
+    for number in (1, jobs):
+        with Engine(question, number, folder / str(number)) as engine:
+            rows.append((f"engine with a store, {number} process{'es' * (number > 1)}", engine.seconds(points), direct))
+    for what, seconds, base in rows:
+        each = seconds / len(points)
+        write(row(what, len(points), len(question.layers), f"{each:.3f}", f"{seconds / base - 1:+.1%}",
+                  f"{each * 1000 / 2 / 60:.1f}"))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """CPU seconds of this process."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+@dataclass
+class Engine:
+    """Workers that have been started.
+
+    Attributes:
+        question: The question.
+        jobs: Processes.
+        folder: The store.
+    """
+
+    question: DesignQuestion
+    jobs: int
+    folder: Path
+
+    def __enter__(self) -> Engine:
+        self.force = work_force(DesignBench(self.question, self.folder), self.jobs)
+        self.evaluated = self.force.__enter__()
+        first = tuple(0 for _ in self.question.space.parameters)
+        list(self.evaluated([first] * 2 * self.jobs, [(0.0,)]))  # read and refused by the bound: all processes are up
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.force.__exit__(None, None, None)
+
+    def seconds(self, points: list[Point]) -> float:
+        """CPU seconds of this process and its workers for the points."""
+        start = all_seconds()
+        list(self.evaluated(points, []))
+        return all_seconds() - start
+
+
+def all_seconds() -> float:
+    """CPU seconds of this process and all processes below it, running ones included."""
+    ticks, total = os.sysconf("SC_CLK_TCK"), 0
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(entry.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+    for process, (_, spent) in parents.items():
+        above = process
+        while above in parents and above != os.getpid():
+            above = parents[above][0]
+        total += spent if above == os.getpid() else 0
+    return total / ticks
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""One design: exact figures, each layer once, limits and bounds before any mapping, and reasons for what cannot run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_spaces import SECTION, small_network, small_question
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation import layer_entries as entries_module
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
+from fadiff_mapper.design.proposers.random_designs import all_points
+from fadiff_mapper.design.space import design_document, read_space
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import map_network
+from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.search.map_layers import map_layers
+
+
+def all_outcomes(bench: DesignBench) -> list[DesignOutcome]:
+    return [evaluate_design(bench, point) for point in all_points(bench.question.space)]
+
+
+def test_the_figures_are_those_of_mapping_every_layer(tmp_path: Path) -> None:
+    question = small_question(tmp_path)
+    outcome = evaluate_design(DesignBench(question, None), (1, 2))
+    specs = specs_of(question.networks[0], design_document(question.space, (1, 2)), "estimate")
+    first, second = map_layers(specs, question.layer_options)
+    assert outcome.energy_pj == first.stats.energy_pj + 2 * second.stats.energy_pj
+    assert outcome.cycles == first.stats.cycles + 2 * second.stats.cycles
+    assert outcome.feasible
+    assert outcome.mapped
+    assert outcome.parameters == {"columns": 8, "depth": 4096}
+
+
+def test_networks_are_summed_by_weight_and_equal_layers_are_mapped_once(tmp_path: Path) -> None:
+    once = small_question(tmp_path)
+    twice = replace(once, networks=once.networks * 2, weights=(1.0, 2.5))
+    assert len(twice.layers) == len(once.layers) == 2
+    alone, both = (evaluate_design(DesignBench(question, None), (0, 0)) for question in (once, twice))
+    assert both.energy_pj == pytest.approx(3.5 * alone.energy_pj)
+    assert both.edp == pytest.approx(3.5 ** 2 * alone.edp)
+
+
+def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    question = small_question(tmp_path)
+    fresh = evaluate_design(DesignBench(question, None), (2, 1))
+    assert evaluate_design(DesignBench(question, tmp_path / "store"), (2, 1)) == fresh
+
+    def searched(*_: object) -> None:
+        raise AssertionError("a layer was searched again")
+
+    monkeypatch.setattr(entries_module, "search_all", searched)
+    bench = DesignBench(question, tmp_path / "store")
+    assert evaluate_design(bench, (2, 1)) == fresh
+    network = bench.networks_at((2, 1))[0]
+    assert network.stats.edp == fresh.edp
+    assert bench.mappings_at((2, 1)) == tuple(layer.mapping for layer in network.layers)
+    with pytest.raises(AssertionError, match="searched again"):
+        evaluate_design(DesignBench(replace(question, seed=1), tmp_path / "store"), (2, 1))
+
+
+def test_an_entry_of_another_form_is_searched_again(tmp_path: Path) -> None:
+    question = small_question(tmp_path)
+    fresh = evaluate_design(DesignBench(question, tmp_path), (0, 0))
+    files = list(tmp_path.rglob("*.json"))
+    files[0].write_text('{"energy_pj": "low"}')
+    files[1].write_text('{"energy_pj": -1, "cycles": 1, "mapping": []}')
+    assert evaluate_design(DesignBench(question, tmp_path), (0, 0)) == fresh
+
+
+def test_a_limit_refuses_before_anything_is_mapped(tmp_path: Path) -> None:
+    section = SECTION + "  limits: {columns * depth: 10000, units: 100}\n"
+    bench = DesignBench(small_question(tmp_path, section), None)
+    assert evaluate_design(bench, (1, 2)).reason == "columns * depth is 32768; the limit is 10000"
+    units = evaluate_design(bench, (1, 0))
+    assert (units.feasible, units.mapped, units.reason) == (False, False, "units is 128; the limit is 100")
+
+
+NARROW = """\
+architecture:
+  version: 0.4
+  nodes:
+  - !Component {name: DRAM, class: DRAM, attributes: {width: 64, datawidth: 8}}
+  - !Component {name: Buffer, class: SRAM, attributes: {depth: 4096, width: 64, datawidth: 8}}
+  - !Container {name: Lanes, spatial: {meshX: 4}, constraints: {spatial: {factors: [M=8]}}}
+  - !Component {name: MACC, class: intmac, attributes: {width: 8, datawidth: 8}}
+design_space: {version: 0.1, parameters: {lanes: {path: Lanes.spatial.meshX, powers_of_two: [4, 8]}}}
+"""
+
+
+def test_a_design_that_cannot_run_a_layer_says_which_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "narrow.yaml"
+    file.write_text(NARROW, encoding="utf-8")
+    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), fuse=False)
+    bench = DesignBench(question, tmp_path / "store")
+    for _ in range(2):  # searched, and from the store
+        narrow = evaluate_design(bench, (0,))
+        assert (narrow.feasible, narrow.mapped, narrow.edp) == (False, True, math.inf)
+        assert narrow.reason.startswith("conv1x1_8_16_8_s1: ")
+        assert narrow.reason.endswith("do not multiply to the bounds of M")
+    assert evaluate_design(bench, (1,)).feasible
+
+
+def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
+    question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
+    bench = DesignBench(question, tmp_path / "store")
+    for outcome in all_outcomes(bench):
+        specs = bench.reader.specs(outcome.point)
+        mine = tuple(outcome.of(metric) for metric in question.metrics)
+        assert bound_that_loses(question, specs, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
+        least = bound_that_loses(question, specs, outcome.area_mm2, [(0.0, 0.0, 0.0)])
+        assert least is not None
+        assert least.energy_pj <= outcome.energy_pj
+        assert least.cycles <= outcome.cycles
+
+
+def test_a_design_left_out_for_its_bound_is_no_better_than_its_rival(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    outcomes = all_outcomes(bench)
+    best = min(outcome.edp for outcome in outcomes)
+    against = [evaluate_design(bench, outcome.point, [(best,)]) for outcome in outcomes]
+    assert any(outcome.pruned for outcome in against)
+    for outcome, exact in zip(against, outcomes, strict=True):
+        assert outcome == exact or (outcome.pruned and not outcome.mapped and exact.edp >= best)
+
+
+def test_a_fused_network_has_the_figures_of_its_plan(tmp_path: Path) -> None:
+    question = small_question(tmp_path, fuse=True)
+    bench = DesignBench(question, tmp_path / "store")
+    outcome = evaluate_design(bench, (2, 3))
+    plan = map_network(question.networks[0], design_document(question.space, (2, 3)), question.network_options,
+                       energy="estimate")
+    figures = outcome.networks[0]
+    assert (figures.energy_pj, figures.cycles) == (plan.stats.energy_pj, plan.stats.cycles)
+    assert figures.fused_groups == len(plan.groups) > 0
+    assert figures.edp < figures.unfused_energy_pj * figures.unfused_cycles
+    assert evaluate_design(bench, (2, 3)) == outcome
+
+
+def test_mappings_of_a_design_without_any_are_an_error(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), None)
+    entry = entries_module.no_mapping("too small\nand more")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fadiff_mapper.design.evaluation.evaluate_design.layer_entries", lambda *_: [entry, entry])
+        with pytest.raises(FadiffError, match=r"conv1x1_8_16_8_s1: too small$"):
+            bench.mappings_at((0, 0))

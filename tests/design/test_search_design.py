@@ -1,0 +1,192 @@
+"""The loop: the true best of a small space, whatever the method, the workers, the store and the shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_spaces import SECTION, small_network, small_question, small_space
+
+import fadiff_mapper
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.design_options import DesignOptions
+from fadiff_mapper.design.design_run import DesignProgress
+from fadiff_mapper.design.evaluation import layer_entries as entries_module
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.proposers.random_designs import all_points
+from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for the tests of this file, so that each layer is mapped once in all of them."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignOutcome]:
+    """Every design of the small space."""
+    bench = DesignBench(small_question(tmp_path_factory.mktemp("truth")), store)
+    return [evaluate_design(bench, point) for point in all_points(bench.question.space)]
+
+
+def searched(question: DesignQuestion, **settings: Any) -> DesignedMachine:
+    return search_design(question, DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings))
+
+
+@pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
+def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, truth: list[DesignOutcome],
+                                                      tmp_path: Path) -> None:
+    if method in ("tpe", "nsga2"):
+        pytest.importorskip("optuna")
+    machine = searched(small_question(tmp_path), method=method, store=store)
+    assert machine.best == min(truth, key=lambda outcome: outcome.edp)
+    assert {outcome.point for outcome in machine.outcomes} == {outcome.point for outcome in truth}
+    assert machine.evaluations + machine.pruned + machine.refused == len(truth)
+    assert machine.history[-1]["value"] == machine.best.edp
+    assert machine.mapped_networks[0].stats.edp == machine.best.edp
+    assert machine.ranges == {"columns": (4, 16, 3), "depth": (512, 16384, 4)}
+
+
+def comparable(machine: DesignedMachine) -> DesignedMachine:
+    timeless = tuple({key: value for key, value in step.items() if key != "time_s"} for step in machine.history)
+    return replace(machine, time_s=0.0, history=timeless, mapped_networks=())
+
+
+def test_workers_and_store_change_nothing(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
+    question = small_question(tmp_path, seed=3)
+    settings = {"evaluations": 4, "per_round": 3}
+    alone = searched(question, **settings)
+    assert comparable(searched(question, **settings, jobs=2, store=tmp_path / "new")) == comparable(alone)
+    assert comparable(searched(question, **settings, store=tmp_path / "new")) == comparable(alone)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = small_question(tmp_path)
+    calls: list[int] = []
+    real = entries_module.search_all
+
+    def dying(tasks: list[Any], options: Any) -> Any:
+        calls.append(len(tasks))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(tasks, options)
+
+    monkeypatch.setattr(entries_module, "search_all", dying)
+    settings = {"method": "exhaustive", "evaluations": 5, "store": tmp_path / "store", "prune": False}
+    with pytest.raises(KeyboardInterrupt):
+        searched(question, **settings)
+    assert searched(question, **settings).evaluations == 5
+    assert len(calls) == 3 + 3  # two designs were in the store
+
+
+def test_shards_put_their_designs_together(truth: list[DesignOutcome], tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    question = small_question(tmp_path)
+    parts = [searched(question, method="exhaustive", store=tmp_path / "store", shard=(number, 3))
+             for number in (1, 2, 3)]
+    points = [outcome.point for part in parts for outcome in part.outcomes]
+    assert sorted(points) == [outcome.point for outcome in truth]
+
+    def none_left(*_: object) -> None:
+        raise AssertionError("a layer was searched again")
+
+    monkeypatch.setattr(entries_module, "search_all", none_left)
+    assert searched(question, method="exhaustive", store=tmp_path / "store").best in truth
+
+
+def test_several_metrics_give_the_front(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
+    question = small_question(tmp_path, metrics=("energy", "delay"))
+    machine = searched(question, method="exhaustive", store=store)
+    best = {outcome.point for outcome in truth if not any(
+        (other.energy_pj, other.cycles) != (outcome.energy_pj, outcome.cycles) and other.energy_pj <= outcome.energy_pj
+        and other.cycles <= outcome.cycles for other in truth)}
+    assert {outcome.point for outcome in machine.front} == best
+    assert machine.hypervolume == machine.history[-1]["hypervolume"]
+    volumes = [step["hypervolume"] for step in machine.history]
+    assert volumes == sorted(volumes)
+    assert 0 < volumes[-1] < 1
+
+
+def test_pruning_loses_nothing(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
+    settings = {"method": "exhaustive", "per_round": 2, "store": store}
+    pruned, all_mapped = (searched(small_question(tmp_path), **settings, prune=prune) for prune in (True, False))
+    assert pruned.best == all_mapped.best
+    assert pruned.pruned > 0 == all_mapped.pruned
+    assert all_mapped.evaluations == len(truth)
+
+
+def test_limits_hold_and_a_space_without_a_design_names_the_limit(store: Path, tmp_path: Path) -> None:
+    section = SECTION + "  limits: {units: 64, columns * depth: 20000}\n"
+    machine = searched(small_question(tmp_path, section), method="exhaustive", store=store)
+    assert all(outcome.parameters["columns"] == 4 and outcome.parameters["depth"] <= 5000
+               for outcome in machine.outcomes if outcome.feasible)
+    with pytest.raises(FadiffError) as failure:
+        searched(small_question(tmp_path, SECTION + "  limits: {units: 20, columns * depth: 20000}\n"), store=store)
+    assert str(failure.value).splitlines() == [
+        "gemmini_small: none of the 12 designs evaluated is feasible",
+        "limit units: 12 of 12 designs are above 20; the least value met is 64",
+        "limit columns * depth: 5 of 12 designs are above 20000; the least value met is 2048"]
+
+
+def test_neighbours_of_the_best_are_evaluated_whether_they_are_worse_or_not(store: Path, tmp_path: Path) -> None:
+    machine = searched(small_question(tmp_path), method="exhaustive", store=store, neighbours=True)
+    best = machine.best.point
+    assert all(sum(abs(a - b) for a, b in zip(outcome.point, best, strict=True)) == 1 for outcome in machine.neighbours)
+    assert len(machine.neighbours) >= 2
+    assert all(outcome.mapped for outcome in machine.neighbours)
+
+
+def test_time_and_interruption_end_a_search_with_what_there_is(store: Path, tmp_path: Path) -> None:
+    question, steps = small_question(tmp_path), []
+
+    def stopped() -> bool:
+        return len(steps) >= 2
+
+    machine = search_design(question, DesignOptions("exhaustive", jobs=1, store=store), on_progress=steps.append,
+                            stopped=stopped)
+    assert machine.status == "interrupted: the best designs so far"
+    assert len(machine.outcomes) == 2
+    assert isinstance(steps[-1], DesignProgress)
+    assert steps[-1].best == machine.best
+    with pytest.raises(FadiffError, match="no design was evaluated; accepted: more time"):
+        searched(question, time_limit=1e-9)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"method": "annealing"}, "method: found 'annealing'; accepted: gradient, random, exhaustive, tpe, nsga2"),
+    ({"evaluations": 0}, "evaluations: found 0; accepted: a whole number from 1"),
+    ({"shard": (4, 3), "store": Path("x")}, "shard: found 4/3; accepted: i/n with i from 1 to n"),
+    ({"shard": (1, 3), "method": "tpe", "store": Path("x")}, "shard: the method tpe learns from every design"),
+    ({"shard": (1, 3)}, "shard: found no store"),
+    ({"time_limit": -1.0}, "time limit: found -1.0; accepted: seconds greater than 0"),
+])
+def test_options_out_of_range_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match=message):
+        searched(small_question(tmp_path), **settings)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"metrics": ("speed",)}, "metric: found 'speed'; accepted: edp, energy, delay, area, edap"),
+    ({"metrics": ("edp", "edp")}, "metric: found edp, edp; accepted: one to three different metrics"),
+    ({"weights": (1.0, 2.0)}, "weights: found 2 for 1 networks"),
+    ({"weights": (-1.0,)}, "weights: found -1.0; accepted: numbers greater than 0"),
+])
+def test_questions_that_make_no_sense_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match=message):
+        searched(replace(small_question(tmp_path), **settings))
+
+
+def test_the_public_function_reads_files_and_networks(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
+    small_network(tmp_path)
+    small_space(tmp_path)
+    result = fadiff_mapper.search_design(
+        ["bundled:arch/gemmini_small", tmp_path / "space.yaml"], tmp_path / "two_layers.yaml", method="exhaustive",
+        limits={"units": 128}, fuse=False, jobs=1, store=store)
+    assert result.best == min((each for each in truth if each.parameters["columns"] <= 8), key=lambda each: each.edp)
+    assert result.limits == {"units": 128}
+    assert isinstance(result, fadiff_mapper.DesignResult)

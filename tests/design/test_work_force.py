@@ -1,0 +1,62 @@
+"""Workers: which of them evaluates a design, and which of them dies, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from small_spaces import small_question
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluation.work_force import work_force
+from fadiff_mapper.design.proposers.random_designs import all_points
+
+
+def test_two_processes_find_what_one_finds_in_the_order_of_the_points(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), None)
+    points = list(all_points(bench.question.space))[:6]
+    with work_force(bench, jobs=2) as evaluated:
+        found = list(evaluated(points, []))
+    assert found == [evaluate_design(bench, point) for point in points]
+
+
+def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    points = list(all_points(bench.question.space))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None,
+                                  silence_logs="CRITICAL") as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+        with work_force(bench, backend="dask", address=cluster.scheduler_address) as evaluated:
+            outcomes = evaluated(points, [])
+            found = [next(outcomes)]
+            os.kill(victim, signal.SIGKILL)
+            found += outcomes
+    assert found == [evaluate_design(bench, point) for point in points]
+    assert len(found) == 12
+
+
+def test_no_design_is_begun_after_the_deadline(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), None)
+    with work_force(bench, jobs=1, deadline=time.time() - 1) as evaluated:
+        assert list(evaluated([(0, 0), (0, 1)], [])) == [None, None]
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"backend": "slurm"}, "backend: found 'slurm'; accepted: loky, dask, ray"),
+    ({"address": "tcp://host:8786"}, "address: found 'tcp://host:8786' with the backend loky"),
+])
+def test_workers_that_cannot_be_had_are_refused(settings: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match=message), work_force(DesignBench(small_question(tmp_path), None), **settings):
+        pass
+
+
+def test_a_backend_that_is_not_installed_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(FadiffError, match=r"pip install fadiff-mapper\[dask\]"), \
+            work_force(DesignBench(small_question(tmp_path), None), backend="dask"):
+        pass
