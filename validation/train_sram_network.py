@@ -1,6 +1,6 @@
 """Fits the network that estimates the energies and areas of SRAMs to the recorded figures of CACTI.
 
-    python -m validation.train_sram_network [--seed 0] [--iterations 600] [--out FILE]
+    python -m validation.train_sram_network [--seed 1] [--iterations 1500] [--out FILE]
 
 The figures on the grid are fitted; figures off the grid (other capacities, widths and technologies) are held out, and
 the errors on them are written into the file beside the weights.
@@ -27,6 +27,9 @@ HIDDEN = 24
 
 WEIGHT_DECAY = 1e-5
 """Weight of the squared parameters beside the mean squared error; judged by the held-out errors as well."""
+
+SEED = 1
+"""Of seeds 0 to 2 the one with the smallest error on the figures that are fitted."""
 
 UNKNOWN = {name: {"mean": math.nan, "worst": math.nan} for name in OUTPUTS}
 """Errors that are not known yet."""
@@ -145,8 +148,8 @@ def _short(values: np.ndarray) -> Any:
 def main() -> None:
     """Trains, writes the file, and prints the errors."""
     parser = argparse.ArgumentParser(description="Fits the SRAM network to recorded figures.")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--iterations", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--iterations", type=int, default=1500)
     parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures" / "sram_network.json")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the same sums in the same order everywhere

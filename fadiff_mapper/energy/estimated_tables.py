@@ -8,13 +8,14 @@ and its assumptions.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from fadiff_mapper.energy.aladdin_formulas import SINGLE_BITS
 from fadiff_mapper.energy.primitives import Primitive, primitives
 from fadiff_mapper.energy.smooth_figures import Array, component_figures
-from fadiff_mapper.energy.sram_regressor import INPUTS, sram_regressor
+from fadiff_mapper.energy.sram_regressor import sram_regressor
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.areas import stated_areas
 from fadiff_mapper.spec.tables import (
@@ -30,6 +31,12 @@ from fadiff_mapper.yaml.located import LARGEST, Where
 ALADDIN_NM = 45.0
 """The technology of Aladdin's figures (40 nm counts as the same there)."""
 NO_CAPACITY = "none: a level without capacity"
+MEMORY = ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")
+"""Attributes of an SRAM in the order of the network's inputs."""
+NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
+"""Energies of a level without capacity."""
+REMEMBERED = 2 ** 16
+"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
 
 
 def estimated(arch: Architecture, given: Tables) -> Tables:
@@ -63,15 +70,18 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     return replace(given, ert=(*given.ert, *rows), art=given.art | art, area_source=given.area_source | sources)
 
 
-NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
-"""Energies of a level without capacity."""
-
-
 def _prices(part: Primitive) -> tuple[dict[str, float], float]:
     """pJ by action, leakage per cycle, and the area of one instance in um^2."""
-    figures = component_figures(part.kind, part.attributes, _whole)
-    return ({action: float(energy) * part.energy_scale for action, energy in figures.actions.items()},
-            float(figures.area_um2) * part.area_scale / part.sharers)
+    actions, area = _figures(part.kind, tuple(part.attributes.items()))
+    return ({action: energy * part.energy_scale for action, energy in actions},
+            area * part.area_scale / part.sharers)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
+    """(pJ by action, um^2) of a component: most of those of a design space are the same in many of its designs."""
+    figures = component_figures(kind, dict(attributes), _whole)
+    return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
 
 
 def _whole(value: Array) -> Array:
@@ -106,8 +116,7 @@ def area_source(part: Primitive) -> str:
 def _assumptions(part: Primitive) -> str:
     """What the figures of an SRAM assume, and whether they cover it."""
     attributes = part.attributes
-    memory = np.array([attributes[name] for name in ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")])
-    assert len(memory) == len(INPUTS)
+    memory = np.array([attributes[name] for name in MEMORY])
     return ((f"; {attributes['technology_nm']:g} nm assumed" if "technology_nm" in part.assumed else "")
             + ("" if sram_regressor().covers(memory) else "; outside the range of these figures"))
 

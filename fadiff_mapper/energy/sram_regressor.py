@@ -85,7 +85,7 @@ class SramRegressor:
 
     def covers(self, memory: np.ndarray) -> bool:
         """Whether a memory [5] lies within the recorded range of every input."""
-        return bool((memory >= self.least).all() and (memory <= self.most).all())
+        return bool(((memory >= self.least) & (memory <= self.most)).all())
 
 
 def asked(memories: Any) -> tuple[Any, Any]:

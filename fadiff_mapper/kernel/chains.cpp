@@ -41,15 +41,15 @@ double Objective::value(const Scores& scores) const {
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)), random_(seed),
-      work_(layer_), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
+      work_(layer_), near_(layer_), changes_(LANES), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
 
-void Chains::evaluate_points(const Point* const* points, int count, Stage stage, double* values) {
-    const Mapping* mappings[LANES];
+template <typename Assign>
+void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
     const Room* rooms[LANES];
-    for (int i = 0; i < count; ++i) mappings[i] = &points[i]->mapping, rooms[i] = room_ ? &*room_ : nullptr;
+    std::fill_n(rooms, LANES, room_ ? &*room_ : nullptr);
     Scores scores[LANES];
-    evaluate(layer_, mappings, room_ ? rooms : nullptr, count, false, work_, scores);
-    for (int i = 0; i < count; ++i) {
+    evaluate(layer_, room_ ? rooms : nullptr, false, work_, scores);
+    for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);
         if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
             double share = 1 / space_.available;
@@ -60,52 +60,80 @@ void Chains::evaluate_points(const Point* const* points, int count, Stage stage,
         values[i] = value;
         ++evaluations_;
         if (value >= best_value_) continue;
-        if (best_) *best_ = *points[i];
-        else best_ = *points[i];
+        if (!best_) best_.emplace(layer_);
+        assign(i, *best_);
         best_value_ = value;
         history_.push_back({now() - start_, evaluations_, value, stage});
     }
 }
 
-void Chains::add(Point point) {
-    const Point* one = &point;
-    double value;
-    evaluate_points(&one, 1, START, &value);
-    chains_.push_back({std::move(point), value, value});
-}
-
-void Chains::start_random(int count) {
-    for (int i = 0; i < count; ++i) {
-        Point point(layer_);
-        draw_point(layer_, space_, int(chains_.size()), random_, point);
-        add(std::move(point));
+// Lays the decisions that tell a neighbour from another point into one lane, as they stand in a mapping.
+static void lay_changed(const Layer& layer, const Mapping& mapping, const Changes& changes, int lane, MappingPack& pack) {
+    for (const Change& change : changes) switch (change.kind) {
+        case Change::FACTOR: lay_factor(layer, mapping, change.at, change.of, lane, pack); break;
+        case Change::ORDER: lay_order(layer, mapping, change.at, lane, pack); break;
+        case Change::LAYOUT: lay_layout(layer, mapping, change.at, lane, pack); break;
+        case Change::KEEP: lay_keep(layer, mapping, change.at, change.of, lane, pack);
     }
 }
 
-void Chains::start_at(const Mapping& mapping) { add(point_of(layer_, space_, mapping)); }
+void Chains::evaluate_neighbours(const Point& from, int count, Stage stage, double* values) {
+    work_.pack.count = count;
+    evaluate_pack(stage, values, [&](int lane, Point& best) {
+        best = from;
+        apply(space_, changes_[lane], best);
+    });
+    for (int lane = 0; lane < count; ++lane) lay_changed(layer_, from.mapping, changes_[lane], lane, work_.pack);
+    work_.pack.looping = from.mapping.looping;
+}
+
+void Chains::add(std::vector<Point> points) {
+    double values[LANES];
+    for (std::size_t first = 0; first < points.size(); first += LANES) {
+        MappingPack& pack = work_.pack;
+        pack.count = int(std::min<std::size_t>(LANES, points.size() - first));
+        pack_mapping(layer_, points[first].mapping, pack);
+        for (int lane = 1; lane < pack.count; ++lane) lay_mapping(layer_, points[first + lane].mapping, lane, pack);
+        evaluate_pack(START, values, [&](int lane, Point& best) { best = points[first + lane]; });
+        for (int lane = 0; lane < pack.count; ++lane)
+            chains_.push_back({std::move(points[first + lane]), values[lane], values[lane]});
+    }
+}
+
+void Chains::start_random(int count) {
+    std::vector<Point> points(std::size_t(std::max(count, 0)), Point(layer_));
+    for (std::size_t i = 0; i < points.size(); ++i)
+        draw_point(layer_, space_, int(chains_.size() + i), random_, points[i]);
+    add(std::move(points));
+}
+
+void Chains::start_at(const Mapping& mapping) { add({point_of(layer_, space_, mapping)}); }
 
 void Chains::begin(const Annealing& plan) {
     plan_ = plan;
     round_ = 0;
     agreed_ = false;
-    while (near_.size() < LANES) near_.emplace_back(layer_);
     for (Chain& chain : chains_) chain.lowest = chain.value;
 }
 
 // One move of a chain. The neighbour tried with the lowest value + temperature * noise is picked, with Gumbel noise in
 // proportion to exp(-value / temperature); a pick that is worse is taken with the probability exp(-rise / temperature).
 void Chains::step(Chain& chain, double temperature) {
-    const double infinite = std::numeric_limits<double>::infinity();
-    double lowest = infinite, picked = infinite;
+    double lowest = std::numeric_limits<double>::infinity(), picked = lowest;
     bool some = false;
+    near_ = chain.point;
+    pack_mapping(layer_, chain.point.mapping, work_.pack);
     for (int tried = 0; tried < plan_.tries;) {
-        const Point* points[LANES];
         double values[LANES];
         int count = 0;
-        for (; tried < plan_.tries && count < LANES; ++tried)
-            if (move(layer_, space_, chain.point, random_, near_[count])) points[count] = &near_[count], ++count;
+        for (; tried < plan_.tries && count < LANES; ++tried) {
+            Changes& changes = changes_[count];
+            if (move(layer_, space_, chain.point, random_, near_, changes))
+                lay_changed(layer_, near_.mapping, changes, count++, work_.pack);
+            take_back(space_, chain.point, changes, near_);
+        }
         if (!count) break;
-        evaluate_points(points, count, REFINE, values);
+        evaluate_neighbours(chain.point, count, REFINE, values);
         for (int i = 0; i < count; ++i) {
             const double noise = plan_.greedy ? 0 : -std::log(-std::log(random_.uniform() + TINY) + TINY);
             const double rank = values[i] - temperature * noise;
@@ -113,13 +141,13 @@ void Chains::step(Chain& chain, double temperature) {
             lowest = rank;
             picked = values[i];
             some = true;
-            picked_ = near_[i];
+            picked_ = changes_[i];
         }
     }
     if (!some) return;
     const double rise = std::max(picked - chain.value, 0.0);
     if (random_.uniform() < std::exp(-rise / temperature)) {
-        std::swap(chain.point, *picked_);
+        apply(space_, picked_, chain.point);
         chain.value = picked;
         chain.lowest = std::min(chain.lowest, picked);
     }
@@ -150,19 +178,21 @@ const Point& Chains::best_point() const {
 }
 
 bool Chains::polish(int steps) {
-    while (near_.size() < LANES) near_.emplace_back(layer_);
-    const Point* points[LANES];
     double values[LANES];
-    for (int i = 0; i < LANES; ++i) points[i] = &near_[i];
     for (int step = 0; step < steps; ++step) {
         const double before = best_value_;
         const Point from = best_point();
+        near_ = from;
+        pack_mapping(layer_, from.mapping, work_.pack);
         int count = 0;
-        each_neighbour(layer_, space_, from, random_, [&](const Point& point) {
-            near_[count++] = point;
-            if (count == LANES) evaluate_points(points, std::exchange(count, 0), POLISH, values);
+        each_neighbour(layer_, space_, from, random_, [&](const Changes& changes) {
+            apply(space_, changes, near_);
+            lay_changed(layer_, near_.mapping, changes, count, work_.pack);
+            take_back(space_, from, changes, near_);
+            changes_[count++] = changes;
+            if (count == LANES) evaluate_neighbours(from, std::exchange(count, 0), POLISH, values);
         });
-        if (count) evaluate_points(points, count, POLISH, values);
+        if (count) evaluate_neighbours(from, count, POLISH, values);
         if (!(best_value_ < before - LEAST_DESCENT)) return true;
     }
     return false;

@@ -66,9 +66,13 @@ private:
         double value, lowest;
     };
 
-    // Evaluates points, at most LANES, and keeps the best so far; their values into `values`.
-    void evaluate_points(const Point* const* points, int count, Stage stage, double* values);
-    void add(Point point);
+    // Evaluates the mappings of the pack; their values into `values`. Keeps the best so far, which `assign(lane, point)`
+    // makes `point`.
+    template <typename Assign>
+    void evaluate_pack(Stage stage, double* values, Assign assign);
+    // Evaluates the neighbours of a point whose changes are given and laid into the pack, and empties their lanes.
+    void evaluate_neighbours(const Point& from, int count, Stage stage, double* values);
+    void add(std::vector<Point> points);
     void step(Chain& chain, double temperature);
 
     Layer layer_;
@@ -78,8 +82,10 @@ private:
     Random random_;
     Workspace work_;
     std::vector<Chain> chains_;
-    std::vector<Point> near_;                // neighbours; scratch
-    std::optional<Point> best_, picked_;     // best of all; of the neighbours that a chain tries
+    Point near_;                             // a neighbour; scratch
+    std::vector<Changes> changes_;           // [LANES]; how the neighbours in the pack differ from the present point
+    Changes picked_;                         // those of the best neighbour that a chain tried
+    std::optional<Point> best_;
     double best_value_;
     std::int64_t evaluations_ = 0;
     std::vector<Improvement> history_;

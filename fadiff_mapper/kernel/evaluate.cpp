@@ -24,13 +24,12 @@ static void fill_room(const Layer& layer, const Workspace& work, const Room* con
 
 // Marks the lanes that break a limit as illegal, by as many octaves.
 static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* scores) {
-    if (!broken.any()) return;
-    for (int lane = 0; lane < count; ++lane)
-        if (broken[lane]) {
-            scores[lane].legal = false;
-            const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
-            scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
-        }
+    for (unsigned left = broken.bits() & ((1u << count) - 1); left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        scores[lane].legal = false;
+        const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
+        scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
+    }
 }
 
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
@@ -127,7 +126,7 @@ static void divide_tiles(const Layer& layer, Workspace& work) {
         work.part[std::size_t(last) * tensors + t] = tiles.size[std::size_t(last) * tensors + t];
         for (int level = last - 1; level >= 0; --level) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
-            work.part[cell] = !work.pack.spatial_dims[level + 1] ? work.part[outer]
+            work.part[cell] = !work.pack.spatial_dims(level + 1) ? work.part[outer]
                               : floor(work.part[outer] * tiles.size[cell] / tiles.across_size[outer]);
         }
     }
@@ -156,7 +155,7 @@ static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* 
 static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     const Traffic& traffic = work.traffic;
     Lanes share = traffic.words[cell];
-    if (work.pack.spatial_dims[level]) share = traffic.words[cell] * traffic.multicast[cell] / work.tiles.fan[level];
+    if (work.pack.spatial_dims(level)) share = traffic.words[cell] * traffic.multicast[cell] / work.tiles.fan[level];
     each_counted(traffic, cell, [&](const Tally& tally, int lane) {
         const double fan = work.tiles.fan[level][lane];
         share.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * kind.multicast / fan; }));
@@ -278,9 +277,8 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     }
 }
 
-void evaluate(const Layer& layer, const Mapping* const* mappings, const Room* const* rooms, int count, bool all,
-              Workspace& work, Scores* scores) {
-    fill_pack(layer, mappings, count, work.pack);
+void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace& work, Scores* scores) {
+    const int count = work.pack.count;
     lay_tiles(layer, work.pack, work.tiles);
     std::fill_n(scores, count, Scores());
     check_limits(layer, rooms, work, scores);

@@ -19,7 +19,7 @@ struct Scores {
 
 // Scratch of one thread; [L][T] unless said otherwise.
 struct Workspace {
-    MappingPack pack;
+    MappingPack pack;  // what is evaluated
     Tiles tiles;
     Traffic traffic;
     std::vector<Lanes> scale;                   // factor on the words of a cell after bypassing
@@ -34,9 +34,8 @@ struct Workspace {
           further(scale.size()) {}
 };
 
-// Scores of `count` mappings, at most LANES. `rooms` may be null, else one for each mapping. Unless `all`, the counts of
-// illegal mappings are left out, and with them cycles, energy and accesses (0).
-void evaluate(const Layer& layer, const Mapping* const* mappings, const Room* const* rooms, int count, bool all,
-              Workspace& work, Scores* scores);
+// Scores of the mappings that lie in `work.pack`. `rooms` may be null, else one for each of them. Unless `all`, the counts
+// of illegal mappings are left out, and with them cycles, energy and accesses (0).
+void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace& work, Scores* scores);
 
 }  // namespace fadiff

@@ -9,6 +9,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 // Bytes of the target's vectors: lanes lie in as many of them as they need. Files that are compiled for different
 // targets are linked into one module, so the names below tell the target: no code of one is taken for that of another.
 #if defined(__AVX512F__)
@@ -34,17 +38,32 @@ constexpr int PARTS = LANES * 8 / VECTOR_BYTES, WIDTH = LANES / PARTS;
 typedef double Doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef std::int64_t Bits __attribute__((vector_size(VECTOR_BYTES)));
 
+// The sign of every number, one bit each.
+inline unsigned sign_bits(Bits numbers) {
+#if defined(__AVX512DQ__)
+    return _mm512_movepi64_mask(__m512i(numbers));
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    return unsigned(_mm256_movemask_pd(__m256d(numbers)));
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+    return unsigned(_mm_movemask_pd(__m128d(numbers)));
+#else
+    unsigned bits = 0;
+    for (int i = 0; i < WIDTH; ++i) bits |= unsigned(numbers[i] < 0) << i;
+    return bits;
+#endif
+}
+
 // True or false in every lane: all bits set, or none.
 struct alignas(64) Mask {
     Bits parts[PARTS];
 
-    bool any() const {
-        Bits together = parts[0];
-        for (int i = 1; i < PARTS; ++i) together |= parts[i];
-        std::int64_t some = 0;
-        for (int i = 0; i < WIDTH; ++i) some |= together[i];
-        return some != 0;
+    // One bit for each lane.
+    unsigned bits() const {
+        unsigned together = 0;
+        for (int i = 0; i < PARTS; ++i) together |= sign_bits(parts[i]) << (i * WIDTH);
+        return together;
     }
+    bool any() const { return bits() != 0; }
     bool operator[](int lane) const { return parts[lane / WIDTH][lane % WIDTH] != 0; }
 };
 
@@ -107,9 +126,7 @@ inline Mask operator|(Mask a, Mask b) { return each_part<Mask>([&](int i) { retu
 inline Mask operator~(Mask a) { return each_part<Mask>([&](int i) { return ~a.parts[i]; }); }
 
 inline Lanes select(Mask mask, Lanes yes, Lanes no) {
-    return each_part<Lanes>([&](int i) {
-        return Doubles((Bits(yes.parts[i]) & mask.parts[i]) | (Bits(no.parts[i]) & ~mask.parts[i]));
-    });
+    return each_part<Lanes>([&](int i) { return mask.parts[i] ? yes.parts[i] : no.parts[i]; });
 }
 // `value` where the mask is true, else 0.
 inline Lanes where(Mask mask, Lanes value) {

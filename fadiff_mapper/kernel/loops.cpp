@@ -3,38 +3,48 @@
 namespace fadiff {
 
 Loops::Loops(const Layer& layer)
-    : below(std::size_t(layer.levels) * layer.dims), across(below.size()), fanned(layer.levels), fan(layer.levels),
-      level(below.size()), dim(below.size()), bound(below.size()), start(layer.levels) {}
+    : dim(std::size_t(layer.levels) * layer.dims), bound(dim.size()), points(dim.size()), start(layer.levels),
+      standing(layer.dims) {}
+
+FanOut::FanOut(const Layer& layer) : spatial(layer.dims), below(layer.dims), order(layer.dims), on_y(layer.dims) {}
 
 void line_up(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, Loops& loops) {
-    const Mapping& mapping = *pack.mapping[lane];
-    const int dims = layer.dims;
-    for (std::size_t i = 0; i < loops.below.size(); ++i) {
-        loops.below[i] = tiles.below[i][lane];
-        loops.across[i] = tiles.across[i][lane];
-    }
     int count = 0;
     for (int level = 0; level < layer.levels; ++level) {
-        const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
-        const std::uint8_t* order = &mapping.order[std::size_t(level) * dims];
-        loops.fanned[level] = 0;
-        for (Dims left = pack.spatial_dims[level]; left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
-            if (spatial[d] > 1) loops.fanned[level] |= Dims(1) << d;
-        }
-        loops.fan[level] = tiles.fan[level][lane];
+        const std::size_t first = std::size_t(level) * layer.dims;
+        const Lanes* temporal = pack.temporal(level, layer.dims);
         loops.start[level] = count;
-        if (!pack.temporal_dims[level]) continue;
-        for (int position = 0; position < dims; ++position) {
-            const int d = order[position];
-            if (temporal[d] > 1) {
-                loops.level[count] = level;
-                loops.dim[count] = d;
-                loops.bound[count++] = temporal[d];
-            }
+        Dims taken = 0;  // positions
+        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            if (!(temporal[d][lane] > 1)) continue;
+            const int position = int(pack.position[first + d][lane]);
+            loops.standing[position] = d;
+            taken |= Dims(1) << position;
+        }
+        for (; taken; taken &= taken - 1) {
+            const int d = loops.standing[__builtin_ctzll(taken)];
+            loops.dim[count] = d;
+            loops.points[count] = tiles.across[first + d][lane];
+            loops.bound[count++] = temporal[d][lane];
         }
     }
     loops.count = count;
+}
+
+void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, int level, FanOut& fan_out) {
+    const std::size_t first = std::size_t(level) * layer.dims;
+    const Lanes* spatial = pack.spatial(level, layer.dims);
+    fan_out.level = level;
+    fan_out.fan = tiles.fan[level][lane];
+    fan_out.fanned = 0;
+    for (int d = 0; d < layer.dims; ++d) {
+        fan_out.spatial[d] = spatial[d][lane];
+        fan_out.below[d] = tiles.below[first + d][lane];
+        fan_out.fanned |= Dims(fan_out.spatial[d] > 1) << d;
+        fan_out.order[d] = pack.spatial_order[(first + d) * LANES + lane];
+        fan_out.on_y[d] = pack.on_y[first + d][lane];
+    }
 }
 
 }  // namespace fadiff

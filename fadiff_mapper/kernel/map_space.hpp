@@ -1,4 +1,4 @@
-// The map space of one problem as tables (mapspace/factor_tables.py), and mappings as points of it.
+// The map space of one problem as tables (mapspace/factor_tables.py), mappings as points of it, and their changes.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct Decision {
 };
 
 struct MapSpace {
-    int places = 0, dims = 0, width = 0;        // P, D, N
+    int places = 0, dims = 0, tensors = 0, width = 0;  // P, D, T, N
     std::vector<double> divisor;                // [D][N]
     std::vector<Number> quotient, product;      // [D][N][N]; negative: no divisor of the bound
     std::vector<std::uint8_t> allowed;          // [P][D][N]
@@ -36,6 +36,7 @@ struct MapSpace {
     std::vector<Number> bound;                  // [D]; number of the bound itself
     std::vector<std::vector<Number>> parts;     // [P][D][N]; divisors above 1 that a loop with the n-th divisor can give
     std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
+    std::vector<std::vector<int>> growable;     // [D]; places whose loop may have several iterations
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
     std::vector<std::vector<Layout>> layouts;                    // [L]: candidate layouts, [n]
     std::vector<std::uint8_t> keep;             // [L][T]; data spaces that must be kept
@@ -47,7 +48,7 @@ struct MapSpace {
     const std::vector<Number>& parts_of(int place, int d, Number number) const {
         return parts[(std::size_t(place) * dims + d) * width + number];
     }
-    Number times(int d, Number a, Number b) const { return product[(std::size_t(d) * width + a) * width + b]; }
+    const Number* products(int d, Number by) const { return &product[(std::size_t(d) * width + by) * width]; }
     bool may_reorder(int level) const {
         return std::any_of(decisions.begin(), decisions.end(), [&](const Decision& decision) {
             return decision.kind == Decision::ORDER && decision.level == level;
@@ -59,9 +60,17 @@ struct MapSpace {
     }
 };
 
-// Fills in `parts` from the tables.
+// Fills in `parts` and `growable` from the tables.
 inline void list_parts(MapSpace& space) {
     space.parts.assign(space.allowed.size(), {});
+    space.growable.assign(space.dims, {});
+    for (int d = 0; d < space.dims; ++d)
+        for (int place = 0; place < space.places; ++place)
+            for (Number n = 1; n < space.width; ++n)
+                if (space.may(place, d, n)) {
+                    space.growable[d].push_back(place);
+                    break;
+                }
     for (int place = 0; place < space.places; ++place)
         for (int d = 0; d < space.dims; ++d)
             for (Number whole = 0; whole < space.width; ++whole) {
@@ -94,6 +103,50 @@ struct Point {
         std::copy(order.begin(), order.end(), mapping.order.begin() + std::size_t(level) * space.dims);
     }
 };
+
+// One decision of a point, decided anew.
+struct Change {
+    enum Kind : std::uint8_t { FACTOR, ORDER, LAYOUT, KEEP };
+    Kind kind;
+    int at;         // place of a factor; level
+    int of;         // dimension of a factor, data space that is kept or not
+    int to;         // number of the divisor, of the candidate, whether kept
+};
+
+// What tells a neighbour of a point from it. Where a decision stands twice, the last change counts.
+using Changes = std::vector<Change>;
+
+inline void apply(const MapSpace& space, const Change& change, Point& point) {
+    switch (change.kind) {
+        case Change::FACTOR: return point.set(space, change.at, change.of, Number(change.to));
+        case Change::ORDER: return point.put_in_order(space, change.at, space.orders[change.at][change.to]);
+        case Change::LAYOUT: return point.lay_out(space, change.at, space.layouts[change.at][change.to]);
+        case Change::KEEP: point.mapping.keep[std::size_t(change.at) * space.tensors + change.of] = std::uint8_t(change.to);
+    }
+}
+inline void apply(const MapSpace& space, const Changes& changes, Point& point) {
+    for (const Change& change : changes) apply(space, change, point);
+}
+
+// Turns a neighbour of `from` back into it.
+inline void take_back(const MapSpace& space, const Point& from, const Changes& changes, Point& point) {
+    const std::size_t dims = space.dims;
+    const auto copy_level = [=](const std::vector<std::uint8_t>& of, int level, std::vector<std::uint8_t>& into) {
+        std::copy_n(of.begin() + level * dims, dims, into.begin() + level * dims);
+    };
+    for (const Change& change : changes) switch (change.kind) {
+        case Change::FACTOR: point.set(space, change.at, change.of, from.get(space, change.at, change.of)); break;
+        case Change::ORDER: copy_level(from.mapping.order, change.at, point.mapping.order); break;
+        case Change::LAYOUT:
+            copy_level(from.mapping.spatial_order, change.at, point.mapping.spatial_order);
+            copy_level(from.mapping.on_y, change.at, point.mapping.on_y);
+            break;
+        case Change::KEEP: {
+            const std::size_t cell = std::size_t(change.at) * space.tensors + change.of;
+            point.mapping.keep[cell] = from.mapping.keep[cell];
+        }
+    }
+}
 
 // The point of a mapping of the space.
 inline Point point_of(const Layer& layer, const MapSpace& space, const Mapping& mapping) {

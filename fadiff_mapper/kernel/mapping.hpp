@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "layer.hpp"
@@ -72,7 +73,12 @@ inline void read_columns(const Layer& layer, const Batch& batch, std::size_t fir
             for (int i = 0; i < count; ++i) into[i].keep[at] = batch.keep[at * batch.batch + first + i];
         }
     }
-    for (int i = 0; i < count; ++i) into[i].find_loops(dims);
+    for (int i = 0; i < count; ++i) {
+        into[i].find_loops(dims);
+        for (std::size_t at = 0; at < into[i].order.size(); ++at)
+            if (into[i].order[at] >= dims || into[i].spatial_order[at] >= dims)
+                throw std::invalid_argument("order: no such dimension");
+    }
 }
 
 // Copies a mapping into one column of a batch.

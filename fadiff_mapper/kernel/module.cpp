@@ -2,6 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <mutex>
+
 #include "bindings.hpp"
 #include "chains.hpp"
 #include "parts.hpp"
@@ -98,8 +101,43 @@ Layer layer_of(const py::dict& table) {
 }
 
 
+// A layer with the scratch of its evaluations, which takes longer to make than a small batch to evaluate: as many as
+// threads have evaluated at a time.
+struct ScoredLayer : Layer {
+    std::mutex changing;
+    std::vector<std::unique_ptr<Workspace>> idle;
+
+    explicit ScoredLayer(Layer layer) : Layer(std::move(layer)) {}
+};
+
+// One of a layer's workspaces, as long as this lives.
+class Borrowed {
+public:
+    explicit Borrowed(ScoredLayer& layer) : layer_(layer) {
+        const std::lock_guard<std::mutex> held(layer.changing);
+        if (layer.idle.empty()) return;
+        work_ = std::move(layer.idle.back());
+        layer.idle.pop_back();
+    }
+    ~Borrowed() {
+        if (!work_) return;
+        const std::lock_guard<std::mutex> held(layer_.changing);
+        layer_.idle.push_back(std::move(work_));
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    Workspace& operator*() {
+        if (!work_) work_ = std::make_unique<Workspace>(layer_);
+        return *work_;
+    }
+
+private:
+    ScoredLayer& layer_;
+    std::unique_ptr<Workspace> work_;
+};
+
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-void score(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double>& spatial,
            const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
            const Array<std::int64_t>& spatial_order, const py::object& room_words, const py::object& room_counted,
            Array<double>& out, std::size_t first, std::size_t last, bool all) {
@@ -121,22 +159,21 @@ void score(const Layer& layer, const Array<double>& temporal, const Array<double
         counted = cells_of(counted_array, layer.levels, layer.tensors, size, "room");
     }
     py::gil_scoped_release release;
-    Workspace work(layer);
-    std::vector<Mapping> mappings(LANES, Mapping(layer));
+    Borrowed borrowed(layer);
+    Workspace& work = *borrowed;
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
-    std::vector<Room> rooms(LANES, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
-    const Mapping* mapping_at[LANES];
+    std::vector<Room> rooms(words ? LANES : 0, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
     const Room* room_at[LANES];
-    for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i], room_at[i] = &rooms[i];
+    for (int i = 0; words && i < LANES; ++i) room_at[i] = &rooms[i];
     Scores scores[LANES];
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
-        read_columns(layer, batch, column, count, mappings.data());
+        pack_columns(layer, batch, column, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
             for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
         }
-        evaluate(layer, mapping_at, words ? room_at : nullptr, count, all, work, scores);
+        evaluate(layer, words ? room_at : nullptr, all, work, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
@@ -161,14 +198,10 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
         double *wanted_at = wanted.mutable_data(), *links_at = links.mutable_data(), *fan_at = fan.mutable_data();
         py::gil_scoped_release release;
         Workspace work(layer);
-        std::vector<Mapping> mappings(LANES, Mapping(layer));
-        const Mapping* mapping_at[LANES];
-        for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
         const Traffic& own = work.traffic;
         for (std::size_t column = 0; column < size; column += LANES) {
             const int count = int(std::min<std::size_t>(LANES, size - column));
-            read_columns(layer, batch, column, count, mappings.data());
-            fill_pack(layer, mapping_at, count, work.pack);
+            pack_columns(layer, batch, column, count, work.pack);
             lay_tiles(layer, work.pack, work.tiles);
             count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
             count_delivery(layer, work.pack, work.tiles, with_hops, (1u << count) - 1, work.traffic);
@@ -242,6 +275,7 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     MapSpace space;
     space.places = layer.places();
     space.dims = layer.dims;
+    space.tensors = layer.tensors;
     space.width = table["width"].cast<int>();
     const std::size_t width = space.width, dims = space.dims, places = space.places;
     take_array<double, double>(space.divisor, table, "divisor", dims * width);
@@ -325,7 +359,10 @@ py::list history_of(const Chains& chains, std::size_t first) {
 
 PYBIND11_MODULE(_kernel, module) {
     using Release = py::call_guard<py::gil_scoped_release>;
-    py::class_<Layer>(module, "Layer").def(py::init(&layer_of));
+    py::class_<Layer>(module, "AnyLayer");
+    py::class_<ScoredLayer, Layer>(module, "Layer").def(py::init([](const py::dict& table) {
+        return std::make_unique<ScoredLayer>(layer_of(table));
+    }));
     // Results are written into arrays that are given: no conversion may take their place by a copy.
     const auto in = [](const char* name) { return py::arg(name); };
     const auto out = [](const char* name) { return py::arg(name).noconvert(); };

@@ -52,16 +52,21 @@ struct Shift {
 };
 constexpr Shift ANYWHERE{-1, -1};
 
-// Index of a random item that passes a test, -1 where none does.
+// A random item that passes a test, -1 where none does.
 template <typename Test>
-static int pick(int count, Random& random, std::vector<int>& passing, Test test) {
-    passing.resize(std::size_t(count));
+static int pick(const std::vector<int>& items, Random& random, std::vector<int>& passing, Test test) {
+    passing.resize(items.size());
     int some = 0;
-    for (int i = 0; i < count; ++i) {  // without a branch, which could not be predicted
-        passing[some] = i;
-        some += test(i);
+    for (int item : items) {  // without a branch, which could not be predicted
+        passing[some] = item;
+        some += test(item);
     }
     return some ? passing[random.below(some)] : -1;
+}
+
+static void change(const MapSpace& space, Change change, Point& point, Changes& changes) {
+    apply(space, change, point);
+    changes.push_back(change);
 }
 
 // A random loop of several iterations that has a choice, at one place or (negative) any; (-1, -1) where there is none.
@@ -80,7 +85,7 @@ static std::pair<int, int> pick_loop(const MapSpace& space, const Point& point, 
 
 // Shifts one random divisor; where `back` is a shift, between its two places in the opposite direction. `ANYWHERE`: the
 // numbers drawn lead to no shift, and nothing is changed.
-static Shift shift(const MapSpace& space, Shift back, Random& random, Point& point) {
+static Shift shift(const MapSpace& space, Shift back, Random& random, Point& point, Changes& changes) {
     const auto [source, dim] = pick_loop(space, point, back.target, random);
     if (source < 0) return ANYWHERE;
     const Number giver = point.get(space, source, dim);
@@ -88,12 +93,13 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     if (parts.empty()) return ANYWHERE;
     const Number part = parts[random.below(int(parts.size()))];
     const Number* left = space.quotients(dim, giver);
-    const auto more = [&, d = dim](int target) { return space.times(d, point.get(space, target, d), part); };
+    const Number* larger = space.products(dim, part);
+    const auto more = [&, d = dim](int target) { return larger[point.get(space, target, d)]; };
     const int target = back.source >= 0 ? (can_take(space, back.source, dim, more(back.source)) ? back.source : -1)
-        : pick(space.places, random, random.passing, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
+        : pick(space.growable[dim], random, random.passing, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
     if (target < 0) return ANYWHERE;
-    point.set(space, target, dim, more(target));
-    point.set(space, source, dim, left[part]);
+    change(space, {Change::FACTOR, target, dim, more(target)}, point, changes);
+    change(space, {Change::FACTOR, source, dim, left[part]}, point, changes);
     return {source, target};
 }
 
@@ -101,19 +107,22 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
 static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
     double x = 1, y = 1;
     const double* spatial = point.mapping.spatial(level, layer.dims);
-    for (int d = 0; d < layer.dims; ++d) (on_y[d] ? y : x) *= spatial[d];
+    for (Dims left = point.mapping.looping[2 * level]; left; left &= left - 1) {
+        const int d = __builtin_ctzll(left);
+        (on_y[d] ? y : x) *= spatial[d];
+    }
     return x <= layer.fanout_x[level] && y <= layer.fanout_y[level];
 }
 
-void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
+void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes) {
     for (int level = 0; level < layer.levels; ++level) {
         const int count = int(space.layouts[level].size());
         if (count < 2 || fits(layer, point, level, &point.mapping.on_y[std::size_t(level) * layer.dims])) continue;
         const int start = random.below(count);
         for (int step = 0; step < count; ++step) {
-            const Layout& layout = space.layouts[level][(start + step) % count];
-            if (!fits(layer, point, level, layout.on_y.data())) continue;
-            point.lay_out(space, level, layout);
+            const int candidate = (start + step) % count;
+            if (!fits(layer, point, level, space.layouts[level][candidate].on_y.data())) continue;
+            change(space, {Change::LAYOUT, level, 0, candidate}, point, changes);
             break;
         }
     }
@@ -121,11 +130,12 @@ void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Poin
 
 // Decides one open decision at random; returns whether the mapping differs. Orders are compared over the loops of
 // several iterations alone: loops of one iteration may stand anywhere.
-static bool decide(const Layer& layer, const MapSpace& space, Random& random, Point& point) {
+static bool decide(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes) {
     const Decision& decision = space.decisions[random.below(int(space.decisions.size()))];
     const int level = decision.level, dims = space.dims;
     if (decision.kind == Decision::KEEP) {
-        point.mapping.keep[std::size_t(level) * layer.tensors + decision.tensor] ^= 1;
+        const bool kept = point.mapping.keep[std::size_t(level) * layer.tensors + decision.tensor];
+        change(space, {Change::KEEP, level, decision.tensor, !kept}, point, changes);
         return true;
     }
     const bool ordered = decision.kind == Decision::ORDER;
@@ -143,24 +153,24 @@ static bool decide(const Layer& layer, const MapSpace& space, Random& random, Po
         differs = present[at] != d || (layout && point.mapping.on_y[std::size_t(level) * dims + d] != layout->on_y[d]);
         ++at;
     }
-    if (ordered) point.put_in_order(space, level, space.orders[level][candidate]);
-    else point.lay_out(space, level, *layout);
+    change(space, {ordered ? Change::ORDER : Change::LAYOUT, level, 0, candidate}, point, changes);
     return differs;
 }
 
-bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point) {
-    point = from;
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes) {
+    changes.clear();
     bool changed = false;
     bool decides = !space.decisions.empty();
     if (!decides || random.uniform() >= DECISION_ALONE) {
-        const Shift first = shift(space, ANYWHERE, random, point);
+        const Shift first = shift(space, ANYWHERE, random, point, changes);
         if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
-            shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point);
-        changed = point.number != from.number;
-        if (changed) fit_layouts(layer, space, random, point);
+            shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
+        for (const Change& factor : changes)
+            changed |= point.get(space, factor.at, factor.of) != from.get(space, factor.at, factor.of);
+        if (changed) fit_layouts(layer, space, random, point, changes);
         decides = decides && random.uniform() < DECISION_TOO;
     }
-    if (decides) changed |= decide(layer, space, random, point);
+    if (decides) changed |= decide(layer, space, random, point, changes);
     return changed;
 }
 

@@ -32,14 +32,14 @@ private:
 // inside the outermost level, the others keep at random.
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
 
-// Turns a copy of `from` into a random neighbour; returns whether it differs from `from`.
-bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point);
+// Turns `point`, which equals `from`, into a random neighbour and fills in its changes; returns whether it differs.
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes);
 
 // Lays spatial loops out anew where they do not fit: a loop that grows in a full array often fits only if another one
-// changes its axis. Takes the first layout, from a random one on, that fits; none where none does.
-void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point);
+// changes its axis. Takes the first layout, from a random one on, that fits; none where none does. Adds its changes.
+void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes);
 
-// Calls `visit(Point&)` with every point that is one shift or one other decision away; of the layouts a sample.
+// Calls `visit(Changes)` with every neighbour that is one shift or one other decision away; of the layouts a sample.
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
 
@@ -49,48 +49,28 @@ constexpr int LAYOUTS_TRIED = 12;
 
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
-    Point point = from;
     for (int loop = 0; loop < space.places * space.dims; ++loop) {
         const int place = loop / space.dims, d = loop % space.dims;
         if (!(space.movable[place] >> d & 1)) continue;
         const Number giver = from.get(space, place, d);
-        const Number* left = space.quotients(d, giver);
-        for (Number part = 1; part < space.width; ++part) {
-            if (left[part] < 0 || !space.may(place, d, left[part])) continue;
-            for (int target = 0; target < space.places; ++target) {
+        for (Number part : space.parts_of(place, d, giver))
+            for (int target : space.growable[d]) {
                 if (target == place) continue;
-                const Number more = space.times(d, from.get(space, target, d), part);
+                const Number more = space.products(d, part)[from.get(space, target, d)];
                 if (more < 0 || !space.may(target, d, more)) continue;
-                point.set(space, place, d, left[part]);
-                point.set(space, target, d, more);
-                visit(point);
-                point.set(space, place, d, giver);
-                point.set(space, target, d, from.get(space, target, d));
+                visit(Changes{{Change::FACTOR, place, d, space.quotients(d, giver)[part]}, {Change::FACTOR, target, d, more}});
             }
-        }
     }
-    const std::size_t dims = space.dims;
-    for (int level = 0; level < layer.levels; ++level) {
-        if (!space.may_reorder(level)) continue;
-        for (const auto& order : space.orders[level]) point.put_in_order(space, level, order), visit(point);
-        std::copy_n(from.mapping.order.begin() + level * dims, dims, point.mapping.order.begin() + level * dims);
-    }
+    for (int level = 0; level < layer.levels; ++level)
+        for (int i = 0; space.may_reorder(level) && i < int(space.orders[level].size()); ++i)
+            visit(Changes{{Change::ORDER, level, 0, i}});
     for (int level = 0; level < layer.levels; ++level) {
         const int count = int(space.layouts[level].size());
-        if (count < 2) continue;
-        for (int i = 0; i < std::min(count, LAYOUTS_TRIED); ++i) {
-            point.lay_out(space, level, space.layouts[level][count > LAYOUTS_TRIED ? random.below(count) : i]);
-            visit(point);
-        }
-        std::copy_n(from.mapping.spatial_order.begin() + level * dims, dims, point.mapping.spatial_order.begin() + level * dims);
-        std::copy_n(from.mapping.on_y.begin() + level * dims, dims, point.mapping.on_y.begin() + level * dims);
+        for (int i = 0; count > 1 && i < std::min(count, LAYOUTS_TRIED); ++i)
+            visit(Changes{{Change::LAYOUT, level, 0, count > LAYOUTS_TRIED ? random.below(count) : i}});
     }
-    for (auto [level, tensor] : space.open) {
-        std::uint8_t& keep = point.mapping.keep[std::size_t(level) * layer.tensors + tensor];
-        keep ^= 1;
-        visit(point);
-        keep ^= 1;
-    }
+    for (auto [level, tensor] : space.open)
+        visit(Changes{{Change::KEEP, level, tensor, !from.mapping.keep[std::size_t(level) * layer.tensors + tensor]}});
 }
 
 }  // namespace fadiff

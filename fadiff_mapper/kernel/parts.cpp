@@ -58,16 +58,17 @@ static py::tuple tile_walk(const Layer& layer, const Factors& temporal, const Fa
         throw std::invalid_argument("level, tensor: out of range");
     Mapping mapping(layer);
     read_columns(layer, batch, 0, 1, &mapping);
-    const Mapping* one = &mapping;
     MappingPack pack(layer);
-    fill_pack(layer, &one, 1, pack);
+    pack_mapping(layer, mapping, pack);
     Tiles tiles(layer);
     lay_tiles(layer, pack, tiles);
     Loops loops(layer);
     line_up(layer, pack, tiles, 0, loops);
+    FanOut fan_out(layer);
+    spread_out(layer, pack, tiles, 0, level, fan_out);
     const DataSpace& space = layer.spaces[tensor];
     WindowWalk walk;
-    start_walk(layer, space, loops, level, walk);
+    start_walk(layer, space, loops, fan_out, walk);
     const py::ssize_t first = loops.start[level], count = loops.count - first;
     return py::make_tuple(Array<double>(count, loops.bound.data() + first),
                           Array<double>({count, py::ssize_t(walk.ranks)}, walk.moves.data()),
@@ -158,9 +159,12 @@ static py::tuple random_neighbours(const Layer& layer, const py::dict& table, co
                                    const Indices& spatial_order, int tries, std::uint64_t seed) {
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
-        Point point(layer);
-        for (int i = 0; i < tries; ++i)
-            if (move(layer, space, from, random, point)) take(point);
+        Point point = from;
+        Changes changes;
+        for (int i = 0; i < tries; ++i) {
+            if (move(layer, space, from, random, point, changes)) take(point);
+            take_back(space, from, changes, point);
+        }
     });
 }
 
@@ -169,7 +173,12 @@ static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const
                                 const Indices& spatial_order, std::uint64_t seed) {
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
-        each_neighbour(layer, space, from, random, take);
+        Point point = from;
+        each_neighbour(layer, space, from, random, [&](const Changes& changes) {
+            apply(space, changes, point);
+            take(point);
+            take_back(space, from, changes, point);
+        });
     });
 }
 
@@ -178,7 +187,8 @@ static py::tuple layouts_fitted(const Layer& layer, const py::dict& table, const
                                 const Indices& spatial_order, std::uint64_t seed) {
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, Point point, Random& random, auto take) {
-        fit_layouts(layer, space, random, point);
+        Changes changes;
+        fit_layouts(layer, space, random, point, changes);
         take(point);
     });
 }

@@ -14,22 +14,18 @@ Kind& kind_of(Tally& tally, double multicast, double scatter) {
     return *at;
 }
 
-void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                 double* offset) {
-    const int dims = layer.dims, ranks = int(space.ranks.size());
-    const double *spatial = mapping.spatial(level, dims), *below = &loops.below[std::size_t(level) * dims];
-    for (int r = 0; r < ranks; ++r) {
+void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset) {
+    for (std::size_t r = 0; r < space.ranks.size(); ++r) {
         offset[r] = 0;
         for (const Rank::Term& term : space.ranks[r].terms)
-            offset[r] += term.coefficient * below[term.dim] * (spatial[term.dim] - 1);
+            offset[r] += term.coefficient * fan_out.below[term.dim] * (fan_out.spatial[term.dim] - 1);
     }
 }
 
 // Sizes of the groups that the loops of some dimensions form by themselves.
-static void groups_of(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                      Dims dims, GroupSizes& sizes) {
+static void groups_of(const Layer& layer, const DataSpace& space, const FanOut& fan_out, Dims dims, GroupSizes& sizes) {
     const int ranks = int(space.ranks.size());
-    const double *spatial = mapping.spatial(level, layer.dims), *below = &loops.below[std::size_t(level) * layer.dims];
+    const std::vector<double> &spatial = fan_out.spatial, &below = fan_out.below;
     // One number per receiver: its position in a box whose sides no offset exceeds, so that equal numbers mean equal
     // offsets in every rank. Exact while the box holds less than 2^53 positions.
     auto& offset = sizes.offset;
@@ -66,12 +62,11 @@ static void groups_of(const Layer& layer, const DataSpace& space, const Mapping&
     }
 }
 
-void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                  GroupSizes& sizes) {
-    const double* spatial = mapping.spatial(level, layer.dims);
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, GroupSizes& sizes) {
+    const std::vector<double>& spatial = fan_out.spatial;
     auto& entries = sizes.entries;
-    entries.assign(1, {spatial_product(layer, mapping, level, loops.fanned[level] & ~space.relevant), 1});
-    for (Dims left = loops.fanned[level] & space.relevant; left;) {
+    entries.assign(1, {spatial_product(fan_out, fan_out.fanned & ~space.relevant), 1});
+    for (Dims left = fan_out.fanned & space.relevant; left;) {
         // Dimensions connected with the first one that is left, by ranks that they share.
         Dims connected = left & -left, before = 0;
         while (connected != before) {
@@ -86,7 +81,7 @@ void count_groups(const Layer& layer, const DataSpace& space, const Mapping& map
             for (auto& entry : entries) entry.groups *= spatial[d];
             continue;
         }
-        groups_of(layer, space, mapping, loops, level, connected, sizes);
+        groups_of(layer, space, fan_out, connected, sizes);
         const std::size_t count = entries.size();
         std::vector<GroupSizes::Entry> product;
         for (std::size_t i = 0; i < count; ++i)
@@ -126,35 +121,47 @@ static void join(const double* ranks, int count, const Grid& grid, std::vector<d
     for (int r = 0; r < count; ++r) joined[0] += ranks[r] * grid.pitch[r];
 }
 
-void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                     const double* last, Grid& grid) {
-    const int dims = layer.dims, ranks = int(space.ranks.size());
-    const double *spatial = mapping.spatial(level, dims), *below = &loops.below[std::size_t(level) * dims];
+// Calls `own(axis, bound, d)` for the spatial loops, X loops from the innermost, then those along Y.
+template <typename Own>
+static void each_loop(const FanOut& fan_out, Own own) {
+    for (int axis = 0; axis < 2; ++axis)
+        for (int d : fan_out.order)
+            if (fan_out.spatial[d] > 1 && (fan_out.on_y[d] != 0) == (axis == 1)) own(axis, int(fan_out.spatial[d]), d);
+}
+
+void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid) {
+    const int ranks = int(space.ranks.size());
+    const auto step_of = [&](int r, int d) { return space.move[std::size_t(r) * layer.dims + d] * fan_out.below[d]; };
+    std::vector<double>& loops = grid.wanted;
+    loops.clear();
+    each_loop(fan_out, [&](int axis, int bound, int d) {
+        loops.push_back(axis);
+        loops.push_back(bound);
+        for (int r = 0; r < ranks; ++r) loops.push_back(step_of(r, d));
+    });
+    if (loops == grid.placed) return;
+    grid.placed = loops;
+    grid.groups = 0;
     join_ranks(last, ranks, grid);
     const int coordinates = grid.coordinates;
-    grid.offset.resize(std::size_t(loops.fan[level]) * coordinates);
+    grid.offset.resize(std::size_t(fan_out.fan) * coordinates);
     std::fill_n(grid.offset.begin(), coordinates, 0.0);
     int count = 1, extent[2] = {1, 1};
     std::vector<double>& step = grid.step;
-    for (int axis = 0; axis < 2; ++axis)
-        for (int position = 0; position < dims; ++position) {
-            const int d = mapping.spatial_order[std::size_t(level) * dims + position];
-            if (spatial[d] <= 1 || (mapping.on_y[std::size_t(level) * dims + d] != 0) != (axis == 1)) continue;
-            const int bound = int(spatial[d]);
-            step.resize(std::size_t(ranks));
-            for (int r = 0; r < ranks; ++r) step[r] = space.move[std::size_t(r) * dims + d] * below[d];
-            grid.wanted = step;
-            join(grid.wanted.data(), ranks, grid, step);
-            // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
-            double* offset = grid.offset.data();
-            const int inner = count * coordinates;
-            for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
-            count *= bound;
-            extent[axis] *= bound;
-        }
+    each_loop(fan_out, [&](int axis, int bound, int d) {
+        grid.wanted.resize(std::size_t(ranks));
+        for (int r = 0; r < ranks; ++r) grid.wanted[r] = step_of(r, d);
+        join(grid.wanted.data(), ranks, grid, step);
+        // a further loop repeats the receivers so far, `bound` - 1 times, each time one more step away
+        double* offset = grid.offset.data();
+        const int inner = count * coordinates;
+        for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
+        count *= bound;
+        extent[axis] *= bound;
+    });
     grid.count = count;
-    grid.width = std::max(extent[0], layer.fanout_x[level]);
-    grid.height = std::max(extent[1], layer.fanout_y[level]);
+    grid.width = std::max(extent[0], layer.fanout_x[fan_out.level]);
+    grid.height = std::max(extent[1], layer.fanout_y[fan_out.level]);
     grid.linked.assign(count, 0);
 }
 

@@ -23,9 +23,9 @@ using Tally = std::vector<Kind>;
 // The kind with this multicast and scatter; a new one without words is inserted where its order belongs.
 Kind& kind_of(Tally& tally, double multicast, double scatter);
 
-// Scratch for the E receivers of one fan-out and one data space.
+// The E receivers of one fan-out and one data space. Neighbours of a mapping mostly share it.
 struct Grid {
-    int count = 1, width = 1, height = 1, groups = 0;
+    int count = 1, width = 1, height = 1, groups = 0;  // groups: 0 before they are found
     // Position of the words of each receiver in its R' coordinates, relative to the first's: [E][R'].
     //
     // R' is 1: the ranks are joined to one number, in which a step of one rank is larger than any move in the ranks
@@ -37,6 +37,7 @@ struct Grid {
     std::vector<int> group;            // [E]; receivers that want the same words have the same number
     std::vector<std::uint8_t> linked;  // [E]; the receiver takes its words from a neighbour
     std::vector<int> table, size;      // hash table of first members; members per group
+    std::vector<double> placed;        // loops that made the offsets: axis, bound and step [R] of one after the other
     std::vector<double> farthest, hops, hop_sum, step, wanted;
     std::vector<int> scatter;
 
@@ -53,19 +54,17 @@ struct GroupSizes {
 };
 
 // Offset of the last receiver from the first in each rank of a data space, [R].
-void last_offset(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                 double* offset);
+void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset);
 
 // Groups of receivers without their places: enough where nothing travels between neighbours and no hops are counted.
 //
 // Loops that share no rank differ in independent ranks, so that sizes multiply: only loops of connected ranks are
 // enumerated together.
-void count_groups(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                  GroupSizes& sizes);
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, GroupSizes& sizes);
 
-// Fills in offsets, width and height of the grid. `last` [R]: offset of the last receiver.
-void place_receivers(const Layer& layer, const DataSpace& space, const Mapping& mapping, const Loops& loops, int level,
-                     const double* last, Grid& grid);
+// Fills in offsets, width and height of the grid, which is left as it is where the same loops made it. `last` [R]: offset
+// of the last receiver.
+void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);

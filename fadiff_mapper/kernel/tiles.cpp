@@ -9,16 +9,20 @@ Tiles::Tiles(const Layer& layer)
       size(std::size_t(layer.levels) * layer.tensors), below_size(size.size()), across_size(size.size()),
       fan(layer.levels), used_x(layer.levels + 1), used_y(layer.levels + 1) {}
 
-// Words of a box in every data space: the product of the extents of its ranks.
-static void volumes(const Layer& layer, const Lanes* box, Lanes* words) {
+// Words of a box in every data space: the product of the extents of its ranks. Where none of the dimensions that grew is
+// relevant they stay those of the box `inside`.
+static void volumes(const Layer& layer, const Lanes* box, Dims grown, const Lanes* inside, Lanes* words) {
     for (int t = 0; t < layer.tensors; ++t) {
+        if (!(grown & layer.spaces[t].relevant)) {
+            words[t] = inside[t];
+            continue;
+        }
         Lanes product = 1.0;
         for (const Rank& rank : layer.spaces[t].ranks) product *= extent(rank, box);
         words[t] = product;
     }
 }
 
-// Boxes that no loop makes grow are copied, and so are their words.
 void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
     const int dims = layer.dims, tensors = layer.tensors;
     tiles.cycles = 1.0;
@@ -30,7 +34,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         Lanes *below = &tiles.below[at], *across = &tiles.across[at], *whole = below + dims;
         Lanes fan = 1.0, on_x = 1.0;
         std::copy_n(below, dims, across);
-        for (Dims left = pack.spatial_dims[level]; left; left &= left - 1) {
+        for (Dims left = pack.spatial_dims(level); left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             across[d] *= spatial[d];
             fan *= spatial[d];
@@ -38,17 +42,15 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         }
         tiles.fan[level] = fan;
         tiles.used_x[level] = on_x;
-        tiles.used_y[level] = pack.spatial_dims[level] ? fan / on_x : Lanes(1.0);
-        if (pack.spatial_dims[level]) volumes(layer, across, &tiles.across_size[cell]);
-        else std::copy_n(&tiles.below_size[cell], tensors, &tiles.across_size[cell]);
+        tiles.used_y[level] = pack.spatial_dims(level) ? fan / on_x : Lanes(1.0);
+        volumes(layer, across, pack.spatial_dims(level), &tiles.below_size[cell], &tiles.across_size[cell]);
         std::copy_n(across, dims, whole);
-        for (Dims left = pack.temporal_dims[level]; left; left &= left - 1) {
+        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             whole[d] *= temporal[d];
             tiles.cycles *= temporal[d];
         }
-        if (pack.temporal_dims[level]) volumes(layer, whole, &tiles.size[cell]);
-        else std::copy_n(&tiles.across_size[cell], tensors, &tiles.size[cell]);
+        volumes(layer, whole, pack.temporal_dims(level), &tiles.across_size[cell], &tiles.size[cell]);
         if (level + 1 < layer.levels) std::copy_n(&tiles.size[cell], tensors, &tiles.below_size[cell + tensors]);
     }
     // Instances in use: the product of all fan-outs further out; above, entry l held the fan-out of level l.

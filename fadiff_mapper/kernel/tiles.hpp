@@ -25,7 +25,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles);
 // Product of the spatial factors of some dimensions below a level.
 inline Lanes spatial_product(const Layer& layer, const MappingPack& pack, int level, Dims dims) {
     Lanes product = 1.0;
-    for (Dims left = dims & pack.spatial_dims[level]; left; left &= left - 1)
+    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1)
         product *= pack.spatial(level, layer.dims)[__builtin_ctzll(left)];
     return product;
 }

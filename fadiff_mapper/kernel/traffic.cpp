@@ -15,7 +15,8 @@ Traffic::Traffic(const Layer& layer)
     : wanted(std::size_t(layer.levels) * layer.tensors), words(wanted.size()), multicast(wanted.size()),
       scatter(wanted.size()), links(wanted.size()), counted(wanted.size()), tally(wanted.size() * LANES),
       rows(std::size_t(layer.levels) * layer.dims), steps(rows.size() * window_ranks(layer)),
-      scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer) {}
+      scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer), fan_out(layer),
+      grids(wanted.size()) {}
 
 // Words over the whole run that need not be sent because the tile of the step before held them: of the n steps of the
 // loop that moves the tile, n - 1 find the overlap in place, in each of the visits / n runs of the loop.
@@ -32,7 +33,7 @@ Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const Da
         if (rank.terms.size() < 2) continue;
         Lanes moving = 0.0;
         for (int outer = level; outer < layer.levels; ++outer)
-            for (Dims left = rank.dims & pack.temporal_dims[outer]; left; left &= left - 1)
+            for (Dims left = rank.dims & pack.temporal_dims(outer); left; left &= left - 1)
                 moving += where(pack.temporal(outer, layer.dims)[__builtin_ctzll(left)] > 1.0, 1.0);
         several = several | (moving > 1.0);
     }
@@ -40,10 +41,11 @@ Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const Da
 }
 
 // Demand of one receiver of a sliding window: the walk of window_walk.hpp for eight mappings, without its division into
-// deliveries that repeat and others. `steps` [row][stride] hold the moves of the window's ranks by each of `count` rows.
-static Lanes walk_window(const DataSpace& space, const Traffic& traffic, const Lanes* steps, std::size_t stride, int count,
-                         const Lanes* below, Lanes words, Lanes* scratch) {
-    const std::size_t ranks = space.ranks.size();
+// deliveries that repeat and others. `first_rank`: number of the window's first rank among those of all windows.
+static Lanes walk_window(const DataSpace& space, std::size_t first_rank, const Lanes* below, Lanes words, Traffic& traffic) {
+    const std::size_t ranks = space.ranks.size(), stride = traffic.moved.size();
+    const Lanes* steps = traffic.steps.data() + first_rank;
+    Lanes* scratch = traffic.scratch.data();
     Lanes *extents = scratch, *travelled = scratch + ranks, *move = scratch + 2 * ranks, *first = scratch + 3 * ranks;
     for (std::size_t r = 0; r < ranks; ++r) {
         extents[r] = extent(space.ranks[r], below);
@@ -51,8 +53,8 @@ static Lanes walk_window(const DataSpace& space, const Traffic& traffic, const L
     }
     Mask some = mask_of(false);  // a loop that moves the tile was met
     Lanes fresh = words, total = words;
-    for (int row = count - 1; row >= 0; --row) {
-        const Traffic::Row& loop = traffic.rows[row];
+    for (int row = traffic.row_count - 1; row >= 0; --row) {
+        const Row& loop = traffic.rows[row];
         Mask moves = mask_of(false), like_first = loop.present;
         for (std::size_t r = 0; r < ranks; ++r) {
             const Lanes step = steps[row * stride + r];
@@ -79,83 +81,118 @@ static Lanes walk_window(const DataSpace& space, const Traffic& traffic, const L
     return total;
 }
 
-// Adds the row of one loop position; returns whether some lane has a loop there.
-static bool add_row(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int level, const DimLanes& dims,
-                    std::size_t stride, int count, Lanes outside, Traffic& traffic) {
-    if (dims.uniform() && !(pack.temporal_dims[level] >> dims.dim[0] & 1)) return false;
-    Traffic::Row& row = traffic.rows[count];
-    row.bound = at_dims(pack.temporal(level, layer.dims), dims);
-    row.present = row.bound > 1.0;
-    if (!row.present.any()) return false;
-    row.further = outside;
-    if (!stride) return true;
-    const Lanes points = where(row.present, at_dims(&tiles.across[std::size_t(level) * layer.dims], dims));
-    Lanes* step = &traffic.steps[count * stride];
-    for (const DataSpace& space : layer.spaces)
-        for (std::size_t r = 0; space.windowed && r < space.ranks.size(); ++r) {
-            const double* move = &space.move[r * layer.dims];
-            *step++ = points * (dims.uniform() ? Lanes(move[dims.dim[0]])
-                                               : lanes_of([&](int lane) { return move[dims.dim[lane]]; }));
+// Adds the rows of the loops of one level, which stand inside all rows so far.
+static void add_rows(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int level, Traffic& traffic) {
+    const std::size_t first = std::size_t(level) * layer.dims, stride = traffic.moved.size();
+    const Lanes *bound = pack.temporal(level, layer.dims), *position = &pack.position[first], *points = &tiles.across[first];
+    for (int at = layer.dims - 1; at >= 0 && pack.temporal_dims(level); --at) {
+        Row& row = traffic.rows[traffic.row_count];
+        Lanes* step = &traffic.steps[traffic.row_count * stride];
+        row.bound = 1.0;
+        std::fill_n(step, stride, Lanes(0.0));
+        bool some = false;
+        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            const Mask here = (position[d] == double(at)) & (bound[d] > 1.0);
+            if (!here.any()) continue;
+            some = true;
+            row.bound = select(here, bound[d], row.bound);
+            std::size_t rank = 0;
+            for (const DataSpace& space : layer.spaces)
+                for (std::size_t r = 0; space.windowed && r < space.ranks.size(); ++r, ++rank)
+                    if (space.ranks[r].dims >> d & 1)
+                        step[rank] = select(here, points[d] * space.move[r * layer.dims + d], step[rank]);
         }
-    return true;
+        if (!some) continue;
+        row.present = row.bound > 1.0;
+        const Row* outer = traffic.row_count ? &row - 1 : nullptr;
+        row.further = outer ? outer->further * outer->bound : Lanes(1.0);
+        ++traffic.row_count;
+    }
+}
+
+// Goes from the loops further out than a level to those at or outside it: which loop now moves each tile, and `outside`,
+// the iterations of all of them. A loop moves a tile if its dimension is relevant; the innermost such loop of the level
+// and all loops further out make the visits of the tile.
+static void take_in(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int level, Lanes& outside,
+                    std::vector<Mover>& movers) {
+    const std::size_t first = std::size_t(level) * layer.dims;
+    const Lanes *bound = pack.temporal(level, layer.dims), *position = &pack.position[first], *points = &tiles.across[first];
+    const Dims looping = pack.temporal_dims(level);
+    const Lanes none = layer.dims;  // a position beyond all loops
+    for (int t = 0; t < layer.tensors; ++t) {
+        const DataSpace& space = layer.spaces[t];
+        const Dims relevant = looping & space.relevant;
+        if (!relevant) continue;
+        Mover& mover = movers[t];
+        Lanes innermost = none, visits = outside;
+        for (Dims left = relevant; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            innermost = smaller(innermost, select(bound[d] > 1.0, position[d], none));
+        }
+        const Mask moves = innermost < none;
+        for (Dims left = looping; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            visits *= select(position[d] < innermost, 1.0, bound[d]);
+        }
+        mover.visits = select(moves, visits, mover.visits);
+        if (!space.windowed) continue;
+        mover.some = mover.some | moves;
+        for (std::size_t r = 0; r < space.ranks.size(); ++r) mover.steps[r] = select(moves, 0.0, mover.steps[r]);
+        for (Dims left = relevant; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            const Mask it = position[d] == innermost;
+            mover.bound = select(it, bound[d], mover.bound);
+            for (std::size_t r = 0; r < space.ranks.size(); ++r)
+                if (space.ranks[r].dims >> d & 1)
+                    mover.steps[r] = select(it, points[d] * space.move[r * layer.dims + d], mover.steps[r]);
+        }
+    }
+    for (Dims left = looping; left; left &= left - 1) outside *= bound[__builtin_ctzll(left)];
+}
+
+// Movers of tiles that no loop moves yet.
+static void rest(const Layer& layer, Traffic& traffic) {
+    traffic.movers.assign(layer.tensors, Mover());
+    std::fill(traffic.moved.begin(), traffic.moved.end(), Lanes(0.0));
+    std::size_t first_rank = 0;
+    for (int t = 0; t < layer.tensors; ++t)
+        if (layer.spaces[t].windowed) {
+            traffic.movers[t].steps = &traffic.moved[first_rank];
+            first_rank += layer.spaces[t].ranks.size();
+        }
+    traffic.row_count = 0;
+    traffic.rows_from = layer.levels;
 }
 
 // Below the innermost level sits the arithmetic, which asks for one word per cycle. Elsewhere a tile is sent again for
 // every outer temporal loop, except for the run of irrelevant loops that directly surrounds it.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic) {
-    const int tensors = layer.tensors;
-    const std::size_t stride = traffic.scratch.size() / 4;
-    int count = 0;
     Lanes outside = 1.0;
-    std::vector<Mover>& movers = traffic.movers;
-    movers.assign(tensors, Mover());
-    std::size_t first_rank = 0;
-    for (int t = 0; t < tensors; ++t)
-        if (layer.spaces[t].windowed) {
-            movers[t].steps = &traffic.moved[first_rank];
-            std::fill_n(movers[t].steps, layer.spaces[t].ranks.size(), Lanes(0.0));
-            first_rank += layer.spaces[t].ranks.size();
-        }
+    rest(layer, traffic);
     for (int level = layer.levels - 1; level >= 0; --level) {
-        for (int position = layer.dims - 1; position >= 0 && pack.temporal_dims[level]; --position) {
-            const DimLanes& dims = pack.order[std::size_t(level) * layer.dims + position];
-            if (!add_row(layer, pack, tiles, level, dims, stride, count, outside, traffic)) continue;
-            const Traffic::Row& row = traffic.rows[count];
-            outside *= row.bound;
-            const Lanes* step = &traffic.steps[count * stride];
-            for (int t = 0; t < tensors; ++t) {
-                const DataSpace& space = layer.spaces[t];
-                Mover& mover = movers[t];
-                const Mask moves = row.present & in_set(space.relevant, dims);
-                mover.visits = select(moves, outside, mover.visits);
-                if (!space.windowed) continue;
-                mover.bound = select(moves, row.bound, mover.bound);
-                mover.some = mover.some | moves;
-                for (std::size_t r = 0; r < space.ranks.size(); ++r) mover.steps[r] = select(moves, *step++, mover.steps[r]);
-            }
-            ++count;
-        }
+        take_in(layer, pack, tiles, level, outside, traffic.movers);
         const Lanes* below = &tiles.below[std::size_t(level) * layer.dims];
-        std::size_t window = 0;
-        for (int t = 0; t < tensors; ++t) {
+        std::size_t first_rank = 0;
+        for (int t = 0; t < layer.tensors; ++t) {
             const DataSpace& space = layer.spaces[t];
-            const std::size_t cell = std::size_t(level) * tensors + t, own = window;
-            window += space.windowed ? space.ranks.size() : 0;
+            const std::size_t cell = std::size_t(level) * layer.tensors + t, own = first_rank;
+            first_rank += space.windowed ? space.ranks.size() : 0;
             Lanes& wanted = traffic.wanted[cell];
             const Lanes words = tiles.below_size[cell];
             if (level == 0 || !layer.held[cell]) {
                 wanted = words * outside;
                 continue;
             }
-            wanted = words * movers[t].visits;
+            wanted = words * traffic.movers[t].visits;
             if (!space.windowed) continue;
-            const Mask in_full = with_hops ? mask_of(true) : pack.keep[cell - tensors];
+            const Mask in_full = with_hops ? mask_of(true) : pack.keep[cell - layer.tensors];
             if (!in_full.any()) continue;
             const Mask several = in_full & several_move_one_rank(layer, pack, space, level);
-            wanted = wanted - where(in_full, held_words(space, movers[t], below));
-            if (several.any())
-                wanted = select(several, walk_window(space, traffic, traffic.steps.data() + own, stride, count, below, words,
-                                                     traffic.scratch.data()), wanted);
+            wanted = wanted - where(in_full, held_words(space, traffic.movers[t], below));
+            if (!several.any()) continue;
+            while (traffic.rows_from > level) add_rows(layer, pack, tiles, --traffic.rows_from, traffic);
+            wanted = select(several, walk_window(space, own, below, words, traffic), wanted);
         }
     }
 }
@@ -163,17 +200,19 @@ void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tile
 // The receivers of one cell of one mapping, one by one: calls whose words a neighbour holds go over links where that saves words,
 // that is where every member of some group finds its words there; all other calls are added up and sent as if in one.
 // Returns the words that go over links.
-static double count_receivers(const Layer& layer, const Mapping& mapping, const Loops& loops, int level, int t,
-                              bool with_hops, Traffic& traffic, Tally& tally) {
+static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic& traffic, Tally& tally) {
     const DataSpace& space = layer.spaces[t];
+    const Loops& loops = traffic.loops;
+    const FanOut& fan_out = traffic.fan_out;
+    const int level = fan_out.level;
     const std::size_t cell = std::size_t(level) * layer.tensors + t;
     WindowWalk& walk = traffic.walk;
-    start_walk(layer, space, loops, level, walk);
+    start_walk(layer, space, loops, fan_out, walk);
     const int count = loops.count - loops.start[level];
     const double* bound = loops.bound.data() + loops.start[level];
     double unlinked = layer.held[cell] ? walk_held(bound, count, walk) : walk_unheld(bound, count, walk);
     traffic.last.resize(space.ranks.size());
-    last_offset(layer, space, mapping, loops, level, traffic.last.data());
+    last_offset(space, fan_out, traffic.last.data());
     // A move beyond the last receiver's words is beyond all words.
     auto may_link = [&](int s) {
         if (!(walk.repeated[s] > 0)) return false;
@@ -187,22 +226,25 @@ static double count_receivers(const Layer& layer, const Mapping& mapping, const 
     if (!placed) {
         for (int s = 0; s < count; ++s) unlinked += walk.repeated[s];
         if (!layer.multicast[cell]) {
-            tally.push_back({1, loops.fan[level], loops.fan[level] * unlinked, 0});
+            tally.push_back({1, fan_out.fan, fan_out.fan * unlinked, 0});
             return 0;
         }
-        count_groups(layer, space, mapping, loops, level, traffic.groups);
+        count_groups(layer, space, fan_out, traffic.groups);
         for (const auto& entry : traffic.groups.entries)
             tally.push_back({entry.size, entry.groups, entry.groups * unlinked, 0});
         return 0;
     }
-    Grid& grid = traffic.grid;
-    place_receivers(layer, space, mapping, loops, level, traffic.last.data(), grid);
+    Grid& grid = traffic.grids[cell];
+    place_receivers(layer, space, fan_out, traffic.last.data(), grid);
     double links = 0;
-    bool grouped = false;  // groups matter only once words go over links, or hops are counted
+    // Groups matter only once words go over links, or hops are counted.
+    const auto group = [&] {
+        if (!grid.groups) find_groups(grid, layer.multicast[cell]);
+    };
     for (int s = 0; s < count; ++s) {
         const double words = walk.repeated[s];
         const int linked = may_link(s) ? find_linked(grid, walk.move(s), walk.ranks) : 0;
-        if (linked > 0 && !grouped) find_groups(grid, layer.multicast[cell]), grouped = true;
+        if (linked > 0) group();
         if (linked > 0 && groups_left(grid) < grid.groups) {
             add_call(grid, words, with_hops, tally);
             links += words * linked;
@@ -210,7 +252,7 @@ static double count_receivers(const Layer& layer, const Mapping& mapping, const 
             unlinked += words;
         }
     }
-    if (!grouped) find_groups(grid, layer.multicast[cell]);
+    group();
     std::fill(grid.linked.begin(), grid.linked.end(), std::uint8_t(0));
     add_call(grid, unlinked, with_hops, tally);
     return links;
@@ -219,10 +261,8 @@ static double count_receivers(const Layer& layer, const Mapping& mapping, const 
 // Lanes with a spatial loop of some dimensions below a level, one bit each.
 static unsigned lanes_fanned(const Layer& layer, const MappingPack& pack, int level, Dims dims) {
     unsigned lanes = 0;
-    for (Dims left = dims & pack.spatial_dims[level]; left; left &= left - 1) {
-        const Mask fanned = pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0;
-        for (int lane = 0; lane < LANES; ++lane) lanes |= unsigned(fanned[lane]) << lane;
-    }
+    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1)
+        lanes |= (pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0).bits();
     return lanes;
 }
 
@@ -236,24 +276,29 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             traffic.links[cell] = 0.0;
             // Receivers that differ in a relevant dimension want different words, all others the same.
             Lanes scatter = 1.0;
-            if (pack.spatial_dims[level])
+            if (pack.spatial_dims(level))
                 scatter = layer.multicast[cell] ? spatial_product(layer, pack, level, space.relevant) : fan;
             traffic.scatter[cell] = scatter;
-            traffic.multicast[cell] = pack.spatial_dims[level] ? fan / scatter : Lanes(1.0);
+            traffic.multicast[cell] = pack.spatial_dims(level) ? fan / scatter : Lanes(1.0);
             traffic.words[cell] = traffic.wanted[cell] * scatter;
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
             const Dims differing = with_hops || !layer.held[cell] ? ~Dims(0) : space.shared;
             traffic.counted[cell] = std::uint8_t(lanes & lanes_fanned(layer, pack, level, differing));
         }
     }
-    for (int lane = 0; lane < LANES; ++lane) {
-        bool ready = false;
-        for (std::size_t cell = 0; cell < traffic.counted.size(); ++cell) {
-            if (!(traffic.counted[cell] >> lane & 1)) continue;
-            if (!ready) line_up(layer, pack, tiles, lane, traffic.loops), ready = true;
-            traffic.links[cell].set(lane, count_receivers(layer, *pack.mapping[lane], traffic.loops, int(cell) / layer.tensors,
-                                                          int(cell) % layer.tensors, with_hops, traffic,
-                                                          traffic.tally[cell * LANES + lane]));
+    unsigned some = 0;
+    for (std::uint8_t counted : traffic.counted) some |= counted;
+    for (; some; some &= some - 1) {
+        const int lane = __builtin_ctz(some);
+        line_up(layer, pack, tiles, lane, traffic.loops);
+        for (int level = 0; level < layer.levels; ++level) {
+            bool spread = false;
+            for (int t = 0; t < layer.tensors; ++t) {
+                const std::size_t cell = std::size_t(level) * layer.tensors + t;
+                if (!(traffic.counted[cell] >> lane & 1)) continue;
+                if (!spread) spread_out(layer, pack, tiles, lane, level, traffic.fan_out), spread = true;
+                traffic.links[cell].set(lane, count_receivers(layer, t, with_hops, traffic, traffic.tally[cell * LANES + lane]));
+            }
         }
     }
 }

@@ -12,10 +12,16 @@ namespace fadiff {
 
 // The innermost loop so far that moves each lane's tile of one data space.
 struct Mover {
-    Lanes visits = 1.0;    // iterations of that loop and all loops further out
-    Lanes bound = 1.0;     // its iterations
+    Lanes visits = 1.0;          // iterations of that loop and all loops further out
+    Lanes bound = 1.0;           // its iterations (windowed data spaces alone, as all below)
     Mask some = mask_of(false);  // there is such a loop
-    Lanes* steps = nullptr;  // [R]; its moves (windowed data spaces alone)
+    Lanes* steps = nullptr;      // [R]; its moves
+};
+
+// Temporal loops that stand at one place of each lane's nest.
+struct Row {
+    Lanes bound, further;  // iterations; those of all loops further out together
+    Mask present;          // the loop runs more than once
 };
 
 // Traffic of eight mappings; scratch that every pack fills anew. Cells are [L][T].
@@ -26,19 +32,18 @@ struct Traffic {
     std::vector<std::uint8_t> counted;             // lanes whose receivers were counted one by one, one bit each
     std::vector<Tally> tally;                      // [L][T][LANES]; their kinds of transfer
 
-    // Temporal loops, from the outermost inwards; rows without a loop in any lane are left out.
-    struct Row {
-        Lanes bound, further;                      // iterations; those of all loops further out together
-        Mask present;                              // the loop runs more than once
-    };
+    // What walks of windows go through: temporal loops, from the outermost inwards. Rows without a loop in any lane are
+    // left out, and levels that no walk has come to yet.
     std::vector<Row> rows;
+    int row_count = 0, rows_from = 0;              // rows; the innermost level that they hold
     std::vector<Lanes> steps;                      // [row][R of a windowed data space after the other]; move of each rank
     std::vector<Lanes> scratch;                    // [4][R]
     std::vector<Mover> movers;                     // [T]
     std::vector<Lanes> moved;                      // [R of a windowed data space after the other]; see Mover
     WindowWalk walk;
     Loops loops;
-    Grid grid;
+    FanOut fan_out;
+    std::vector<Grid> grids;                       // [L][T]
     GroupSizes groups;
     std::vector<double> last;                      // [R]
 

@@ -5,23 +5,21 @@
 
 namespace fadiff {
 
-void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, int level, WindowWalk& walk) {
-    const int ranks = int(space.ranks.size()), dims = layer.dims, first = loops.start[level];
+void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, const FanOut& fan_out, WindowWalk& walk) {
+    const int ranks = int(space.ranks.size()), dims = layer.dims, first = loops.start[fan_out.level];
     walk.ranks = ranks;
     walk.extent.resize(ranks);
     walk.travelled.assign(ranks, 0.0);
     walk.moves.resize(std::size_t(loops.count - first + 1) * ranks);
     walk.repeated.resize(loops.count - first + 1);
-    const double* below = &loops.below[std::size_t(level) * dims];
     walk.words = 1;
     for (int r = 0; r < ranks; ++r) {
-        walk.extent[r] = extent(space.ranks[r], below);
+        walk.extent[r] = extent(space.ranks[r], fan_out.below.data());
         walk.words *= walk.extent[r];
     }
     for (int s = first; s < loops.count; ++s) {
-        const double points = loops.across[std::size_t(loops.level[s]) * dims + loops.dim[s]];
         for (int r = 0; r < ranks; ++r) {
-            const double step = space.move[std::size_t(r) * dims + loops.dim[s]] * points;
+            const double step = space.move[std::size_t(r) * dims + loops.dim[s]] * loops.points[s];
             // one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
             walk.moves[std::size_t(s - first) * ranks + r] = step - walk.travelled[r];
             walk.travelled[r] += step;

@@ -37,8 +37,8 @@ struct WindowWalk {
     const double* move(int loop) const { return moves.data() + std::size_t(loop) * ranks; }
 };
 
-// Fills in extent, words and moves of the tile below `level` for the loops of that level and further out.
-void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, int level, WindowWalk& walk);
+// Fills in extent, words and moves of the tile below a level for the loops of that level and further out.
+void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, const FanOut& fan_out, WindowWalk& walk);
 
 // Words of the calls that repeat no delivery, of a walk through `count` loops of `bound` iterations; fills in
 // `repeated`. With the sum of `repeated` the demand of a receiver.

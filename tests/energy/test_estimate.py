@@ -76,10 +76,10 @@ def test_the_held_out_figures_are_none_of_those_that_were_fitted() -> None:
 def test_a_short_training_comes_near_the_shipped_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the scripts are not installed
     from fadiff_validation import train_sram_network as train
-    table = figures("sram")
+    table = {column: values[::3] for column, values in figures("sram").items()}
     one_step, short = (train.trained(table, 0, steps) for steps in (1, 25))
     errors = [train.errors(one, table)["read_pj"]["mean"] for one in (one_step, short)]
-    assert errors[1] < errors[0] and errors[1] < 0.25
+    assert errors[1] < errors[0] and errors[1] < 0.3
     assert train.trained(table, 0, 1)["layers"] == one_step["layers"]
 
 
@@ -247,3 +247,17 @@ def test_the_old_list_format_is_not_handed_to_accelergy(monkeypatch: pytest.Monk
     assert found.tables.ert and "list format" in found.notes[0]
     with pytest.raises(FadiffError, match="list format"):
         find_tables(arch, Tables(), "accelergy", {})
+
+
+def test_a_second_design_is_priced_without_reading_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A search over hardware prices thousands of designs."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    first, second = (load(document({"depth": depth, "width": 64})).arch for depth in (1024, 2048))
+    choices = ("auto", "estimate", "dosa", "bundled")
+    for choice in choices:
+        find_tables(first, Tables(), choice, {})
+    opened: list[Any] = []
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: opened.append(path))
+    monkeypatch.setattr("builtins.open", lambda path, *_, **__: opened.append(path))
+    found = {choice: find_tables(second, Tables(), choice, {}).tables for choice in choices}
+    assert not opened and found["estimate"].ert and found["estimate"].art and found["dosa"].ert

@@ -1,1 +1,1 @@
-"""The descent of hardware: its parameters, all tiling factors and all fusion variables in one loop, and what it proposes."""
+"""The descent of hardware together with tiling factors and fusion variables, and the designs that it proposes."""

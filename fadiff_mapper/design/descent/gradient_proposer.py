@@ -1,4 +1,4 @@
-"""The proposer that descends: relaxed hardware and mappings from the best designs so far, judged before they are mapped.
+"""The proposer that descends from the best designs so far, and judges designs before they are mapped.
 
 Rounds. The first designs are spread over the space. Later ones come from four sources: ends of joint descents from the
 best designs (`joint_descent`), the least hardware that the best design's mappings need (DOSA's way to draw hardware),
@@ -233,7 +233,8 @@ class _GradientProposer:
                  if (judgement := self.judged.get(outcome.point)) and judgement.value < inf]
         if len(pairs) < LEARNED_FROM or len({distance for distance, _ in pairs}) < 2:
             return TRUST
-        slope = float(np.polyfit(*np.array(pairs).T, 1)[0])
+        distances, gains = np.array(pairs).T
+        slope = float(np.polyfit(distances, gains, 1)[0])
         return float(np.clip(slope, 0.0, 2 * TRUST))
 
 

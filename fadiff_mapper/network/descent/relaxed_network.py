@@ -36,11 +36,11 @@ class LayerSite:
 
     Attributes:
         result: Its best mapping by itself.
-        times: How often the layer runs, equal chains and repeats together.
+        times: How often the layer runs, equal chains and repeats together; a number with weights in it may be broken.
     """
 
     result: MappedLayer
-    times: int
+    times: float
 
     @property
     def problem(self) -> Problem:
@@ -137,7 +137,7 @@ class RelaxedNetwork:
 
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
-                    results: Mapping[str, MappedLayer], repeats: Mapping[str, int], home: int) -> RelaxedNetwork:
+                    results: Mapping[str, MappedLayer], repeats: Mapping[str, float], home: int) -> RelaxedNetwork:
     """Builds the relaxed network of some chains of layers.
 
     Args:

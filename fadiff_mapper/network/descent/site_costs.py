@@ -110,13 +110,14 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
                   machine: RelaxedMachine | None) -> SiteCosts:
     """The sites of one family, [W, ..., R] each."""
     layer, members = batch.family.layer, torch.tensor(batch.sites)
-    own_machine = machine and machine.for_members(len(batch.sites))
-    if own_machine:
-        layer = own_machine.put_into(layer)
+    limits = None
+    if machine:
+        own_machine = machine.for_members(len(batch.sites))
+        layer, limits = own_machine.put_into(layer), own_machine.limits
     nest = torch_nest(factors, choices)
     evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, choices))
     own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism,
-                  own_machine and own_machine.limits)
+                  limits)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
     links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), _linked_operands(network, batch)[columns].T,
                        _written_parts(network, batch)[columns], network.home,

@@ -1,0 +1,304 @@
+"""The gradient proposer: hardware as smooth functions, descended with mappings, judged by borrowed mappings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+import torch
+
+from fadiff_mapper import Mapping, SearchOptions, load_network
+from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
+from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
+from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, coordinates, curves_around
+from fadiff_mapper.design.descent.hardware_figures import RelaxedDesign, figures_of, relaxed_design
+from fadiff_mapper.design.descent.joint_descent import proposed_designs
+from fadiff_mapper.design.descent.joint_networks import joint_networks, relaxed_around
+from fadiff_mapper.design.descent.least_hardware import least_hardware
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.space import DesignSpace, Limit, Point, broken_limit, parameter_values, read_space
+from fadiff_mapper.network.descent.descend import DescentOptions, smooth_metric
+from fadiff_mapper.network.descent.relaxed_cost import relaxed_cost
+from fadiff_mapper.network.descent.starts import starts
+from fadiff_mapper.relaxation.gumbel_softmax import draw
+from fadiff_mapper.relaxation.penalty import machine_limits
+from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.map_layers import map_layers
+
+SPACE = """
+architecture:
+  version: 0.4
+  nodes:
+  - !Container
+    name: System
+    attributes: {technology: "40nm", global_cycle_seconds: 1e-9}
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {type: "LPDDR4", width: 64, datawidth: 8, shared_bandwidth: 8}
+  - !Component
+    name: Buffer
+    class: SRAM
+    attributes: {depth: 4096, width: 64, datawidth: 8, shared_bandwidth: 16}
+  - !Container
+    name: Columns
+    spatial: {meshX: 8}
+  - !Component
+    name: Register
+    class: regfile
+    attributes: {depth: 4, width: 8, datawidth: 8}
+  - !Component
+    name: MAC
+    class: intmac
+    attributes: {width: 8, datawidth: 8}
+design_space:
+  version: 0.1
+  parameters:
+    columns: {path: Columns.spatial.meshX, values: [2, 4, 8, 16]}
+    depth: {path: Buffer.attributes.depth, powers_of_two: [256, 16384]}
+  ties: {Buffer.attributes.shared_bandwidth: 2 * columns}
+"""
+
+NETWORK = """
+workload:
+  version: 1
+  name: pair
+  inputs: {input: [1, 16, 8, 8]}
+  shapes:
+  - id: wider
+    op: conv
+    count: 1
+    repeat: 1
+    dims: {N: 1, M: 32, C: 16, P: 8, Q: 8, R: 1, S: 1}
+    stride: [1, 1]
+    dilation: [1, 1]
+  - id: narrower
+    op: conv
+    count: 1
+    repeat: 1
+    dims: {N: 1, M: 16, C: 32, P: 8, Q: 8, R: 1, S: 1}
+    stride: [1, 1]
+    dilation: [1, 1]
+  graph:
+  - {name: first, shape: wider, from: [input]}
+  - {name: second, shape: narrower, from: [first]}
+"""
+QUICK = SearchOptions(("edp",), chains=16, rounds=30, rounds_further=0, threads=1)
+FEW = DescentOptions(steps=8, restarts=4)
+EVERY = [(x, y) for x in range(4) for y in range(7)]
+
+
+@pytest.fixture(scope="module")
+def question(tmp_path_factory: pytest.TempPathFactory) -> DesignQuestion:
+    folder = tmp_path_factory.mktemp("space")
+    (folder / "space.yaml").write_text(SPACE, encoding="utf-8")
+    (folder / "pair.yaml").write_text(NETWORK, encoding="utf-8")
+    space, network = read_space(folder / "space.yaml"), load_network(folder / "pair.yaml")
+    return DesignQuestion(space, (network,), (1.0,), energy="estimate")
+
+
+class Bench:
+    """Designs of a question with quick exact mappings, each found once."""
+
+    def __init__(self, question: DesignQuestion) -> None:
+        self.question, self.reader = question, DesignReader(question)
+        self.found: dict[Point, list[MappedLayer]] = {}
+
+    def mapped(self, point: Point) -> list[MappedLayer]:
+        if point not in self.found:
+            self.found[point] = map_layers(self.reader.specs(point), QUICK)
+        return self.found[point]
+
+    def mappings(self, point: Point) -> tuple[Mapping, ...]:
+        return tuple(result.mapping for result in self.mapped(point))
+
+    def outcome(self, point: Point) -> DesignOutcome:
+        results = self.mapped(point)
+        return DesignOutcome(point, parameter_values(self.question.space, point), True, "",
+                             sum(result.stats.energy_pj for result in results),
+                             sum(result.stats.cycles for result in results), 0.0, mapped=True)
+
+
+@pytest.fixture(scope="module")
+def bench(question: DesignQuestion) -> Bench:
+    return Bench(question)
+
+
+def curves_at(bench: Bench, centre: Point) -> HardwareCurves:
+    return curves_around(bench.question.space, centre, lambda point: bench.reader.specs(point)[0])
+
+
+def design_at(bench: Bench, curves: HardwareCurves, place: torch.Tensor) -> RelaxedDesign:
+    return relaxed_design(curves.at(place), len(bench.reader.specs(curves.centre)[0].arch.levels))
+
+
+def place_of(space: DesignSpace, point: Point) -> torch.Tensor:
+    return torch.tensor([[coordinates(parameter)[index]]
+                         for parameter, index in zip(space.parameters, point, strict=True)], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("point", [(2, 4), (0, 4), (3, 4), (2, 0), (2, 6)])
+def test_the_curves_are_exact_along_every_axis_through_the_centre(bench: Bench, point: Point) -> None:
+    space = bench.question.space
+    found = curves_at(bench, (2, 4)).at(place_of(space, point))[:, 0].numpy()
+    exact = figures_of(space, point, bench.reader.specs(point)[0])
+    np.testing.assert_allclose(found, np.maximum(exact, 1e-30), rtol=1e-9)
+
+
+def test_products_of_powers_of_the_parameters_are_exact_everywhere(bench: Bench) -> None:
+    """Meshes, capacities and the tied bandwidth at a corner; energies there are an approximation."""
+    space, spec = bench.question.space, bench.reader.specs((0, 0))[0]
+    buffer = spec.arch.level_names().index("Buffer")
+    design = design_at(bench, curves_at(bench, (2, 4)), place_of(space, (0, 0)))
+    limits = machine_limits(spec.arch)
+    assert [float(x) for x in design.machine.limits.mesh_x] == pytest.approx(list(limits.mesh_x))
+    assert float(design.machine.limits.usable[buffer]) == pytest.approx(limits.usable[buffer])
+    assert float(design.machine.constants["shared_bandwidth"][buffer]) == pytest.approx(4.0)
+
+
+def test_a_larger_buffer_costs_more_for_each_access(bench: Bench) -> None:
+    space = bench.question.space
+    place = place_of(space, (2, 3)).requires_grad_(True)
+    buffer = bench.reader.specs((2, 4))[0].arch.level_names().index("Buffer")
+    design_at(bench, curves_at(bench, (2, 4)), place).machine.constants["read"][buffer].sum().backward()
+    assert place.grad is not None
+    assert place.grad[1] > 0
+    assert place.grad[0] == 0
+
+
+def test_the_relaxed_cost_on_a_design_of_its_own_is_that_of_a_network_read_on_this_design(bench: Bench) -> None:
+    space, point = bench.question.space, (1, 3)
+    networks = joint_networks(replace(bench.question, fuse=False))
+    specs, mappings = bench.reader.specs(point), bench.mappings(point)
+    figures = torch.from_numpy(figures_of(space, point, specs[0]))[:, None].repeat(1, 4)
+    costs = []
+    own = relaxed_design(figures, len(specs[0].arch.levels)).machine
+    for wide, machine in ((specs, None), (bench.reader.specs((3, 6)), own)):
+        network = relaxed_around(networks, wide, specs, mappings)
+        start = starts(network, 4, 0)
+        factors = [draw(batch.places, theta, None, 0.05)
+                   for batch, theta in zip(network.batches, start.thetas, strict=True)]
+        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), factors, start.thetas, start.choices,
+                             "refined", machine)
+        costs.append((float(total.energy[0]), float(total.cycles[0]), float(total.broken[:, 0].sum())))
+    assert costs[0] == pytest.approx(costs[1])
+    assert costs[0][2] == 0
+
+
+def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
+    """Against finite differences between two knots, at a mapping that stays as it is."""
+    space, centre = bench.question.space, (2, 4)
+    curves, networks = curves_at(bench, centre), joint_networks(replace(bench.question, fuse=False))
+    specs = bench.reader.specs(centre)
+    network = relaxed_around(networks, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
+    start = starts(network, 4, 0)
+    factors = [draw(batch.places, theta, None, 0.05)
+               for batch, theta in zip(network.batches, start.thetas, strict=True)]
+
+    def loss(place: torch.Tensor) -> torch.Tensor:
+        machine = design_at(bench, curves, place.repeat(1, 4)).machine
+        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), factors, start.thetas, start.choices,
+                             "refined", machine)
+        value: torch.Tensor = smooth_metric(total, "edp")[0] + total.broken[:, 0].sum()
+        return value
+
+    place = (place_of(space, centre) - 0.3).requires_grad_(True)    # smaller than the mapping needs
+    assert torch.autograd.gradcheck(loss, (place,), eps=1e-6, atol=1e-5)
+    loss(place).backward()
+    assert place.grad is not None
+    assert (place.grad != 0).all()
+
+
+def test_borrowed_mappings_bound_the_metric_from_above(bench: Bench) -> None:
+    """With the mappings of a design itself they give its figures; with fewer they give no less."""
+    networks = joint_networks(bench.question)
+    points = [(1, 3), (2, 4), (3, 5)]
+    pool = pooled(bench.reader.specs(points[0]), [bench.mappings(point) for point in points[:2]])
+    foreign = borrowed_point(bench.reader.specs(points[2]), pool, networks.times, "edp")
+    full = extended(pool, bench.reader.specs(points[2]), bench.mappings(points[2]))
+    own = borrowed_point(bench.reader.specs(points[2]), full, networks.times, "edp")
+    exact = bench.outcome(points[2])
+    assert foreign is not None
+    assert own is not None
+    assert own.edp <= foreign.edp
+    assert own.edp <= exact.edp * (1 + 1e-12)
+    assert borrowed_point(bench.reader.specs((0, 0)), pooled(bench.reader.specs((3, 6)), [bench.mappings((3, 6))]),
+                          networks.times, "edp") is None, "a mapping for a large design does not run on a small one"
+
+
+def test_the_least_hardware_runs_the_same_mappings_no_worse(bench: Bench) -> None:
+    networks, space = joint_networks(bench.question), bench.question.space
+    point = (2, 6)
+    own = pooled(bench.reader.specs(point), [bench.mappings(point)])
+
+    def value_at(candidate: Point) -> float:
+        total = borrowed_point(bench.reader.specs(candidate), own, networks.times, "edp")
+        return log(total.edp) if total else float("inf")
+
+    least = least_hardware(space, point, value_at)
+    assert all(low <= high for low, high in zip(least, point, strict=True))
+    assert value_at(least) <= value_at(point) + 1e-9
+    assert least != point, "the largest buffer is more than these mappings need"
+    for axis in range(2):
+        if least[axis]:
+            smaller = (*least[:axis], least[axis] - 1, *least[axis + 1:])
+            assert value_at(smaller) > value_at(least)
+
+
+def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench) -> None:
+    space, centre = bench.question.space, (1, 2)
+    networks = joint_networks(bench.question)
+    assert networks.pairs, "the two layers can be fused"
+    specs = bench.reader.specs(centre)
+
+    def ends() -> list[tuple[Point, float]]:
+        network = relaxed_around(networks, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
+        return [(design.point, design.loss) for design in proposed_designs(
+            space, curves_at(bench, centre), network, "edp", np.array([0.0]), 1, FEW)]
+
+    found = ends()
+    assert found == ends()
+    assert all(point in EVERY for point, _ in found)
+    assert [loss for _, loss in found] == sorted(loss for _, loss in found)
+
+
+def test_limits_pull_a_descent_back(bench: Bench) -> None:
+    """From a design of 16 columns, with at most 4 units, no end lies above 8 columns; without, some do."""
+    space, centre = bench.question.space, (3, 4)
+    networks, specs = joint_networks(replace(bench.question, fuse=False)), bench.reader.specs((3, 4))
+    widest = []
+    for limits in ((), (Limit("units", 4),)):
+        own = replace(space, limits=limits)
+        curves = curves_around(own, centre, lambda point: bench.reader.specs(point)[0])
+        network = relaxed_around(networks, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
+        ends = proposed_designs(own, curves, network, "edp", np.array([0.0]), 0, DescentOptions(steps=15, restarts=4))
+        widest.append(max(design.point[0] for design in ends))
+    assert widest[1] < widest[0]
+
+
+def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -> None:
+    space = replace(bench.question.space, limits=(Limit("units", 8),))
+    question = replace(bench.question, space=space, fuse=False)
+    archive: list[DesignOutcome] = []
+    first, second = (gradient_proposer(question, bench.reader.specs, bench.mappings) for _ in range(2))
+    for _ in range(2):
+        points = first.propose(3, archive)
+        assert points == second.propose(3, archive)
+        assert len(points) == len(set(points)) <= 3
+        assert not {outcome.point for outcome in archive} & {*points}
+        assert all(broken_limit(space, point, bench.reader.specs(point)[0]) is None for point in points)
+        archive += [bench.outcome(point) for point in points]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_best_design_of_a_small_space_is_found_with_a_third_of_the_evaluations(bench: Bench, seed: int) -> None:
+    proposer = gradient_proposer(replace(bench.question, seed=seed, fuse=False), bench.reader.specs, bench.mappings)
+    archive: list[DesignOutcome] = []
+    while len(archive) < 9:
+        archive += [bench.outcome(point) for point in proposer.propose(3, archive)]
+    best = min(bench.outcome(point).edp for point in EVERY)
+    assert min(outcome.edp for outcome in archive) <= 1.01 * best
