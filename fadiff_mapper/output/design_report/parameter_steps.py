@@ -65,8 +65,8 @@ def _moved(point: Sequence[int], axis: int, by: int) -> tuple[int, ...]:
 
 
 def _step(best: DesignOutcome, outcome: DesignOutcome | None, name: str) -> ParameterStep | None:
-    """The neighbour beside the best design; None where it was not evaluated."""
-    if outcome is None:
+    """The neighbour beside the best design; None where it was not evaluated, be it for its lower bound."""
+    if outcome is None or outcome.pruned:
         return None
     edp = change(outcome.edp, best.edp) if outcome.feasible else ""
     area = change(outcome.area_mm2, best.area_mm2) if outcome.area_mm2 < float("inf") else ""

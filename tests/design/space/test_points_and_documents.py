@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.design.space import (
     DesignSpace,
     Parameter,
+    Value,
     design_architecture,
     design_document,
     nearest_point,
@@ -27,9 +29,9 @@ from fadiff_mapper.yaml.located import Map, Where
 SPACES = tuple(name for name in bundled_files.listing() if name.startswith("spaces/"))
 
 
-def space_of(*values: object) -> DesignSpace:
+def space_of(*values: Sequence[Value]) -> DesignSpace:
     """A space without an architecture."""
-    parameters = tuple(Parameter(f"p{i}", "", tuple(each)) for i, each in enumerate(values))  # type: ignore[arg-type]
+    parameters = tuple(Parameter(f"p{i}", "", each) for i, each in enumerate(values))
     return DesignSpace("plain", parameters, {}, (), Map(where=Where("none")))
 
 
