@@ -25,22 +25,28 @@ import numpy as np
 import yaml
 from provenance import Write, add_output, heading, markdown, row
 
-from fadiff_mapper import DesignSpace, FadiffError, SearchOptions, Workload, map_layers, read_space
+from fadiff_mapper import DesignSpace, SearchOptions, Workload, map_layers, read_space
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point, nearest_point
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.results.designed_machine import DesignedMachine
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, build_workload
 from fadiff_mapper.workload.operator import make_operator
 
 LAYERS = Path(__file__).with_name("dosa_layers.yaml")
 DEFAULT = {"side": 16, "accumulator_kb": 32, "scratchpad_kb": 128}
 """Gemmini's own design, as DOSA lists it."""
-RANDOM_MAPPINGS = SearchOptions(("edp",), restarts=1000, refinement=False, gradient=False, threads=1)
-"""DOSA's random mapper: the best of 1,000 random mappings of a layer."""
-RANDOM_DESIGNS = 10
+RANDOM_DESIGNS, RANDOM_MAPPINGS = 10, 1000
+"""DOSA's random search: designs, and legal mappings of each layer on each of them."""
+DRAWN, MOST_DRAWN = 8192, 60
+"""Random mappings drawn at a time, most of which exceed some capacity or mesh; and how often at most."""
 PJ_PER_UJ = 1e6
 
 
@@ -83,7 +89,7 @@ def measure(space: DesignSpace, network: Workload, options: argparse.Namespace, 
     random = [random_search(reader, network, seed) for seed in range(options.seeds)]
     blank = [""] * (len(options.evaluations) - 1)
     write(row(network.name, "random designs and mappings (DOSA's settings)", *blank, spread(random), ""))
-    default = mapped_edp(reader, network, nearest_point(space, DEFAULT), SearchOptions(("edp",)))
+    default = mapped_edp(reader, network, nearest_point(space, DEFAULT))
     write(row(network.name, "default design (16, 32 KB, 128 KB)", *blank, f"{default:.4g}", ""))
 
 
@@ -96,21 +102,38 @@ def best_after(run: DesignedMachine, count: int) -> float:
 def random_search(reader: DesignReader, network: Workload, seed: int) -> float:
     """The best of random designs with random mappings, in uJ x cycles."""
     rng, found = np.random.default_rng(seed), []
-    while len(found) < RANDOM_DESIGNS:
+    for _ in range(RANDOM_DESIGNS):
         point = tuple(int(rng.integers(len(parameter.values))) for parameter in reader.question.space.parameters)
-        found.append(mapped_edp(reader, network, point, replace(RANDOM_MAPPINGS, seed=seed)))
+        found.append(edp(network, [best_of_random(spec, seed) for spec in reader.specs(point)]))
     return min(found)
 
 
-def mapped_edp(reader: DesignReader, network: Workload, point: Point, options: SearchOptions) -> float:
-    """The EDP of a design with mappings by some search, in uJ x cycles; infinite where a layer has none."""
-    try:
-        results = map_layers(reader.specs(point), options)
-    except FadiffError:
-        return math.inf
-    times = [entry.times for entry in network.distinct()]
-    energy = sum(often * result.stats.energy_pj for often, result in zip(times, results, strict=True))
-    return energy / PJ_PER_UJ * sum(often * result.stats.cycles for often, result in zip(times, results, strict=True))
+def best_of_random(spec: Spec, seed: int) -> OperatingPoint:
+    """Energy and cycles of the best EDP of `RANDOM_MAPPINGS` legal random mappings; infinite where none is legal."""
+    task, energy, cycles = mapping_task(spec), np.array([]), np.array([])
+    for draw in range(MOST_DRAWN):
+        scores = score(task.layer, random_nests(task.layer, task.space, DRAWN, seed * MOST_DRAWN + draw))
+        energy = np.append(energy, scores.energy[scores.legal])
+        cycles = np.append(cycles, scores.cycles[scores.legal])
+        if len(energy) >= RANDOM_MAPPINGS:
+            break
+    if not len(energy):
+        return OperatingPoint(math.inf, math.inf)
+    best = int(np.argmin((energy * cycles)[:RANDOM_MAPPINGS]))
+    return OperatingPoint(float(energy[best]), float(cycles[best]))
+
+
+def mapped_edp(reader: DesignReader, network: Workload, point: Point) -> float:
+    """The EDP of a design, each layer mapped by the search, in uJ x cycles."""
+    results = map_layers(reader.specs(point), SearchOptions(("edp",)))
+    return edp(network, [OperatingPoint(result.stats.energy_pj, result.stats.cycles) for result in results])
+
+
+def edp(network: Workload, layers: Sequence[OperatingPoint]) -> float:
+    """The EDP of all layers one after the other, each as often as it runs, in uJ x cycles."""
+    total = summed([OperatingPoint(entry.times * point.energy_pj, entry.times * point.cycles)
+                    for entry, point in zip(network.distinct(), layers, strict=True)])
+    return total.edp / PJ_PER_UJ
 
 
 def spread(values: Sequence[float]) -> str:
