@@ -62,7 +62,8 @@ def main() -> None:
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
-        write(heading("space", "designs", "network", "method", "mapped", "above the best: median", "worst", "within 1 %"))
+        write(heading("space", "designs", "network", "method", "mapped", "above the best: median", "worst",
+                      "within 1 %"))
         for name in options.space:
             file = Path(folder) / f"{name}.yaml"
             file.write_text(SPACES[name], encoding="utf-8")

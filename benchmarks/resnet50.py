@@ -1,4 +1,4 @@
-"""ResNet-50 (He et al. 2016) at 224 x 224 as a network file, with the stride in the 3 x 3 convolutions: 24 distinct layers."""
+"""ResNet-50 (He et al. 2016) at 224 x 224 as a network file, strides in the 3 x 3 convolutions: 24 distinct layers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def write_resnet50(folder: Path) -> Path:
         return name
 
     last, width = add("conv1", "input", (3, 64), 112, 7, 2), 64
-    graph.append({"name": "maxpool", "op": "maxpool", "from": [last], "kernel": [3, 3], "stride": [2, 2], "pad": [1, 1]})
+    graph.append({"name": "maxpool", "op": "maxpool", "from": [last], "kernel": [3, 3], "stride": [2, 2],
+                  "pad": [1, 1]})
     last = "maxpool"
     for stage, (inner, blocks, rows) in enumerate(STAGES, 1):
         for block in range(blocks):
