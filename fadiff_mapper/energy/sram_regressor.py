@@ -10,6 +10,7 @@ CACTI's own figures rise in the large and jump up and down in the small, where a
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -47,8 +48,8 @@ class SramRegressor:
         layers: (weights [out, in], bias [out]) of each layer; tanh between them.
         held_out: Mean and worst relative error of each output on figures that the fit has not seen.
         worst: Largest relative error of each output on any figure.
-        least: The smallest inputs that the fit has seen, [5].
-        most: The largest inputs that the fit has seen, [5].
+        least: The smallest inputs that the fit has seen.
+        most: The largest inputs that the fit has seen.
     """
 
     shift: tuple[np.ndarray, np.ndarray]
@@ -57,8 +58,8 @@ class SramRegressor:
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]
     held_out: dict[str, tuple[float, float]]
     worst: dict[str, float]
-    least: np.ndarray
-    most: np.ndarray
+    least: tuple[float, ...]
+    most: tuple[float, ...]
 
     def estimate(self, memories: Any) -> Any:
         """Estimates energies and areas.
@@ -83,9 +84,9 @@ class SramRegressor:
         values = values + inputs @ constant(self.skip.T)
         return share * 2 ** (values * constant(self.scale[1]) + constant(self.shift[1]))
 
-    def covers(self, memory: np.ndarray) -> bool:
-        """Whether a memory [5] lies within the recorded range of every input."""
-        return bool(((memory >= self.least) & (memory <= self.most)).all())
+    def covers(self, memory: Sequence[float]) -> bool:
+        """Whether a memory, 5 numbers, lies within the recorded range of every input."""
+        return all(least <= value <= most for least, value, most in zip(self.least, memory, self.most, strict=True))
 
 
 def asked(memories: Any) -> tuple[Any, Any]:
@@ -124,7 +125,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
         layers=tuple((np.array(layer["weights"]), np.array(layer["bias"])) for layer in content["layers"]),
         held_out={name: (held_out[name]["mean"], held_out[name]["worst"]) for name in OUTPUTS},
         worst={name: max(held_out[name]["worst"], fit[name]["worst"]) for name in OUTPUTS},
-        least=np.array(content["least"]), most=np.array(content["most"]))
+        least=tuple(content["least"]), most=tuple(content["most"]))
 
 
 def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:

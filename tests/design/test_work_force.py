@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 from pathlib import Path
@@ -60,3 +61,14 @@ def test_a_backend_that_is_not_installed_names_its_extra(tmp_path: Path, monkeyp
     with pytest.raises(FadiffError, match=r"pip install fadiff-mapper\[dask\]"), \
             work_force(DesignBench(small_question(tmp_path), None), backend="dask"):
         pass
+
+
+def test_a_task_carries_the_question_and_nothing_that_was_read(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), tmp_path)
+    assert bench.question.layers
+    assert bench.question.runs
+    before = len(pickle.dumps(bench))
+    evaluate_design(bench, (0, 0))
+    assert bench.reader.readings
+    assert len(pickle.dumps(bench)) == before
+    assert pickle.loads(pickle.dumps(bench)) == bench

@@ -25,9 +25,10 @@ from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
 from fadiff_mapper.output.design_report.level_shares import level_shares
 from fadiff_mapper.output.design_report.log_axis import axis_of
-from fadiff_mapper.output.design_report.parameter_steps import parameter_worths
+from fadiff_mapper.output.design_report.parameter_steps import better_neighbour, parameter_worths
 from fadiff_mapper.output.design_report.write_design import write_design
 from fadiff_mapper.output.network_report.drawing import Dot, Stroke
+from fadiff_mapper.output.terminal.design_summary import print_design
 from fadiff_mapper.yaml.load import load_text
 
 
@@ -143,6 +144,15 @@ def test_a_parameter_is_worth_what_its_neighbouring_values_change() -> None:
     refused = machine(neighbours=(outcome(0, 1, reason="too small"),))
     assert parameter_worths(refused)[0].below is not None
     assert "too small" in design_html(refused, ("three",))
+
+
+def test_a_neighbour_that_is_better_than_the_best_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert better_neighbour(machine()) is None
+    short = machine(neighbours=(outcome(1, 2, 3e6, 2.9), outcome(1, 0, 5e6, 2.0)))
+    assert better_neighbour(short) is short.neighbours[0]
+    assert "more evaluations are worth their time" in design_html(short, ("three",))
+    print_design(short, "out")
+    assert "with depth 1024 edp is -25.0 %" in capsys.readouterr().out
 
 
 def test_energies_of_the_levels_add_up_to_the_networks() -> None:

@@ -166,6 +166,14 @@ def test_numbers_side_by_side_share_unit_and_decimals() -> None:
     assert [change(1, 2), change(3, 2), change(2, 2), change(1, 0)] == ["\u221250.0 %", "+50.0 %", "0 %", "0 %"]
 
 
+def test_the_design_has_its_area_and_the_sources_of_its_figures() -> None:
+    mapped = result()
+    written, stats = json.loads(network_files(mapped)[""]["fadiff.network.json"]), mapped.layers[0].stats
+    assert (written["area_mm2"], written["areas_um2"]) == (stats.area_mm2, stats.areas_um2)
+    assert written["area_source"] == stats.area_source and written["energy_source"] == stats.energy_source
+    assert set(written["areas_um2"]) >= set(written["area_source"]) == set(written["energy_source"])
+
+
 def test_the_share_that_is_understood_stands_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
     mapped = result()
     odd = Node("odd", "not_understood", ("third",), (1, 2, 8, 4), what="spectrum", macs=mapped.workload.macs // 3)

@@ -35,6 +35,10 @@ class DesignBench:
     question: DesignQuestion
     folder: Path | None
 
+    def __reduce__(self) -> tuple[type[DesignBench], tuple[DesignQuestion, Path | None]]:
+        """Without what has been read, which every worker keeps for itself: each task carries the bench."""
+        return DesignBench, (self.question, self.folder)
+
     @cached_property
     def reader(self) -> DesignReader:
         """Reads designs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -90,9 +91,13 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         pool = stack.enter_context(joblib.Parallel(return_as="generator", batch_size=1))
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-            found: Iterator[DesignOutcome | None] = pool(
-                joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
-            return found
+            found = pool(joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
+            try:
+                yield from found
+            finally:  # a caller who has seen enough gives up the rest on purpose
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found.close()
 
         yield evaluated
 

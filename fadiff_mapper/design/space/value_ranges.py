@@ -98,7 +98,7 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     twice = [item for item, count in Counter(values).items() if count > 1]
     if twice:
         raise where.error(f"found {twice[0]} twice", "different values")
-    return tuple(values) if any(words) else tuple(sorted(values))  # type: ignore[type-var]
+    return tuple(values) if any(words) else tuple(sorted(values))
 
 
 def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:

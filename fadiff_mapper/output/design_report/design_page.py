@@ -10,7 +10,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
 from fadiff_mapper.output.design_report.level_shares import draw_levels, level_shares
-from fadiff_mapper.output.design_report.parameter_steps import parameter_worths
+from fadiff_mapper.output.design_report.parameter_steps import better_neighbour, parameter_worths
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
 from fadiff_mapper.output.network_report.drawing import COLOURS, Drawing, tint
 from fadiff_mapper.output.network_report.layer_views import component_names, dataspace_names, layer_views
@@ -105,6 +105,7 @@ def design_html(result: DesignedMachine, folders: Sequence[str],
         energy=unit_for((outcome.energy_pj for outcome in result.front), ENERGY),
         cycles=unit_for((outcome.cycles for outcome in result.front), COUNT),
         convergence=draw_convergence(result), worths=parameter_worths(result) if result.front else (),
+        better=better_neighbour(result),
         sensitivities=sensitivities[:MOST_SENSITIVITIES],
         levels=draw_levels(level_shares(weighted)) if weighted else None,
         networks=[_network(weight, network, folder)

@@ -59,6 +59,19 @@ def parameter_worths(result: DesignedMachine) -> tuple[ParameterWorth, ...]:
                  for axis, (name, value) in enumerate(best.parameters.items()))
 
 
+def better_neighbour(result: DesignedMachine) -> DesignOutcome | None:
+    """The best of the neighbours of the best design that are better than it, as after too short a search; else None.
+
+    Args:
+        result: The end of a search. For several metrics there is none: such a neighbour may still be off the front.
+    """
+    if not result.front or len(result.metrics) > 1:
+        return None
+    metric = result.metrics[0]
+    better = [each for each in result.neighbours if each.of(metric) < result.best.of(metric)]
+    return min(better, key=lambda each: each.of(metric), default=None)
+
+
 def _moved(point: Sequence[int], axis: int, by: int) -> tuple[int, ...]:
     """The point with one index moved."""
     return (*point[:axis], point[axis] + by, *point[axis + 1:])

@@ -67,17 +67,20 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
 
 
 def network_json(result: MappedNetwork) -> str:
-    """The run as JSON: status, options, coverage, totals, area of the design, warnings, history, versions.
+    """The run as JSON: status, options, coverage, totals, the design's area, warnings, history, versions.
 
-    All seconds stand under `timing`, so that the rest is equal for equal runs.
+    The area stands there by component too, and the source of every energy and area. All seconds stand under `timing`,
+    so that the rest is equal for equal runs.
     """
+    machine = result.layers[0].stats
     content = {
         "network": result.workload.name, "design": result.design, "status": result.status, "options": result.options,
         "coverage": coverage(result.workload).as_dict(),
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp},
-        "area_mm2": result.layers[0].stats.area_mm2,
+        "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
+        "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "versions": versions(),

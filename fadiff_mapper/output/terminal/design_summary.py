@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.output.design_report.parameter_steps import better_neighbour
 from fadiff_mapper.output.terminal.console import console, table
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ def print_design(result: DesignedMachine, written_to: str) -> None:
         before, after = result.front[0], result.final[0]
         out.print(f"with {result.final_source}: energy {_change(after.energy_pj, before.energy_pj)}, area "
                   f"{_change(after.area_mm2, before.area_mm2)}, EDP {after.edp:.6g} pJ*cycles", markup=False)
+    better = better_neighbour(result)
+    if better is not None:
+        metric, changed = result.metrics[0], better.parameters.items() - result.best.parameters.items()
+        out.print(f"not the best of its neighbours: with {', '.join(f'{name} {value}' for name, value in changed)} "
+                  f"{metric} is {_change(better.of(metric), result.best.of(metric))}; more evaluations are worth their "
+                  "time", markup=False)
     out.print(f"{result.name}: {result.space_size:,} designs, {len(result.outcomes):,} proposed, "
               f"{result.evaluations:,} mapped, {result.pruned:,} left out for their lower bounds, {result.refused:,} "
               f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}", markup=False)
