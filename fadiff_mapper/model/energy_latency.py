@@ -9,10 +9,8 @@ and leakage as `timeloop-model` counts them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
 
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, all_active, array_namespace
@@ -29,8 +27,6 @@ far above every demand does; nothing was measured."""
 @dataclass(frozen=True)
 class Machine:
     """An architecture as constants for array work.
-
-    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them.
 
     Attributes:
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
@@ -52,16 +48,16 @@ class Machine:
 
     clusters: np.ndarray
     block: np.ndarray
-    read: Array
-    fill: Array
-    update: Array
-    leak: Array
+    read: np.ndarray
+    fill: np.ndarray
+    update: np.ndarray
+    leak: np.ndarray
     addr_gen: np.ndarray
-    read_bandwidth: Array
-    write_bandwidth: Array
-    shared_bandwidth: Array
+    read_bandwidth: np.ndarray
+    write_bandwidth: np.ndarray
+    shared_bandwidth: np.ndarray
     bandwidth_scale: np.ndarray
-    compute_energy: Array | float
+    compute_energy: float
     network_latency: float
     gate: tuple[int, ...]
     gated: np.ndarray
@@ -227,7 +223,7 @@ def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array,
     """
     xp = array_namespace(counts.reads)
     reads, fills, updates = vector_accesses(counts, machine, rounding)
-    price = [_given(xp, value)[:, None] for value in (machine.read, machine.fill, machine.update)]
+    price = [xp.asarray(value)[:, None] for value in (machine.read, machine.fill, machine.update)]
     members = use.instances / clusters
     return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
 
@@ -285,7 +281,7 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
                               (asked[0][level] + asked[1][level], machine.shared_bandwidth[level, 0])):
             if limit < UNLIMITED:
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
-                allowed = _given(xp, limit) * xp.ones_like(wanted)
+                allowed = xp.asarray(limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
         slowdown.append(slowest)
     return Bandwidth(read, write, xp.stack(slowdown))
@@ -294,14 +290,6 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
 def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
     """Cycles of every storage level, [L, B]: compute cycles over slowdown [L, B], rounded up."""
     return rounding.up(use.compute_cycles / slowdown)
-
-
-def _given(xp: Any, constant: Any) -> Array:
-    """A constant of the machine in an array namespace.
-
-    Torch tensors are returned unchanged: `sensitivity` differentiates with respect to them.
-    """
-    return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
 def _over_dataspaces(values: Array) -> Array:
@@ -362,7 +350,7 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     clusters = used_clusters(use, machine)
     access = access_energy(counts, use, machine, clusters, rounding)
     address = address_energy(counts, machine, clusters)
-    leakage = _given(xp, machine.leak) * busy * leaking_instances(use, machine)
+    leakage = xp.asarray(machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
     levels = _over_dataspaces(access * use.instances[:, None] + address) + leakage
     return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, levels, access,
