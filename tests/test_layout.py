@@ -101,7 +101,8 @@ def test_a_file_name_that_stands_twice_means_the_same() -> None:
 
 def test_checking_and_evaluating_load_no_torch() -> None:
     loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.exact.evaluate",
-              "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network")
+              "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
+              "analysis.explain_run", "analysis.sensitivity.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")

@@ -54,7 +54,7 @@ def _choices(space: MapSpace, in_force: Sequence[Claim], level: int, kind: str, 
     return tuple(d for d in divisors(bound) if d <= room and all(limit.allows(d) for limit in limits))
 
 
-def _reach(space: MapSpace, in_force: Sequence[Claim], dimension: str, levels: range) -> set[int]:
+def _reach(space: MapSpace, in_force: Sequence[Claim], dimension: str, levels: range) -> frozenset[int]:
     """The products that all loops of a dimension at some levels can have (divisors of its bound)."""
     places = [_choices(space, in_force, level, kind, dimension) for level in levels for kind in ("spatial", "temporal")]
     return reachable(space.problem.bounds[dimension], places)

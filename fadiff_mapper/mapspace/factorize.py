@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -16,6 +16,10 @@ PORTION = 1 << 20
 MOST_DIVISORS = 1024
 """Divisors of a bound whose factors are chosen. Tables over pairs of them, for every level, then take some 100 MiB. No
 number below 3.6 * 10^8 has more."""
+
+REMEMBERED = 4096
+"""Sets of reachable divisors that are kept: the levels and layers of a network share most of theirs. A plain limit on
+memory."""
 
 
 @cache
@@ -56,16 +60,24 @@ def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, in
     return ways
 
 
-def reachable(bound: int, choices: Iterable[Sequence[int]]) -> set[int]:
+def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
     """The divisors of a number that are products of one factor from each choice.
 
     Args:
         bound: A positive number.
-        choices: The allowed factors at each place; all those that allow every divisor count as one.
+        choices: The allowed factors at each place; all those that allow every divisor count as one, and those that
+            allow 1 alone as none.
     """
     choices, every = list(choices), divisors(bound)
-    limited = [choice for choice in choices if len(choice) < len(every)]
-    return set(factorizations(bound, limited if len(limited) == len(choices) else [*limited, every]))
+    limited = sorted(tuple(choice) for choice in choices if len(choice) < len(every) and tuple(choice) != (1,))
+    free = any(len(choice) == len(every) for choice in choices)
+    return _reachable(bound, (*limited, every) if free else tuple(limited))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    """The divisors that `factorizations` reaches."""
+    return frozenset(factorizations(bound, choices))
 
 
 def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:

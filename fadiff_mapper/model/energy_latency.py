@@ -30,8 +30,8 @@ far above every demand does; nothing was measured."""
 class Machine:
     """An architecture as constants for array work.
 
-    Energies and bandwidths may be torch tensors, so that `analysis.sensitivity` can differentiate with respect to them;
-    where every column of a batch has a machine of its own, as in `design.descent`, their axis of length 1 is the batch.
+    Where every column of a batch has a machine of its own, as in `design.descent`, the constants are torch tensors, and
+    their axis of length 1 is the batch.
 
     Attributes:
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
@@ -51,13 +51,13 @@ class Machine:
         gated: [L, 1]. Instances of each level behind one power gate.
     """
 
-    clusters: np.ndarray
-    block: np.ndarray
+    clusters: Array
+    block: Array
     read: Array
     fill: Array
     update: Array
     leak: Array
-    addr_gen: np.ndarray
+    addr_gen: Array
     read_bandwidth: Array
     write_bandwidth: Array
     shared_bandwidth: Array
@@ -65,7 +65,7 @@ class Machine:
     compute_energy: Array | float
     network_latency: float
     gate: tuple[int, ...]
-    gated: np.ndarray
+    gated: Array
 
 
 def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...],
@@ -300,7 +300,7 @@ def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
 def _given(xp: Any, constant: Any) -> Array:
     """A constant of the machine in an array namespace.
 
-    Torch tensors are returned unchanged: `sensitivity` and `design.descent` differentiate with respect to them.
+    Torch tensors are returned unchanged: `design.descent` differentiates with respect to them.
     """
     return constant if is_torch_array(constant) else xp.asarray(constant)
 

@@ -63,7 +63,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [checked_task(spec) for spec in specs]
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
-    tasks = [replace(task, given=_start_nest(spec, task.space, mapping))
+    tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
 
@@ -110,10 +110,8 @@ def checked_task(spec: Spec) -> MappingTask:
     return task
 
 
-def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping | None) -> Nest | None:
+def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
     """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
-    if mapping is None:
-        return None
     reasons = check_mapping(space, mapping)
     if reasons:
         raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))

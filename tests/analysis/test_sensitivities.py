@@ -115,7 +115,7 @@ def rescaled(layer: PreparedLayer, mesh: str, scale: float) -> PreparedLayer:
 
 @pytest.mark.parametrize(("mesh", "row"), [("mesh_x", 0), ("mesh_y", 1)])
 def test_the_worth_of_fan_out_is_what_an_optimum_with_more_or_less_of_it_gains(mesh: str, row: int) -> None:
-    """Re-optimised with 2 % more and 2 % less; where the optimum has a kink there, the two differ."""
+    """Re-optimised with 2 % more and 2 % less: it lies between, where the optimum has a kink and the two differ."""
     layer, found = evaluated("gemmini_small", "layers/gpt3_6b7_block/gemm_2048_128_2048_x32")
     nest = found.nest.take([row])
     here = shadow_prices(layer, nest)
@@ -123,4 +123,4 @@ def test_the_worth_of_fan_out_is_what_an_optimum_with_more_or_less_of_it_gains(m
               for scale in (1.02, 0.98)]
     worth = sum(e for limit, e in zip(here.limits, here.elasticity, strict=True)
                 if limit.resource == f"fan-out {mesh[-1].upper()}")
-    assert here.certain and min(abs(worth - slope) for slope in slopes) < 0.01
+    assert here.certain and min(slopes) - 0.01 < worth < max(slopes) + 0.01

@@ -193,3 +193,14 @@ def test_a_draw_is_never_written_into_a_copy() -> None:
 def test_parts_refuse_arrays_that_do_not_match(call: Any) -> None:
     with pytest.raises(ValueError, match=r"wrong shape|out of range"):
         call()
+
+
+@pytest.mark.parametrize("dim", [-1, len(SPEC.problem.dimensions)])
+def test_an_order_that_names_no_dimension_is_refused(dim: int) -> None:
+    nest = whole_space(SPEC)
+    arrays = [np.full_like(array, dim) if name == "order" else array
+              for name, array in zip(NAMES, nest_arrays(nest), strict=True)]
+    for call in (lambda: scored(arrays, np.empty((5, nest.batch)), last=nest.batch),
+                 lambda: _kernel.traffic(LAYER.compiled, *arrays, True), lambda: chains().start_at(*arrays)):
+        with pytest.raises(ValueError, match="no such dimension"):
+            call()

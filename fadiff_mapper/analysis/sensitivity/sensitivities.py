@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, Leaves, cost_at, leaves_of, slopes
+from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, slopes
 from fadiff_mapper.analysis.sensitivity.shadow_price import ShadowPrices, shadow_prices
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
@@ -90,7 +89,7 @@ def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Se
     return sensitivities(layer, evaluation, metric=metric)
 
 
-def _metric(metric: str, cycles: Any, energy: Any) -> Any:
+def _metric(metric: str, cycles: float, energy: float) -> float:
     """The metric's value; 0 for accesses of the outermost level, which no constant changes at a fixed mapping."""
     return {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
 
@@ -99,19 +98,14 @@ def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric
     """Sensitivities to prices and bandwidths at the fixed mapping."""
     if metric == "last_level_accesses":
         return []
-    interconnect = float(evaluation.network.total[row]) if evaluation.network is not None else 0.0
-
-    def value_of(leaves: Leaves) -> torch.Tensor:
-        cost = cost_at(layer, evaluation, row, leaves)
-        value: torch.Tensor = _metric(metric, cost.cycles[0], cost.energy[0] + interconnect)
-        return value
-    leaves = leaves_of(layer.machine)
-    value = float(value_of(leaves).detach())
+    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
+    value = _metric(metric, cycles, energy)
     result = []
-    for slope in slopes(leaves, value_of):
-        level = layer.arch.arithmetic if slope.name == "compute_energy" else layer.arch.levels[slope.level]
-        result.append(Sensitivity(level.name, slope.name, slope.constant, UNITS[slope.name], slope.slope,
-                                  slope.slope * slope.constant / value if value else 0.0, "fixed mapping"))
+    for one in slopes(layer, evaluation, row):
+        slope = {"edp": one.cycles * energy + cycles * one.energy, "energy": one.energy}.get(metric, one.cycles)
+        level = layer.arch.arithmetic if one.name == "compute_energy" else layer.arch.levels[one.level]
+        result.append(Sensitivity(level.name, one.name, one.constant, UNITS[one.name], slope,
+                                  slope * one.constant / value if value else 0.0, "fixed mapping"))
     return result
 
 

@@ -113,9 +113,9 @@ class _ContinuousProblem:
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> ShadowPrices:
     """The elasticities of a metric's continuous optimum next to a mapping.
 
-    The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) the multipliers are
-    those of one side: more and less of the limit are then worth different amounts, and the elasticity is one of
-    them. A limit that no loop of the mapping can meet, such as that of a memory of one word, counts as slack.
+    The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) more and less of the
+    limit are worth different amounts, and the elasticity lies between them. A limit that no loop of the mapping can
+    meet, such as that of a memory of one word, counts as slack.
 
     Args:
         layer: The problem on its architecture.
