@@ -39,21 +39,24 @@ double Objective::value(const Scores& scores) const {
     return std::isnan(sum) ? ILLEGAL : sum;
 }
 
-Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed)
-    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)), random_(seed),
-      work_(layer_), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
+Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
+               Evaluate instead)
+    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)),
+      instead_(std::move(instead)), random_(seed), work_(layer_), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
 
 void Chains::evaluate_points(const Point* const* points, int count, Stage stage, double* values) {
     const Mapping* mappings[LANES];
     const Room* rooms[LANES];
     for (int i = 0; i < count; ++i) mappings[i] = &points[i]->mapping, rooms[i] = room_ ? &*room_ : nullptr;
     Scores scores[LANES];
-    evaluate(layer_, mappings, room_ ? rooms : nullptr, count, false, work_, scores);
+    if (instead_) instead_(mappings, count, scores);
+    else evaluate(layer_, mappings, room_ ? rooms : nullptr, count, false, work_, scores);
     for (int i = 0; i < count; ++i) {
         double value = objective_.value(scores[i]);
         if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
             double share = 1 / space_.available;
-            for (int level = 0; level < layer_.levels; ++level) share *= work_.tiles.fan[level][i];
+            for (int level = 0; level < layer_.levels; ++level)
+                for (int d = 0; d < layer_.dims; ++d) share *= mappings[i]->spatial(level, layer_.dims)[d];
             if (share < space_.min_parallelism)
                 value = std::max(value, ILLEGAL + std::log2(space_.min_parallelism / share));
         }
