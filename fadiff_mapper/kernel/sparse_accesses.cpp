@@ -12,12 +12,21 @@ Count unsigned_of(double value) {
     return rest < 0 ? Count(0) - Count(-rest) : Count(rest);
 }
 
+void TileAccesses::clear(int ranks) {
+    compressions = decompressions = 0;
+    for (AccessSplit& split : of)
+        for (int kind = 0; kind < HAPPENINGS; ++kind) {
+            split.words[kind] = 0;
+            std::fill_n(split.units[kind], ranks, UnitCounts{0, 0});
+        }
+}
+
 namespace {
 
 // The accesses of one level that are left while savings of outer levels are taken off.
 struct Left {
     double words[ACCESSES];
-    int ranks = 0;
+    int ranks;
     UnitCounts units[ACCESSES][MOST_RANKS];
 };
 
@@ -28,19 +37,18 @@ double without_zeros(double count, double density) {
     return double(unsigned_of(count - std::floor(count * sparsity)));
 }
 
-Left before_savings(const StoredTile& tile, const Occupancy& occupancy, const DenseCounts& counts, bool written) {
-    Left left;
+void before_savings(const StoredTile& tile, const Occupancy& occupancy, const DenseCounts& counts, bool written,
+                    Left& left) {
     left.ranks = tile.format ? tile.tree.ranks : 0;
     for (int access = 0; access < ACCESSES; ++access) {
         const double count = counts.of[access];
         left.words[access] = tile.format && (access != UPDATE || written) ? without_zeros(count, occupancy.density) : count;
+        const double each = count / tile.words;
         for (int rank = 0; rank < left.ranks; ++rank) {
-            const double each = count / tile.words;
             left.units[access][rank] = {unsigned_of(std::ceil(occupancy.units[rank].metadata * each)),
                                         unsigned_of(std::ceil(occupancy.units[rank].payload * each))};
         }
     }
-    return left;
 }
 
 // Takes the savings of an outer level off; of metadata only rank 0, and only below a format of one rank.
@@ -118,9 +126,10 @@ void save_accesses(const SparseDesign& design, const MappedTiles& mapped, const 
     Left left[MOST_LEVELS];
     std::uint64_t done = 0;
     for (int level = 0; level < levels; ++level) {
-        accesses[level] = TileAccesses();
-        if (mapped.tiles[cell(level)].kept)
-            left[level] = before_savings(mapped.tiles[cell(level)], occupancies[cell(level)], counts[level], written);
+        const StoredTile& tile = mapped.tiles[cell(level)];
+        if (!tile.kept) continue;
+        before_savings(tile, occupancies[cell(level)], counts[level], written, left[level]);
+        accesses[level].clear(left[level].ranks);
     }
     const auto saved_ranks = [&](int level) {
         const int child = mapped.tiles[cell(level)].child;

@@ -16,12 +16,12 @@ struct Aborted {};
 Count unsigned_of(double value);
 
 struct UnitCounts {
-    Count metadata = 0, payload = 0;
+    Count metadata, payload;
 };
 
-// Accesses of one kind by what happens to them, and those of the metadata of every rank.
+// Accesses of one kind by what happens to them, and those of the metadata of every rank that the format has.
 struct AccessSplit {
-    Count words[HAPPENINGS] = {};
+    Count words[HAPPENINGS];
     UnitCounts units[HAPPENINGS][MOST_RANKS];
 
     Count busy() const { return words[ACTUAL] + words[GATED]; }
@@ -29,7 +29,9 @@ struct AccessSplit {
 
 struct TileAccesses {
     AccessSplit of[ACCESSES];
-    Count compressions = 0, decompressions = 0;
+    Count compressions, decompressions;
+
+    void clear(int ranks);
 };
 
 struct DenseCounts {

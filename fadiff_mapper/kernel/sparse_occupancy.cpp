@@ -88,13 +88,13 @@ static void count_blocks(double block, const Histogram& whole, double words, Occ
     result.block_ratio = naive != 0 ? total / naive : std::nan("");
 }
 
-static Occupancy fixed_occupancy(const SparseDesign& design, const StoredTile& tile, int tensor, int level,
-                                 bool known_empty) {
+static void fixed_occupancy(const SparseDesign& design, const StoredTile& tile, int tensor, int level, bool known_empty,
+                            Occupancy& result) {
     const double words = tile.words, density = design.density[tensor], exact = words * density;
     const Histogram whole = fixed_histogram(exact);
     Histogram seen = whole;
     const double least = std::floor(std::floor(exact) / words * words);
-    Occupancy result;
+    result.used = result.block_ratio = 1, result.metadata_units = result.most_bits = 0, result.aborts = false;
     if (known_empty && least == 0) {
         result.used = 1.0 - seen.probability[0];
         for (int i = 0; i < seen.cases; ++i) seen.probability[i] = seen.probability[i] / result.used;
@@ -103,7 +103,7 @@ static Occupancy fixed_occupancy(const SparseDesign& design, const StoredTile& t
     result.nonzeros = seen.sum(seen.nonzeros);
     result.density = result.nonzeros / words;
     result.most_words = words;
-    if (!tile.format) return result;
+    if (!tile.format) return;
     const FiberTree& tree = tile.tree;
     Units cases[MOST_CASES][MOST_RANKS], largest[MOST_RANKS];
     for (int i = 0; i < seen.cases; ++i) units_of(*tile.format, tree, words, seen.nonzeros[i], cases[i]);
@@ -123,7 +123,6 @@ static Occupancy fixed_occupancy(const SparseDesign& design, const StoredTile& t
     }
     result.most_bits = std::ceil(bits);
     if (tile.compressed()) count_blocks(design.layer.block[level], whole, words, result);
-    return result;
 }
 
 template <typename Table, typename Make>
@@ -148,15 +147,16 @@ double Met::empty(const SparseDesign& design, int tensor, double words) {
     return remembered(empty_, key, 2, [&] { return design.empty_of(tensor, words); });
 }
 
-Occupancy occupancy_of(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met) {
+void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met,
+                    Occupancy& into) {
     const int tensors = design.layer.tensors;
     const StoredTile& tile = mapped.tiles[std::size_t(level) * tensors + tensor];
     const bool known_empty = tile.parent >= 0 && mapped.tiles[std::size_t(tile.parent) * tensors + tensor].format;
-    if (design.density[tensor] >= 0) return fixed_occupancy(design, tile, tensor, level, known_empty);
+    if (design.density[tensor] >= 0) return fixed_occupancy(design, tile, tensor, level, known_empty, into);
     TileShape shape{tensor, level, known_empty, tile.words, tile.format ? tile.tree.ranks : 0, {}, {}};
     std::copy_n(tile.tree.fibers, shape.ranks, shape.fibers);
     std::copy_n(tile.tree.below, shape.ranks + 1, shape.below);
-    return met.occupancy(design, shape);
+    into = met.occupancy(design, shape);
 }
 
 double empty_share(const SparseDesign& design, int tensor, double words, Met& met) {

@@ -18,7 +18,8 @@ private:
     std::unordered_map<std::string, double> empty_;
 };
 
-Occupancy occupancy_of(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met);
+void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met,
+                    Occupancy& into);
 
 // The probability that a tile of so many words holds no nonzero.
 double empty_share(const SparseDesign& design, int tensor, double words, Met& met);

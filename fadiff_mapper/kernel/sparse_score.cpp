@@ -98,7 +98,7 @@ bool Evaluator::prepare(const Mapping& mapping, Candidate& candidate) {
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             if (candidate.mapped.tiles[cell].kept)
-                candidate.occupancies[cell] = occupancy_of(*design_, candidate.mapped, t, level, met_);
+                find_occupancy(*design_, candidate.mapped, t, level, met_, candidate.occupancies[cell]);
         }
     return fits(candidate)
         && find_savings(*design_, candidate.mapped, candidate.occupancies, met_, candidate.savings);

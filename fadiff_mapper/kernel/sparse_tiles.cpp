@@ -12,40 +12,36 @@ double words_of(const DataSpace& space, const double* points) {
     return words;
 }
 
-static void add_loop(const SparseDesign& design, Nest& nest, int dim, double bound, bool spatial) {
-    const int dims = design.layer.dims;
-    int row = nest.loops.empty() ? 0 : nest.loops.back().row;
+static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) {
     if (bound != 1) {
-        nest.points.resize(std::size_t(row + 2) * dims);
-        double* inside = nest.points.data() + std::size_t(row) * dims;
+        double* inside = nest.points.data() + std::size_t(nest.rows++) * dims;
         std::copy_n(inside, dims, inside + dims);
         inside[dims + dim] *= bound;
-        ++row;
     }
-    nest.loops.push_back({dim, spatial, bound, row});
+    nest.loops[nest.count++] = {dim, spatial, bound, nest.rows};
 }
 
 // Spatial loops along X, then along Y, where the hardware has a fan-out; then temporal ones.
 static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
-    const int dims = design.layer.dims, levels = design.layer.levels;
-    nest.loops.clear();
-    nest.points.assign(dims, 1.0);
-    nest.first.assign(levels + 1, 0);
+    const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
+    nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * dims), nest.first.resize(levels + 1);
+    nest.count = nest.rows = 0;
+    std::fill_n(nest.points.begin(), dims, 1.0);
     for (int level = 0; level < levels; ++level) {
-        nest.first[level] = int(nest.loops.size());
+        nest.first[level] = nest.count;
         const std::size_t at = std::size_t(level) * dims;
         const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
         for (int axis = 0; axis < 2 && design.levels[level].has_fanout; ++axis)
             for (int i = 0; i < dims; ++i) {
                 const int d = mapping.spatial_order[at + i];
-                if (bool(mapping.on_y[at + d]) == bool(axis)) add_loop(design, nest, d, spatial[d], true);
+                if (bool(mapping.on_y[at + d]) == bool(axis)) add_loop(nest, dims, d, spatial[d], true);
             }
         for (int i = 0; i < dims; ++i) {
             const int d = mapping.order[at + i];
-            add_loop(design, nest, d, temporal[d], false);
+            add_loop(nest, dims, d, temporal[d], false);
         }
     }
-    nest.first[levels] = int(nest.loops.size());
+    nest.first[levels] = nest.count;
 }
 
 // Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
@@ -56,12 +52,11 @@ static bool converts(const SparseDesign& design, const StoredTile& outer, const 
     return !parent || parent >= own;
 }
 
-// A loop between a tile and its child that moves the data space.
+// A loop of a bound above 1 between a tile and its child that moves the data space.
 struct RelevantLoop {
     int dim;
     double bound;
     int row;
-    bool trivial() const { return bound == 1; }
 };
 
 // Builds the tree of one tile.
@@ -71,17 +66,17 @@ public:
                 const FiberTree* tiled_by)
         : layer_(design.layer), nest_(nest), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
         const int inside = tile.child < 0 ? 0 : tile.child + 1;
+        // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
+        const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1), layer_.dims) : nullptr;
+        Dims met = 0;
         for (int i = nest.first[inside]; i < nest.first[level + 1]; ++i) {
             const NestLoop& loop = nest.loops[i];
-            if (space_.relevant >> loop.dim & 1) loops_.push_back({loop.dim, loop.bound, loop.row});
-        }
-        if (child_ || !inside) return;
-        // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
-        const double* points = nest.box(nest.row_of(inside - 1), layer_.dims);
-        Dims done = 0;
-        for (RelevantLoop& loop : loops_) {
-            if (!(done >> loop.dim & 1)) loop.bound *= points[loop.dim];
-            done |= Dims(1) << loop.dim;
+            const Dims dim = Dims(1) << loop.dim;
+            if (!(space_.relevant & dim)) continue;
+            if (!met) first_row_ = loop.row;
+            const double bound = points && !(met & dim) ? loop.bound * points[loop.dim] : loop.bound;
+            met |= dim;
+            if (bound != 1) loops_[count_++] = {loop.dim, bound, loop.row};
         }
     }
 
@@ -89,88 +84,76 @@ public:
     bool build(FiberTree& tree) {
         const int given = child_ ? child_->ranks : 0;
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
-        first_rule_ = given;
-        const bool inwards = !format_ || !format_->inner_to_outer;
-        if (!(inwards ? outer_to_inner() : inner_to_outer())) return false;
-        tree.inner_to_outer = !inwards;
-        tree.ranks = given + int(fibers_.size());
-        if (tree.ranks > MOST_RANKS) return false;
+        tree.inner_to_outer = format_ && format_->inner_to_outer;
+        tree.ranks = given + rules_;
         tree.below[0] = 1;
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
-        for (std::size_t i = 0; i < fibers_.size(); ++i) {
-            tree.fibers[given + i] = fibers_[i];
-            tree.below[given + i + 1] = boxes_[i];
-        }
-        return true;
+        fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
+        return tree.inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
     }
 
 private:
     double words_at(int row) const { return words_of(space_, nest_.box(row, layer_.dims)); }
 
-    int skip_trivial(int at, int step) const {
-        while (at >= 0 && at < int(loops_.size()) && loops_[at].trivial()) at += step;
-        return at;
-    }
-
     // The words that the loops of one rank from `at` on span; 0 where its rule forbids the first. Moves `at` on.
     double take(int& at, int step, int rule) {
-        double points[64];
-        std::fill_n(points, layer_.dims, 1.0);
-        const Dims dim = Dims(1) << loops_[at].dim;
         Dims group = ~Dims(0);
-        if (format_) {
+        if (format_ && format_->ranks[rule].groups.empty()) {
+            group = 0;
+        } else if (format_) {
+            const Dims dim = Dims(1) << loops_[at].dim;
             const std::vector<Dims>& groups = format_->ranks[rule].groups;
             const auto own = std::find_if(groups.begin(), groups.end(), [&](Dims dims) { return (dims & dim) != 0; });
-            if (!groups.empty() && own == groups.end()) return 0;
-            group = groups.empty() ? 0 : *own;
+            if (own == groups.end()) return 0;
+            group = *own;
         }
-        points[loops_[at].dim] *= loops_[at].bound;
-        at += step;
-        const bool single = format_ && format_->ranks[rule].groups.empty();
-        while (!single && at >= 0 && at < int(loops_.size()) && (group >> loops_[at].dim & 1 || loops_[at].trivial())) {
+        double points[64];
+        std::fill_n(points, layer_.dims, 1.0);
+        do {
             points[loops_[at].dim] *= loops_[at].bound;
             at += step;
-        }
+        } while (at >= 0 && at < count_ && (group >> loops_[at].dim & 1));
         return words_of(space_, points);
     }
 
     // The outermost rank takes the outermost loop; inner ranks may stay empty. A rank whose rule does not allow the loop
     // at hand stays empty and is listed behind all others, as Timeloop does.
-    bool outer_to_inner() {
-        int at = int(loops_.size()) - 1, rank = rules_;
-        while (rank > 0 && (at = skip_trivial(at, -1)) >= 0) {
+    bool outer_to_inner(int given) {
+        int at = count_ - 1, rank = rules_, front = rules_, forbidden = 0;
+        while (rank > 0 && at >= 0) {
             --rank;
             const int start = at;
-            const double words = take(at, -1, first_rule_ + rank);
+            const double words = take(at, -1, given + rank);
             if (words == 0) {
-                fibers_.push_back(1), boxes_.push_back(words_at(loops_[0].row));
+                ++forbidden;
                 continue;
             }
-            fibers_.insert(fibers_.begin(), words);
-            boxes_.insert(boxes_.begin(), words_at(loops_[start].row));
+            --front;
+            fibers_[front] = words, boxes_[front] = words_at(loops_[start].row);
         }
-        if (skip_trivial(at, -1) >= 0) return false;
-        fibers_.insert(fibers_.begin(), rank, 1.0);
-        boxes_.insert(boxes_.begin(), rank, rank ? words_at(loops_[0].row) : 0.0);
+        if (at >= 0) return false;
+        std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
+        std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
+        if (rank + forbidden) {
+            const double innermost = words_at(first_row_);
+            std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
+            std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
+            std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
+        }
         return true;
     }
 
     // The innermost rank takes the innermost loop; outer ranks may stay empty.
-    bool inner_to_outer() {
-        const int end = int(loops_.size());
-        int at = 0;
-        while (int(fibers_.size()) < rules_ && (at = skip_trivial(at, 1)) < end) {
+    bool inner_to_outer(int given) {
+        int at = 0, rank = 0;
+        for (; rank < rules_ && at < count_; ++rank) {
             const int start = at;
-            const double words = take(at, 1, first_rule_ + int(fibers_.size()));
-            fibers_.push_back(words == 0 ? 1 : words);
-            boxes_.push_back(words == 0 ? 1 : words_at(loops_[start].row));
+            const double words = take(at, 1, given + rank);
+            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? 1 : words_at(loops_[start].row);
         }
-        const int missing = rules_ - int(fibers_.size());
-        if (skip_trivial(at, 1) < end) return false;
-        fibers_.insert(fibers_.end(), std::max(missing, 0), 1.0);
-        boxes_.insert(boxes_.end(), std::max(missing, 0), missing > 0 ? words_at(loops_[0].row) : 0.0);
-        return true;
+        for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = words_at(first_row_);
+        return at >= count_;
     }
 
     const Layer& layer_;
@@ -178,9 +161,9 @@ private:
     const DataSpace& space_;
     const Representation* format_;
     const FiberTree* child_;
-    int rules_ = 0, first_rule_ = 0;
-    std::vector<RelevantLoop> loops_;
-    std::vector<double> fibers_, boxes_;
+    int rules_ = 0, count_ = 0, first_row_ = 0;
+    RelevantLoop loops_[MOST_LOOPS];
+    double *fibers_ = nullptr, *boxes_ = nullptr;
 };
 
 // Whether a compressed tile must consist of its child's tiles, so that its inner ranks are the child's (pretiling).

@@ -18,6 +18,7 @@ struct NestLoop {
 
 // All loops, those of bound 1 too, innermost first.
 struct Nest {
+    int count = 0, rows = 0;          // loops; boxes beyond row 0
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
     std::vector<double> points;       // [rows][D]; row 0 is a single iteration
