@@ -40,6 +40,8 @@ from fadiff_mapper.yaml.load import load_file
 
 BATCH = 4096
 """Mappings of a batch whose evaluations per second are measured."""
+NEVER = 10 ** 9
+"""Mappings after which `timeloop-mapper` would end by itself."""
 LOOK_EVERY = 0.2
 """Seconds between two looks at the processor time of `timeloop-mapper`."""
 
@@ -92,7 +94,7 @@ def mapper_input(folder: Path, ert: Path) -> dict[str, Any]:
     document = load_file(folder / "ref_outputs/default_problem/parsed-processed-input.yaml")
     document.pop("ERT", None)
     mapper = {"optimization_metrics": ["edp"], "algorithm": "random", "num_threads": 1, "live_status": False,
-              "timeout": 0, "victory_condition": 0, "search_size": 0}
+              "timeout": NEVER, "victory_condition": NEVER, "search_size": 0}
     return {**document, "mapper": mapper, **load_file(ert)}
 
 

@@ -1,8 +1,8 @@
-"""The search of sparse designs that the compiled kernel does not model: those with spatial skipping or banded densities.
+"""The search of sparse designs that the compiled kernel does not model: with spatial skipping, or banded densities.
 
-Candidates come from the dense search, their values from the sparse evaluation. The dense search (descent and refinement on dense counts) is fast and ends near good mappings of most sparse designs.
-Every mapping by which it improved is a candidate. From the best candidates chains of random moves and a last descent go
-on, on the exact sparse values, which take about a millisecond each.
+Candidates come from the dense search, their values from the sparse evaluation. The dense search is fast and ends near
+good mappings of most sparse designs. Every mapping by which it improved is a candidate. From the best candidates chains
+of random moves and a last descent go on, on the exact sparse values, which take about a millisecond each.
 """
 
 from __future__ import annotations

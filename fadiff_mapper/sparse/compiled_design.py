@@ -56,7 +56,8 @@ def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: t
     table: dict[str, Any] = {
         "levels": [_level(level, x * y > 1, options, own, names) for level, (x, y), options, own in zip(
             arch.levels, map(arch.fanout, range(len(arch.levels))), sparse.levels, energies, strict=True)],
-        "formats": [_format(options.formats.get(name), problem.dimensions) for options in sparse.levels for name in names],
+        "formats": [_format(options.formats.get(name), problem.dimensions)
+                    for options in sparse.levels for name in names],
         "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes, "computes": problem.computes,
         "compute_energy": [compute_energies.actual, compute_energies.gated, compute_energies.skipped],
         "density": [model.density if isinstance(model, FixedStructured) else -1.0 for model in models],

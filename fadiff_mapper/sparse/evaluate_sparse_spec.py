@@ -9,6 +9,7 @@ from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
 from fadiff_mapper.sparse.sparse_stats import sparse_stats
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.areas import total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
@@ -53,4 +54,5 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     design = prepare_sparse(layer, spec.sparse, spec.tables)
     found = evaluate_sparse(design, dense, 0, mapping)
     return sparse_stats(design, dense, 0, found, sections=spec.sparse is not None,
-                        energy_source=energy_sources(spec.arch, spec.tables))
+                        energy_source=energy_sources(spec.arch, spec.tables),
+                        areas_um2=total_areas(spec.arch, spec.tables))

@@ -63,7 +63,8 @@ class SparseStats(Stats):
 
 
 def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, *, sections: bool,
-                 energy_source: dict[str, str] | None = None) -> SparseStats:
+                 energy_source: dict[str, str] | None = None,
+                 areas_um2: dict[str, float] | None = None) -> SparseStats:
     """The statistics of one mapping.
 
     Args:
@@ -73,6 +74,7 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
         found: Its sparse evaluation.
         sections: Whether the input has a section of sparse optimizations.
         energy_source: Source of the energies of every component, by its name.
+        areas_um2: Area of all instances of every component in um^2, by its name.
 
     Returns:
         Statistics under the names that `timeloop-model` prints.
@@ -93,7 +95,7 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
         levels=[_level(design, dense, row, found, number, sections=sections)
                 for number in range(len(design.layer.arch.levels))],
         networks=networks_of(design.layer, dense, row), energy_source=energy_source or {}, sections=sections,
-        warnings=tuple(_warnings(design, found)))
+        warnings=tuple(_warnings(design, found)), areas_um2=areas_um2 or {})
 
 
 def _level(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, *,
