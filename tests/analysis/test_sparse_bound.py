@@ -66,7 +66,7 @@ def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str) -> None:
         scores = score_sparse(task.sparse, Nest(*arrays))
         energy, cycles = scores.energy[scores.legal], scores.cycles[scores.legal]
         compared += len(energy)
-        assert 0 < bound.energy
+        assert bound.energy > 0
         assert (energy >= bound.energy).all()
         assert (cycles >= bound.delay).all()
         assert (energy * cycles >= bound.edp).all()

@@ -229,7 +229,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
     Returns:
         Addends in pJ.
     """
-    computes = layer.problem.computes * shares.computes
+    computes, instances = layer.problem.computes * shares.computes, shares.instances
     parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
                     f"{layer.problem.computes} multiply-accumulates")]
     below = np.ones_like(macs)
@@ -237,7 +237,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
         below = below * math.prod(max(choices, default=1) for choices in level_space.spatial.choices.values())
         leak = float(layer.machine.leak[level, 0])
         if leak:
-            busy = np.maximum(delay - layer.machine.network_latency, computes * shares.instances / np.minimum(below, macs))
+            busy = np.maximum(delay - layer.machine.network_latency, computes * instances / np.minimum(below, macs))
             parts.append(Addend(f"{level_space.name} leakage", leak * busy, "instances in use over the least time"))
     return parts
 
