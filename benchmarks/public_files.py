@@ -32,6 +32,8 @@ from fadiff_mapper.yaml.located import Map
 
 LAYER_DESIGN = "eyeriss_like"
 """The design on which layers of the exercises and of the baseline designs are read."""
+PRODUCTS, PRODUCT_DESIGN = "MM", "sparse_tensor_core_like"
+"""The folder of the exercises' matrix products A B = Z, and the design on which they are read."""
 ISPASS, INTERFACE = "01_accelergy_timeloop_2020_ispass", "02_interface_and_design_space_exploration_2024"
 """Folders of the tutorials that have input for Timeloop's mapper or model; the others have notebooks only."""
 
@@ -77,12 +79,13 @@ def designs(exercises: Path) -> Iterator[PublicInput]:
 
 
 def layers(exercises: Path) -> Iterator[PublicInput]:
-    """Every layer file of the exercises on one design."""
+    """Every layer file of the exercises on a design that names the same tensors."""
     root = exercises / "workspace/example_designs"
     for file in sorted((root / "layer_shapes").rglob("*.yaml")):
-        variables = {"architecture": LAYER_DESIGN, "problem": str(file.resolve())}
-        yield PublicInput(str(file.relative_to(root / "layer_shapes")), (root / "example_designs/top.yaml.jinja2",),
-                          variables)
+        name = file.relative_to(root / "layer_shapes")
+        design = PRODUCT_DESIGN if name.parts[0] == PRODUCTS else LAYER_DESIGN
+        variables = {"architecture": design, "problem": str(file.resolve())}
+        yield PublicInput(str(name), (root / "example_designs/top.yaml.jinja2",), variables)
 
 
 def tutorials(exercises: Path) -> Iterator[PublicInput]:

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "evaluate.hpp"
@@ -42,8 +43,11 @@ struct Improvement {
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
+    // Scores of mappings, at most LANES, in place of the dense evaluation.
+    using Evaluate = std::function<void(const Mapping* const*, int, Scores*)>;
 
-    Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed);
+    Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
+           Evaluate instead = nullptr);
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space
@@ -79,11 +83,13 @@ private:
     MapSpace space_;
     Objective objective_;
     std::optional<Room> room_;
+    Evaluate instead_;                       // none: the dense evaluation
     Random random_;
     Workspace work_;
     std::vector<Chain> chains_;
     Point near_;                             // a neighbour; scratch
     std::vector<Changes> changes_;           // [LANES]; how the neighbours in the pack differ from the present point
+    std::vector<Point> whole_;               // [LANES], or none; the points in the pack for `instead_`
     Changes picked_;                         // those of the best neighbour that a chain tried
     std::optional<Point> best_;
     double best_value_;

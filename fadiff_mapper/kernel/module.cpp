@@ -8,6 +8,7 @@
 #include "bindings.hpp"
 #include "chains.hpp"
 #include "parts.hpp"
+#include "sparse_bindings.hpp"
 #include "straight_through.hpp"
 
 namespace py = pybind11;
@@ -372,12 +373,14 @@ PYBIND11_MODULE(_kernel, module) {
     module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
     add_parts(module);
+    add_sparse(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
-                         const py::object& words, const py::object& counted, std::uint64_t seed) {
+                         const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse) {
             return Chains(layer, map_space_of(space, layer), objective_of(terms), room_of(layer, words, counted),
-                          seed);
-        }))
+                          seed, sparse_evaluation(sparse));
+        }), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
+             py::arg("sparse") = py::none())
         .def("start_random", &Chains::start_random, Release())
         .def("start_at", &start_at)
         .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,

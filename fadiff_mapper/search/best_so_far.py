@@ -20,6 +20,8 @@ from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+from fadiff_mapper.sparse.score_sparse import score_sparse
 
 Watcher = Callable[[int, Nest, Progress], None]
 """Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
@@ -34,10 +36,26 @@ class MetricTerms:
             [L, W] and [L, T, W]. None: the whole capacities.
         weights: Exponents of energy (row 0) and of delay (row 1) in the product that is minimised, [2, W], in place
             of the options' metrics. None: the metrics.
+        sparse: The layer on its sparse design, for a family of one, evaluated in place of the dense one; with the
+            whole capacities. None: the dense layer.
     """
 
     room: Room | None = None
     weights: np.ndarray | None = None
+    sparse: SparseDesign | None = None
+
+    def score(self, family: LayerFamily, nest: Nest, member: np.ndarray, threads: int) -> Scores:
+        """Scores of a batch under these terms.
+
+        Args:
+            family: The layers.
+            nest: B mappings.
+            member: Whose mapping each column is, [B].
+            threads: Threads that share the batch.
+        """
+        if self.sparse is not None:
+            return score_sparse(self.sparse, nest)
+        return score(family.layer, nest, threads=threads, room=self.room and self.room.take(member))
 
 
 NO_TERMS = MetricTerms()
@@ -53,7 +71,6 @@ class SearchState:
         watcher: Told about every improvement.
         stopped: Asked between steps; once true, the search ends.
         terms: Terms of the members in the exact evaluation.
-        scorer: Scores of a batch in place of those of the dense evaluation; None: the dense ones.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
         best: Lowest value so far (see `objective.exact_value`), [W]; infinite before the first batch.
@@ -66,7 +83,6 @@ class SearchState:
     watcher: Watcher
     stopped: Callable[[], bool]
     terms: MetricTerms = NO_TERMS
-    scorer: Callable[[Nest], Scores] | None = None
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
     best: np.ndarray = field(init=False)
@@ -91,10 +107,8 @@ class SearchState:
         Returns:
             Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
         """
-        room = self.terms.room and self.terms.room.take(member)
         weights = None if self.terms.weights is None else self.terms.weights[:, member]
-        scores = (self.scorer(nest) if self.scorer
-                  else score(self.family.layer, nest, threads=self.options.workers, room=room))
+        scores = self.terms.score(self.family, nest, member, self.options.workers)
         values = exact_value(scores, self.options.priorities, weights)
         if self.family.spaces[0].constraints.min_parallelism > 0:
             values = np.maximum(values, self._parallelism_shortfall(nest))

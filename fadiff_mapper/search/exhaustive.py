@@ -9,12 +9,11 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.mapspace import MapSpace, factorization_count, places
-from fadiff_mapper.model.exact.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.search.best_so_far import SearchState, Watcher
+from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
 from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
@@ -59,7 +58,7 @@ def refuse_large(space: MapSpace, limit: int) -> None:
 
 def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
             stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
-            scorer: Callable[[Nest], Scores] | None = None) -> list[SearchOutcome]:
+            terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
     """Evaluates all mappings of a family of one member.
 
     Args:
@@ -68,7 +67,7 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
         watcher: Called whenever the best mapping improves.
         stopped: Asked between batches; once true, the search ends with the best so far.
         given: A nest of the space to start from, or none; matters only where time runs out.
-        scorer: Scores of a batch in place of those of the dense evaluation; None: the dense ones.
+        terms: Terms of the member in the exact evaluation.
 
     Returns:
         One outcome; its status says that all mappings were evaluated, or how many of how many.
@@ -76,7 +75,7 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
     Raises:
         FadiffError: The map space is empty.
     """
-    space, state = family.spaces[0], SearchState(family, options, watcher, stopped, scorer=scorer)
+    space, state = family.spaces[0], SearchState(family, options, watcher, stopped, terms)
     total, done, status = count(space), 0, ""
     if not total:
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")

@@ -16,6 +16,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
 from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, prepare_sparse
+from fadiff_mapper.sparse.expected_saving import expected_shares
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
@@ -33,7 +34,7 @@ class MappingTask:
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
         sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
-            then have the capacities of `with_room_for_zeros`, for the dense search of candidates.
+            then have the capacities of `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
     """
 
     layer: PreparedLayer
@@ -74,6 +75,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
     layer, sparse = layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
-        layer = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
+        roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
+        layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
     return MappingTask(layer, space, given, room, weights, sparse)

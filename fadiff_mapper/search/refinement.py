@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fadiff_mapper.kernel._kernel import Chains
+from fadiff_mapper.kernel._kernel import Chains, SparseDesign
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
@@ -96,7 +96,8 @@ class Refinement:
 
 def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
                   watcher: Callable[[Nest, Progress], None], out_of_time: Callable[[], bool],
-                  room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None) -> Refinement:
+                  room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
+                  sparse: SparseDesign | None = None) -> Refinement:
     """The chains of one problem at their first mappings.
 
     Args:
@@ -109,13 +110,14 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
         out_of_time: See `Refinement`.
         room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
         weights: Exponents of energy and delay in place of the metrics.
+        sparse: The sparse design that is evaluated in place of the dense layer; None: the layer.
 
     Returns:
         The refinement, before its first round.
     """
     words, counted = room or (None, None)
     chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders),
-                    compiled_objective(options.priorities, weights), words, counted, options.seed)
+                    compiled_objective(options.priorities, weights), words, counted, options.seed, sparse)
     if starts is not None:
         chains.start_at(*nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))

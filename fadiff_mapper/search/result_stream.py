@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import lower_bound
+from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -92,7 +92,8 @@ class ResultStream:
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
                 history=tuple(map(_improvement, outcome.history)),
-                bound=None if task.sparse else lower_bound(task.layer, task.space)))
+                bound=lower_bound(task.layer, task.space) if task.sparse is None
+                else sparse_lower_bound(task.sparse, task.space)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.search.sparse_search import search_sparse
-from fadiff_mapper.sparse.score_sparse import score_sparse
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
@@ -74,13 +72,13 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
         design = distinct[0].sparse
+        terms = _terms(distinct)
         if options.exhaustive:
-            scorer = None if design is None else partial(score_sparse, design)
-            outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, scorer=scorer)
-        elif design is not None:
+            outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
+        elif design is not None and design.compiled is None:
             outcomes = [search_sparse(design, family, own, watcher=tell, stopped=stopped, given=given)]
         else:
-            outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=_terms(distinct))
+            outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
         return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
 
     if clock.workers == 1:
@@ -129,12 +127,15 @@ def _identity(task: MappingTask) -> Hashable:
 
 
 def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
-    """The terms of the members of one family; either all of them have room and weights of their own, or none."""
+    """The terms of the members of one family; either all of them have room and weights of their own, or none.
+
+    A layer on a sparse design is a family by itself.
+    """
     rooms = [task.room for task in tasks if task.room is not None]
     weights = [task.weights for task in tasks if task.weights is not None]
     return MetricTerms(Room(np.stack([room.words for room in rooms], axis=-1),
                             np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
-                       np.array(weights).T if weights else None)
+                       np.array(weights).T if weights else None, tasks[0].sparse)
 
 
 class _Clock:

@@ -1,8 +1,8 @@
-"""The search of sparse designs: candidates by the dense search, their values by the sparse evaluation.
+"""The search of sparse designs that the compiled kernel does not model: with spatial skipping, or banded densities.
 
-The dense search (descent and refinement on dense counts) is fast and ends near good mappings of most sparse designs.
-Every mapping by which it improved is a candidate. From the best candidates chains of random moves and a last descent go
-on, on the exact sparse values, which take about a millisecond each.
+Candidates come from the dense search, their values from the sparse evaluation. The dense search is fast and ends near
+good mappings of most sparse designs. Every mapping by which it improved is a candidate. From the best candidates chains
+of random moves and a last descent go on, on the exact sparse values, which take about a millisecond each.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.search.best_so_far import SearchState, Watcher, best_rows
+from fadiff_mapper.search.best_so_far import MetricTerms, SearchState, Watcher, best_rows
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
-from fadiff_mapper.sparse.score_sparse import score_sparse
 
 CANDIDATES = 48
 """Candidates of the dense search that are evaluated, the last ones, which are the best. A limit on time."""
@@ -58,7 +57,7 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
     """
     own = replace(options, neighbours_tried=min(TRIES, options.neighbours_tried), chains=min(CHAINS, options.chains),
                   rounds=min(ROUNDS, options.rounds))
-    state = SearchState(family, own, watcher, stopped, scorer=lambda nest: score_sparse(design, nest))
+    state = SearchState(family, own, watcher, stopped, MetricTerms(sparse=design))
     candidates: list[Nest] = list(given)
     if given:
         state.value(joined(given), np.zeros(len(given), dtype=np.int64), "given")

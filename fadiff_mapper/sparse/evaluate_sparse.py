@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.action_energies import ComputeEnergies, StorageEnergies, compute_energies, storage_energies
+from fadiff_mapper.sparse.compiled_design import compiled_design
 from fadiff_mapper.sparse.complete_nest import complete_nest, unit_box
 from fadiff_mapper.sparse.density_models import DensityModel, check_model, density_model
 from fadiff_mapper.sparse.format_analysis import check_formats, stored_columns
@@ -43,6 +46,11 @@ class SparseDesign:
     models: tuple[DensityModel, ...]
     energies: tuple[StorageEnergies, ...]
     compute_energies: ComputeEnergies
+
+    @cached_property
+    def compiled(self) -> _kernel.SparseDesign | None:
+        """The same constants for the compiled kernel, made once; None where it does not model the design."""
+        return compiled_design(self.layer, self.sparse, self.models, self.energies, self.compute_energies)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.sparse.action_energies import StorageEnergies
+from fadiff_mapper.sparse.action_energies import KINDS, StorageEnergies
+from fadiff_mapper.sparse.banded_matrix import Box
 from fadiff_mapper.sparse.density_models import WRAP, DensityModel, ordered_sum
 from fadiff_mapper.sparse.instances import UsedInstances
 from fadiff_mapper.sparse.saved_accesses import MetadataSplit, Pair, TileAccesses
@@ -22,8 +23,6 @@ VECTOR_THRESHOLDS = {
     32: (485, 243, 162, 122, 97, 81, 70, 61, 52, 1)}
 """Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, for
 densities from 0.1, 0.2, ..., 1.0 on: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
-
-KINDS = ("actual", "gated", "skipped")
 
 
 @dataclass(frozen=True)
@@ -103,21 +102,41 @@ def _cluster_energy(stored: Stored, energies: StorageEnergies) -> float:
 
 
 def _block_ratio(stored: Stored) -> float:
-    """Vector accesses per tile over those of words that fill their blocks; 1 where nonzeros are taken to fill them."""
-    tile, block, density = stored.tile, stored.level.block_size, stored.occupancy.density
-    if not tile.compressed or block <= 1 or not density < 1.0:
-        return 1.0
-    if block not in VECTOR_THRESHOLDS:
-        raise FadiffError(f'Timeloop aborts: "{stored.level.name}" stores compressed data in blocks of {block} words; '
-                          f"accepted: {', '.join(map(str, VECTOR_THRESHOLDS))}, or 1")
-    tenth = math.floor(density / 0.1) - 1 if density >= 0.1 else 0
-    if VECTOR_THRESHOLDS[block][tenth] <= tile.words // block:
+    """The `block_ratio` of a data space; 1 where it is stored plainly."""
+    if not stored.tile.compressed:
         return 1.0
     assert stored.model is not None
-    occupancies, probabilities = stored.model.histogram(tile.box)
+    return block_ratio(stored.level, stored.tile.box, stored.occupancy.density, stored.model)
+
+
+def block_ratio(level: StorageLevel, box: Box, density: float, model: DensityModel) -> float:
+    """Vector accesses per compressed tile over those of words that fill their blocks.
+
+    Args:
+        level: The level.
+        box: The box of the tile.
+        density: Its expected density.
+        model: Density of the data space.
+
+    Returns:
+        The ratio; 1 where nonzeros are taken to fill their blocks.
+
+    Raises:
+        FadiffError: Timeloop aborts on the block size of a compressed tile.
+    """
+    block, words = level.block_size, math.prod(box)
+    if block <= 1 or not density < 1.0:
+        return 1.0
+    if block not in VECTOR_THRESHOLDS:
+        raise FadiffError(f'Timeloop aborts: "{level.name}" stores compressed data in blocks of {block} words; '
+                          f"accepted: {', '.join(map(str, VECTOR_THRESHOLDS))}, or 1")
+    tenth = math.floor(density / 0.1) - 1 if density >= 0.1 else 0
+    if VECTOR_THRESHOLDS[block][tenth] <= words // block:
+        return 1.0
+    occupancies, probabilities = model.histogram(box)
     nonzero = occupancies > 0
     total = ordered_sum(np.ceil(occupancies[nonzero] / block) * probabilities[nonzero])
-    naive = tile.words * density / block
+    naive = words * density / block
     return total / naive if naive else math.nan
 
 

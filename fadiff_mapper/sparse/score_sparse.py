@@ -5,35 +5,42 @@ from __future__ import annotations
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import Evaluation, Scores, evaluate_nest, scores_of
-from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation, evaluate_sparse
 
 REJECTED = 1.0
-"""Octaves that a mapping which only the sparse analysis rejects counts as illegal. Nothing was measured."""
+"""Octaves that a mapping which the sparse analysis rejects counts as illegal, besides those by which the dense tiles
+break limits. Nothing was measured. Equal to the kernel's."""
 
 
 def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
-    """Cycles, energy and legality of a batch, mapping by mapping.
+    """Cycles, energy and legality of a batch, by the compiled kernel where it models the design.
 
     Args:
         design: The layer on its design.
         nest: B mappings of it.
 
     Returns:
-        Scores in the order of the batch. Mappings on which Timeloop aborts count as illegal. A mapping that only
-        compression makes fit is legal.
+        Scores in the order of the batch; numbers of illegal mappings are 0. Mappings on which Timeloop aborts count as
+        illegal. A mapping that only compression makes fit is legal.
     """
+    if design.compiled is None:
+        return score_one_by_one(design, nest)
+    out = np.empty((5, nest.batch))
+    _kernel.SparseEvaluator(design.compiled).score(*nest_arrays(nest), out)
+    return Scores(out[0], out[1], out[2], out[4] > 0, out[3])
+
+
+def score_one_by_one(design: SparseDesign, nest: Nest) -> Scores:
+    """The same from the whole evaluation of each mapping (`evaluate_sparse.py`)."""
     dense = evaluate_nest(design.layer, nest)
-    scores = scores_of(dense)
-    cycles, energy, last, excess = (np.array(values, dtype=np.float64) for values in (
-        scores.cycles, scores.energy, scores.last_level_accesses, scores.excess))
-    legal = np.zeros(nest.batch, dtype=np.bool_)
+    cycles, energy, last = np.zeros((3, nest.batch))
+    legal, excess = np.zeros(nest.batch, dtype=np.bool_), np.array(scores_of(dense).excess) + REJECTED
     for row in range(nest.batch):
         found = _evaluated(design, dense, nest, row)
-        if found is None:
-            excess[row] += REJECTED
-        else:
+        if found is not None:
             legal[row], excess[row] = True, 0.0
             cycles[row], energy[row], last[row] = found.cycles, found.energy, _outermost_accesses(found)
     return Scores(cycles, energy, last, legal, excess)

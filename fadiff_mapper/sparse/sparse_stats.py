@@ -10,8 +10,8 @@ import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.stats import Stats, networks_of
+from fadiff_mapper.sparse.action_energies import KINDS
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
-from fadiff_mapper.sparse.level_cost import KINDS
 from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
 
 

@@ -69,12 +69,21 @@ def expected_occupancy(tile: StoredTile, column: Column, model: DensityModel) ->
         model: Its density model.
     """
     known_empty = tile.parent is not None and column[tile.parent].has_metadata
-    return _expected(tile.box, known_empty, tile.representation, tile.tree, model)
+    return occupancy_of(tile.box, known_empty, tile.representation, tile.tree, model)
 
 
 @lru_cache(maxsize=1 << 16)  # a search meets the same tiles again and again
-def _expected(box: Box, known_empty: bool, representation: Representation | None, tree: FiberTree | None,
-              model: DensityModel) -> Occupancy:
+def occupancy_of(box: Box, known_empty: bool, representation: Representation | None, tree: FiberTree | None,
+                 model: DensityModel) -> Occupancy:
+    """The occupancy of one tile by all that it depends on.
+
+    Args:
+        box: The box of the tile.
+        known_empty: Whether the parent sends no empty tiles.
+        representation: Its format; None where it is stored plainly.
+        tree: Its fibers.
+        model: Density of the data space.
+    """
     words = math.prod(box)
     occupancies, probabilities = model.histogram(box)
     least = model.least(box)

@@ -14,6 +14,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.sparse.sparse_stats import SparseStats
+from fadiff_mapper.spec.native.areas import total_areas
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 
@@ -101,3 +102,14 @@ def test_faults_of_timeloop_are_followed_and_named(feature: str, sentence: str) 
     for stats in found:
         assert isinstance(stats, SparseStats)
         assert any(sentence in warning for warning in stats.warnings)
+
+
+def test_areas_of_a_sparse_design_are_those_of_its_tables() -> None:
+    case = next(case for case in recording(SPARSE)["case"].values() if case["arch"] == "mm2" and case["status"] == "ok")
+    document = sparse_document(case)
+    names = [table["name"] for table in document["ERT"]["tables"]]
+    spec = load(document | {"ART": {"version": "0.4", "tables": [{"name": name, "area": 2.5} for name in names]}})
+    stats = evaluate(spec)
+    assert stats.areas_um2 == total_areas(spec.arch, spec.tables)
+    assert sum(area > 0 for area in stats.areas_um2.values()) == len(names)
+    assert stats.to_dict()["area_mm2"] == stats.area_mm2

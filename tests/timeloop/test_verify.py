@@ -172,3 +172,9 @@ def test_differences_are_found_on_both_sides(stats: Stats, spec: Spec) -> None:
 def test_the_real_program_gives_these_numbers(spec: Spec, stats: Stats) -> None:
     found = asked(spec, stats, real_model(), timeout=60)
     assert found.equal, found.differences
+
+
+def test_one_number_of_the_dense_form_is_the_actual_one() -> None:
+    split = {"reads": {"algorithmic": 8, "actual": 8, "gated": 0, "skipped": 0}}
+    assert not list(differences({"reads": 8}, split))
+    assert list(differences({"reads": 7}, split)) == ["reads: 8 instead of 7"]

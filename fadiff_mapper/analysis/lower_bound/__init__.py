@@ -1,6 +1,6 @@
 """Lower bounds on every metric that no legal mapping can undercut, proven, with the source of each part."""
 
-from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound, lower_bound
+from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound, lower_bound, sparse_lower_bound
 from fadiff_mapper.analysis.lower_bound.gap import bound_record, gap, sentence
 
-__all__ = ["BoundPart", "LowerBound", "bound_record", "gap", "lower_bound", "sentence"]
+__all__ = ["BoundPart", "LowerBound", "bound_record", "gap", "lower_bound", "sentence", "sparse_lower_bound"]

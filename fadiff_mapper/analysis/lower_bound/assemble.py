@@ -21,11 +21,13 @@ from functools import cache, partial
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, KeepChoice, least_total
+from fadiff_mapper.analysis.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
 from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
@@ -78,12 +80,32 @@ class LowerBound:
         return float(getattr(self, metric))
 
 
-def lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
+def sparse_lower_bound(design: SparseDesign, space: MapSpace) -> LowerBound | None:
+    """Bounds all metrics of one layer on a sparse design from below.
+
+    The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
+    as large as compression makes them.
+
+    Args:
+        design: The layer on its design.
+        space: Its map space, with the constraints.
+
+    Returns:
+        The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping or bands.
+    """
+    if design.compiled is None:
+        return None
+    roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
+    return lower_bound(design.layer, roomy, least_shares(design))
+
+
+def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     Args:
         layer: The problem on its architecture.
         space: Its map space, with the constraints.
+        shares: What is left of the dense accesses and computes at least; None: everything.
 
     Returns:
         The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
@@ -92,14 +114,14 @@ def lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs = bound_inputs(space)
+    inputs, shares = bound_inputs(space), shares or all_happen(layer)
     states = cache(partial(parallelism, space))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
-        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers))
+        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
                   for keepers in itertools.product(*kept)]
     else:
-        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept)]
+        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares)]
     edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
     return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
@@ -119,12 +141,12 @@ def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepC
                       crossings_of(inputs, keepers))
 
 
-def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice) -> LowerBound:
+def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, shares: LeastShares) -> LowerBound:
     """The bound among the mappings of one choice: the best state of parallelism for each metric."""
-    limits = _cycle_limits(layer, inputs, choice)
+    limits = _cycle_limits(layer, inputs, choice, shares)
     delay = np.maximum.reduce([addend.value for addend in limits]) + layer.machine.network_latency
-    addends = [*least_total(layer, inputs, choice, _energies(layer, inputs)),
-               *_compute_and_leakage(layer, inputs, choice.states.macs, delay)]
+    addends = [*least_total(layer, inputs, choice, _energies(layer, inputs, shares)),
+               *_compute_and_leakage(layer, inputs, choice.states.macs, delay, shares)]
     energy = np.asarray(sum(addend.value for addend in addends))
     accesses = np.asarray(sum(addend.value for addend in least_total(layer, inputs, choice, _outermost(layer))))
     best = int((energy * delay).argmin())
@@ -135,7 +157,7 @@ def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice) 
 
 
 def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
-                    kept: Sequence[Sequence[tuple[int, ...]]]) -> LowerBound:
+                    kept: Sequence[Sequence[tuple[int, ...]]], shares: LeastShares) -> LowerBound:
     """The bound where there are too many choices: each data space at its cheapest, as if it were alone.
 
     Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
@@ -145,6 +167,7 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
         inputs: The quantities of its map space.
         states: The states of parallelism.
         kept: For each data space every set of levels that may keep it.
+        shares: What is left of the dense accesses and computes at least.
     """
     alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in options] for tensor, options in enumerate(kept)]
@@ -152,11 +175,11 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
     limits: list[BoundPart] = []
     accesses = 0.0
     for options in alone:
-        totals = [least_total(layer, inputs, choice, _energies(layer, inputs)) for choice in options]
+        totals = [least_total(layer, inputs, choice, _energies(layer, inputs, shares)) for choice in options]
         cheapest = min(totals, key=lambda total: sum(float(addend.value.min()) for addend in total))
         energies += [BoundPart("energy", addend.where, float(addend.value.min()), addend.source)
                      for addend in cheapest]
-        slowest = [max(_cycle_limits(layer, inputs, choice), key=lambda limit: float(limit.value.min()))
+        slowest = [max(_cycle_limits(layer, inputs, choice, shares), key=lambda limit: float(limit.value.min()))
                    for choice in options]
         limit = min(slowest, key=lambda limit: float(limit.value.min()))
         limits.append(BoundPart("delay", limit.where, float(limit.value.min()), limit.source))
@@ -166,21 +189,21 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
     delay = max(part.value for part in limits) + layer.machine.network_latency
     macs = np.array([max(choice.states.macs.max() for options in alone for choice in options)])
     energies += [BoundPart("energy", addend.where, float(addend.value[0]), addend.source)
-                 for addend in _compute_and_leakage(layer, inputs, macs, np.array([delay]))]
+                 for addend in _compute_and_leakage(layer, inputs, macs, np.array([delay]), shares)]
     energy = sum(part.value for part in energies)
     return LowerBound(energy * delay, energy, delay, accesses, (*energies, *limits))
 
 
-def _energies(layer: PreparedLayer, inputs: BoundInputs) -> AccessPrices:
+def _energies(layer: PreparedLayer, inputs: BoundInputs, shares: LeastShares) -> AccessPrices:
     """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
     machine, word = layer.machine, word_energy(layer.machine)
     shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
     each = np.ones((len(shared), len(written)))
-    return AccessPrices(word.read * shared + address * ~written,
-                        (word.fill * shared + address) * each,
-                        word.update * shared + address * written)
+    return AccessPrices((word.read * shared + address * ~written) * shares.reads,
+                        (word.fill * shared + address) * each * shares.fills,
+                        (word.update * shared + address * written) * shares.updates)
 
 
 def _outermost(layer: PreparedLayer) -> AccessPrices:
@@ -191,7 +214,7 @@ def _outermost(layer: PreparedLayer) -> AccessPrices:
 
 
 def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.ndarray,
-                         delay: np.ndarray) -> list[Addend]:
+                         delay: np.ndarray, shares: LeastShares) -> list[Addend]:
     """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
 
     Instances in use times cycles are at least the MACs over those that hang below one instance.
@@ -201,11 +224,12 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
         inputs: The quantities of its map space.
         macs: MACs in use in each state of parallelism, [S].
         delay: Least delay in cycles, [S].
+        shares: What is left of the computes and of the instances in use at least.
 
     Returns:
         Addends in pJ.
     """
-    computes = float(layer.problem.computes)
+    computes, instances = layer.problem.computes * shares.computes, shares.instances
     parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
                     f"{layer.problem.computes} multiply-accumulates")]
     below = np.ones_like(macs)
@@ -213,15 +237,16 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
         below = below * math.prod(max(choices, default=1) for choices in level_space.spatial.choices.values())
         leak = float(layer.machine.leak[level, 0])
         if leak:
-            busy = np.maximum(delay - layer.machine.network_latency, computes / np.minimum(below, macs))
+            busy = np.maximum(delay - layer.machine.network_latency, computes * instances / np.minimum(below, macs))
             parts.append(Addend(f"{level_space.name} leakage", leak * busy, "instances in use over the least time"))
     return parts
 
 
-def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice) -> list[Addend]:
+def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
+                  shares: LeastShares) -> list[Addend]:
     """Limits in cycles: MACs over those that can work at once; words over bandwidth, level by level."""
     macs, machine = choice.states.macs, layer.machine
-    result = [Addend(layer.arch.arithmetic.name, layer.problem.computes / macs,
+    result = [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
                      f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once")]
     nothing = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     for level, unit in enumerate(layer.arch.levels):
@@ -232,7 +257,8 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice)
             if rate < UNLIMITED:
                 each = nothing.copy()
                 each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.instances[level])
-                addends = least_total(layer, inputs, choice, AccessPrices(each * reads, each * writes, each * writes))
+                addends = least_total(layer, inputs, choice, AccessPrices(
+                    each * reads * shares.reads, each * writes * shares.fills, each * writes * shares.updates))
                 cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
                 result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
                                                         f"on {inputs.instances[level]:g} instances"))

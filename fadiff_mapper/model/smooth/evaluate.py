@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
-from fadiff_mapper.model.energy_latency import Cost, Usage
+from fadiff_mapper.model.energy_latency import Cost, Usage, cost
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.nest_evaluation import evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -48,7 +48,7 @@ class SmoothEvaluation:
 
 
 def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
-    """Counts, cycles and energy of nests, differentiable in their factors.
+    """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the expected ones.
 
     Args:
         layer: The prepared layer.
@@ -61,7 +61,12 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     """
     everywhere = active or all_active(nest)
     shared = evaluate_with(layer, nest, everywhere, lambda tile: _traffic(layer, nest, tile, everywhere), SMOOTH)
-    return SmoothEvaluation(shared.tile, shared.use, shared.counts, shared.cost)
+    if layer.shares is None:
+        return SmoothEvaluation(shared.tile, shared.use, shared.counts, shared.cost)
+    counts = layer.shares.of(shared.counts)
+    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
+    computes = shared.use.computes * layer.shares.computes
+    return SmoothEvaluation(shared.tile, shared.use, counts, cost(counts, busy, layer.machine, computes, SMOOTH))
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:

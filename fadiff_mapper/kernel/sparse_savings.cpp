@@ -1,0 +1,155 @@
+#include "sparse_savings.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fadiff::sparse {
+
+namespace {
+
+struct Option {
+    int level = -1, target = -1;
+    double probability = 0, worth = 0;
+};
+
+// The part of the iterations during which a tile of the target stays where it is; see sparse/read_savings.py.
+struct LeaderWindow {
+    NestLoop loop;                    // its iterations bring new words of the target
+    bool scalar = false;              // a single iteration, as at the innermost level
+    const double* target = nullptr;   // [D]; points of the target's tile
+    double leader[64];                // [D]; points over which a leader is looked at
+    const NestLoop* loops[MOST_LOOPS];       // the target loop, and those outside it that widen the part looked at
+    int count = 0;
+};
+
+class Searcher {
+public:
+    Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies, Met& met)
+        : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), met_(met) {}
+
+    // False where the target is stored nowhere at the level or further out.
+    bool effect(const ConditionedAccess& access, int level, Option& option) {
+        int source = level;
+        while (source < layer_.levels && !tile(source, access.target).kept) ++source;
+        if (source == layer_.levels) return false;
+        find_window(source, access.target);
+        double effectual = 1.0;
+        for (int leader : access.leaders) {
+            double points[64];
+            if (!leader_points(source, access.target, leader, points)) continue;
+            effectual *= 1 - empty_share(design_, leader, words_of(layer_.spaces[leader], points), met_);
+        }
+        option = {source, access.target, 1 - effectual, 0};
+        option.worth = worth(option);
+        return true;
+    }
+
+private:
+    const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
+    bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
+
+    // pJ per tile that an option saves: data, and the metadata that goes inwards, in words of data.
+    double worth(const Option& option) const {
+        const SparseLevel& hardware = design_.levels[option.level];
+        const int child = tile(option.level, option.target).child, inner = child < 0 ? option.level : child;
+        const double ratio = std::floor(hardware.metadata_word_bits / hardware.word_bits);  // of whole numbers in Timeloop
+        const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros
+            + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units * ratio;
+        return layer_.read[option.level] / layer_.block[option.level] * words * option.probability;
+    }
+
+    // The loop whose iterations bring new words, by its number among all loops.
+    int target_loop(int source, int child, int target, bool& scalar) const {
+        scalar = false;
+        if (child < 0)
+            for (int i = nest_.first[0];; ++i) {
+                const bool last_spatial = i + 1 == nest_.first[1] || !nest_.loops[i + 1].spatial;
+                if (last_spatial || (moves(target, nest_.loops[i]) && nest_.loops[i].bound != 1)) {
+                    scalar = last_spatial && !nest_.loops[i].spatial;
+                    return i;
+                }
+            }
+        for (int i = nest_.first[child + 1]; i < nest_.first[source + 1]; ++i)
+            if (nest_.loops[i].bound != 1 && moves(target, nest_.loops[i])) return i;
+        return nest_.first[source + 1] - 1;
+    }
+
+    void find_window(int source, int target) {
+        const int child = tile(source, target).child;
+        const int at = target_loop(source, child, target, window_.scalar);
+        const NestLoop& loop = nest_.loops[at];
+        window_.loop = loop;
+        window_.target = nest_.box(window_.scalar ? 0 : loop.row, layer_.dims);
+        std::copy_n(window_.target, layer_.dims, window_.leader);
+        window_.loops[0] = &loop;
+        window_.count = 1;
+        bool stays = loop.spatial;
+        for (int i = at + 1; i < nest_.first[source + 1]; ++i) {
+            const NestLoop& outer = nest_.loops[i];
+            if (outer.bound == 1) continue;
+            const bool brings = child < 0 || moves(target, outer);
+            if (outer.spatial || (stays && !brings)) {
+                window_.leader[outer.dim] *= outer.bound;
+                window_.loops[window_.count++] = &outer;
+            }
+            if (stays && !outer.spatial && brings) stays = false;
+        }
+    }
+
+    // The points over which one leader is looked at; false where the option is without effect for it.
+    bool leader_points(int source, int target, int leader, double* points) const {
+        double factors[64];
+        Dims together_dims = 0;
+        double together = 1.0;
+        for (int i = 0; i < window_.count && !window_.scalar; ++i) {
+            const NestLoop& loop = *window_.loops[i];
+            if (window_.loop.spatial && together_dims && moves(leader, loop)) return false;
+            if (!moves(target, loop) || !moves(leader, loop)) continue;
+            const Dims dim = Dims(1) << loop.dim;
+            factors[loop.dim] = (together_dims & dim ? factors[loop.dim] : 1.0) * loop.bound;
+            together_dims |= dim;
+            together *= loop.bound;
+        }
+        std::copy_n(window_.leader, layer_.dims, points);
+        const double words = words_of(layer_.spaces[target], window_.target);
+        double scaling = std::ceil(layer_.block[source] / (words / together));
+        for (Dims left = together_dims; left; left &= left - 1) {
+            const int d = __builtin_ctzll(left);
+            points[d] = std::ceil(points[d] / (factors[d] / scaling));
+            scaling = scaling / factors[d];
+        }
+        if (scaling > 1) points[window_.loop.dim] = std::trunc(points[window_.loop.dim] * scaling);
+        return true;
+    }
+
+    const SparseDesign& design_;
+    const Layer& layer_;
+    const MappedTiles& mapped_;
+    const Nest& nest_;
+    const std::vector<Occupancy>& occupancies_;
+    Met& met_;
+    LeaderWindow window_;
+};
+
+}  // namespace
+
+bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
+                  Met& met, std::vector<Saving>& savings) {
+    const int levels = design.layer.levels, tensors = design.layer.tensors;
+    savings.assign(std::size_t(levels) * tensors, Saving());
+    Searcher searcher(design, mapped, occupancies, met);
+    for (Happening kind : {GATED, SKIPPED})
+        for (int level = 0; level < levels; ++level)
+            for (const Choice& choice : kind == GATED ? design.levels[level].gating : design.levels[level].skipping) {
+                Option best, option;
+                for (const ConditionedAccess& access : choice) {
+                    if (!searcher.effect(access, level, option)) return false;
+                    if (option.worth >= (best.level < 0 ? 0 : best.worth) || best.level < 0) best = option;
+                }
+                Saving& saving = savings[std::size_t(best.level) * tensors + best.target];
+                if (saving.kind == ACTUAL || saving.probability < best.probability) saving = {kind, best.probability};
+            }
+    return true;
+}
+
+}  // namespace fadiff::sparse

@@ -1,0 +1,245 @@
+#include "sparse_score.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace fadiff::sparse {
+
+namespace {
+
+// What the accesses of one data space cost at one level.
+struct TileCost {
+    double energy = 0;                // pJ per instance in use
+    double read = 0, write = 0;       // words per cycle and instance that are asked for
+    double clusters = 0, addresses = 0;
+};
+
+// Instances of a level in use for one data space.
+struct Instances {
+    double most, average;
+};
+
+// Bits of metadata that accesses of one kind touch.
+Count format_bits(const SparseLevel& level, const StoredTile& tile, const UnitCounts* units) {
+    if (level.metadata_width == 0 || !tile.format) return 0;
+    Count bits = 0;
+    for (int rank = 0; rank < tile.tree.ranks; ++rank) {
+        if (!tile.tree.counts(rank)) continue;
+        const RankFormat& format = tile.format->ranks[rank];
+        bits += Count(format.metadata_bits) * units[rank].metadata + Count(format.payload_bits) * units[rank].payload;
+    }
+    return bits;
+}
+
+// pJ of all actions of one cluster, added up in Timeloop's order.
+double cluster_energy(const SparseLevel& level, double block, const StoredTile& tile, double ratio,
+                      const TileAccesses& accesses) {
+    double energy = 0;
+    const Count words_of_block = Count(block);
+    for (int kind = 0; kind < HAPPENINGS; ++kind)
+        for (int access = 0; access < ACCESSES; ++access)
+            if (const Count words = accesses.of[access].words[kind]) {
+                const Count blocks = words / words_of_block + (words % words_of_block != 0);
+                energy += double(blocks) * ratio * level.data[kind][access];
+            }
+    for (int access = 0; access < ACCESSES && tile.format && level.metadata_width != 0; ++access)
+        for (int kind = 0; kind < HAPPENINGS; ++kind) {
+            const double bits = double(format_bits(level, tile, accesses.of[access].units[kind]));
+            energy += std::ceil(bits / level.metadata_width) * level.metadata[kind][access];
+        }
+    energy += double(accesses.decompressions) * level.decompression;
+    return energy + double(accesses.compressions) * level.compression;
+}
+
+Count busy_bits(const SparseLevel& level, const StoredTile& tile, const AccessSplit& split) {
+    return format_bits(level, tile, split.units[ACTUAL]) + format_bits(level, tile, split.units[GATED]);
+}
+
+// Words per cycle that are asked for; an instance that is used part of the time asks for less.
+void count_bandwidth(const SparseLevel& level, const StoredTile& tile, const TileAccesses& accesses, Instances instances,
+                     double cycles, double scale, TileCost& cost) {
+    if (!(instances.average > 0)) return;
+    const Count word = Count(level.word_bits);
+    const AccessSplit *reads = &accesses.of[READ], *fills = &accesses.of[FILL], *updates = &accesses.of[UPDATE];
+    const Count read = reads->busy() + busy_bits(level, tile, *reads) / word;
+    const Count written = fills->busy() + updates->busy()
+        + (busy_bits(level, tile, *fills) + busy_bits(level, tile, *updates)) / word;
+    const double spread = instances.most / instances.average;
+    if (spread == 0 || cycles == 0) throw Aborted();
+    cost.read = std::ceil(double(read) / spread) / cycles * scale;
+    cost.write = std::ceil(double(written) / spread) / cycles * scale;
+}
+
+// The share of the asked bandwidth that a level can give, at most 1.
+double slowdown(const Layer& layer, int level, double read, double write) {
+    double result = 1.0;
+    const auto limit = [&](double given, double asked) {
+        if (given < UNLIMITED && given < asked) result = std::min(result, given / asked);
+    };
+    limit(layer.read_bandwidth[level], read);
+    limit(layer.write_bandwidth[level], write);
+    limit(layer.shared_bandwidth[level], write + read);
+    return result;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
+    : design_(std::move(design)), dense_(design_->layer), candidates_(LANES),
+      counts_(std::size_t(design_->layer.levels) * design_->layer.tensors), accesses_(counts_.size()) {}
+
+// Tiles, occupancies, and the limits on which no count bears; false where Timeloop rejects the mapping.
+bool Evaluator::prepare(const Mapping& mapping, Candidate& candidate) {
+    const Layer& layer = design_->layer;
+    if (!lay_sparse_tiles(*design_, mapping, candidate.mapped)) return false;
+    candidate.occupancies.resize(candidate.mapped.tiles.size());
+    for (int level = 0; level < layer.levels; ++level)
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            if (candidate.mapped.tiles[cell].kept)
+                find_occupancy(*design_, candidate.mapped, t, level, met_, candidate.occupancies[cell]);
+        }
+    return fits(candidate)
+        && find_savings(*design_, candidate.mapped, candidate.occupancies, met_, candidate.savings);
+}
+
+// Tiles count with their largest occupancy. A level with a size has a limit of metadata, too.
+bool Evaluator::fits(const Candidate& candidate) const {
+    const Layer& layer = design_->layer;
+    for (int level = 0; level < layer.levels; ++level) {
+        if (layer.usable[level] < 0) continue;
+        double words = 0, bits = 0;
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            if (!candidate.mapped.tiles[cell].kept) continue;
+            words += candidate.occupancies[cell].most_words;
+            if (candidate.mapped.tiles[cell].format) bits += candidate.occupancies[cell].most_bits;
+        }
+        if (words > layer.usable[level] || bits > design_->levels[level].metadata_limit || words < layer.least[level])
+            return false;
+    }
+    return true;
+}
+
+// Instances of every unit against those that the hardware has; of levels on average, where empty tiles are sent nowhere.
+static bool instances_suffice(const Layer& layer, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
+                              const Tiles& tiles, int lane) {
+    for (int unit = 0; unit <= layer.levels; ++unit) {
+        const double x = tiles.used_x[unit][lane], y = tiles.used_y[unit][lane];
+        double average = unit ? 0 : x * y;
+        for (int t = 0; t < layer.tensors && unit; ++t) {
+            const std::size_t cell = std::size_t(unit - 1) * layer.tensors + t;
+            average = std::max(average, x * y * (mapped.tiles[cell].kept ? occupancies[cell].used : 1.0));
+        }
+        if (average > layer.units[unit].instances || x > layer.units[unit].mesh_x || y > layer.units[unit].mesh_y)
+            return false;
+    }
+    return true;
+}
+
+// Accesses, computes, cycles and energy from the dense counts; false where Timeloop rejects the mapping.
+bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int lane, Scores& scores) {
+    const Layer& layer = design_->layer;
+    const int levels = layer.levels, tensors = layer.tensors;
+    const MappedTiles& mapped = candidate.mapped;
+    if (!instances_suffice(layer, mapped, candidate.occupancies, dense.tiles, lane)) return false;
+    double shares[64];
+    for (int t = 0; t < tensors; ++t) {
+        for (int level = 0; level < levels; ++level) {
+            const std::size_t cell = std::size_t(level) * tensors + t;
+            counts_[t * levels + level] = {{dense.reads[cell][lane], dense.fills[cell][lane], dense.updates[cell][lane]}};
+        }
+        save_accesses(*design_, mapped, candidate.occupancies, candidate.savings, &counts_[t * levels], t,
+                      &accesses_[t * levels], shares[t]);
+    }
+    const Computes computes = save_computes(*design_, mapped, shares);
+    const double cycles = std::ceil((computes.actual + computes.gated) / (dense.tiles.used_x[0][lane] * dense.tiles.used_y[0][lane]));
+    double busy = cycles, leaking[MOST_LEVELS], own_energy[MOST_LEVELS][64];
+    for (int level = 0; level < levels; ++level) {
+        const SparseLevel& hardware = design_->levels[level];
+        const double spanned = dense.tiles.used_x[level + 1][lane] * dense.tiles.used_y[level + 1][lane];
+        double read = 0, write = 0;
+        leaking[level] = 1;
+        for (int t = 0; t < tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * tensors + t;
+            const StoredTile& tile = mapped.tiles[cell];
+            const Occupancy& occupancy = candidate.occupancies[cell];
+            const Instances instances = {spanned, spanned * (tile.kept ? occupancy.used : 1.0)};
+            leaking[level] = std::max(leaking[level], instances.average);
+            own_energy[level][t] = 0;
+            if (!tile.kept) continue;
+            if (occupancy.aborts) return false;
+            const TileAccesses& accesses = accesses_[t * levels + level];
+            TileCost cost;
+            cost.clusters = std::min(instances.most, layer.clusters[level]);
+            cost.energy = cluster_energy(hardware, layer.block[level], tile, occupancy.block_ratio, accesses);
+            cost.energy = instances.average > 0 && cost.clusters != 0 ? cost.energy / (instances.most / cost.clusters) : 0.0;
+            count_bandwidth(hardware, tile, accesses, instances, cycles, layer.bandwidth_scale[cell], cost);
+            const Access inner = layer.spaces[t].written ? UPDATE : READ;
+            cost.addresses = double(accesses.of[inner].busy() + accesses.of[FILL].busy());
+            read += cost.read, write += cost.write;
+            own_energy[level][t] = cost.energy * instances.average + cost.addresses * layer.address[level] * cost.clusters;
+        }
+        busy = std::max(busy, std::ceil(cycles / slowdown(layer, level, read, write)));
+    }
+    double energy = computes.actual * design_->compute_energy[ACTUAL] + computes.skipped * design_->compute_energy[SKIPPED]
+        + computes.gated * design_->compute_energy[GATED];
+    for (int level = 0; level < levels; ++level) {
+        const double units = layer.gated[level] > 1 ? layer.gated[level] * leaking[layer.gate[level]] : leaking[level];
+        const double leakage = design_->levels[level].leak * busy * units;
+        double own = 0;
+        for (int t = 0; t < tensors; ++t) own += own_energy[level][t] + leakage / tensors;
+        energy += own;
+    }
+    scores.last_level_accesses = 0;
+    const double outermost = dense.tiles.used_x[levels][lane] * dense.tiles.used_y[levels][lane];
+    for (int t = 0; t < tensors; ++t) {
+        const std::size_t cell = std::size_t(levels - 1) * tensors + t;
+        if (!mapped.tiles[cell].kept) continue;
+        const DenseCounts& counts = counts_[t * levels + levels - 1];
+        scores.last_level_accesses += std::trunc(outermost * candidate.occupancies[cell].used
+                                                 * (counts.of[READ] + counts.of[UPDATE] + counts.of[FILL]));
+    }
+    scores.energy = energy + scores.energy;  // so far that of the interconnects
+    scores.cycles = std::trunc(busy + layer.network_latency);
+    return true;
+}
+
+void Evaluator::evaluate_dense(const Mapping* const* mappings, int count, bool all, Scores* scores) {
+    dense_.pack.count = count;
+    pack_mapping(design_->wires, *mappings[0], dense_.pack);
+    for (int lane = 1; lane < count; ++lane) lay_mapping(design_->wires, *mappings[lane], lane, dense_.pack);
+    fadiff::evaluate(design_->wires, nullptr, all, dense_, scores);
+}
+
+void Evaluator::evaluate(const Mapping* const* mappings, int count, Scores* scores) {
+    const Mapping *possible[LANES], *others[LANES];
+    int places[LANES], other_places[LANES], some = 0, rest = 0;
+    for (int i = 0; i < count; ++i) {
+        if (prepare(*mappings[i], candidates_[some])) possible[some] = mappings[i], places[some++] = i;
+        else others[rest] = mappings[i], other_places[rest++] = i;
+    }
+    const auto reject = [](Scores& own) {
+        own.cycles = own.energy = own.last_level_accesses = 0;
+        own.legal = false;
+        own.excess += REJECTED;
+    };
+    Scores own[LANES];
+    if (some) evaluate_dense(possible, some, true, own);
+    for (int i = 0; i < some; ++i) {
+        Scores& to = scores[places[i]];
+        to = own[i];
+        bool legal = false;
+        try {
+            legal = finish(candidates_[i], dense_, i, to);
+        } catch (const Aborted&) {
+        }
+        if (legal) to.legal = true, to.excess = 0;
+        else reject(to);
+    }
+    if (rest) evaluate_dense(others, rest, false, own);
+    for (int i = 0; i < rest; ++i) reject(scores[other_places[i]] = own[i]);
+}
+
+}  // namespace fadiff::sparse

@@ -1,0 +1,231 @@
+#include "sparse_tiles.hpp"
+
+#include <algorithm>
+
+#include "tiles.hpp"
+
+namespace fadiff::sparse {
+
+double words_of(const DataSpace& space, const double* points) {
+    double words = 1;
+    for (const Rank& rank : space.ranks) words *= extent(rank, points);
+    return words;
+}
+
+static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) {
+    if (bound != 1) {
+        double* inside = nest.points.data() + std::size_t(nest.rows++) * dims;
+        std::copy_n(inside, dims, inside + dims);
+        inside[dims + dim] *= bound;
+    }
+    nest.loops[nest.count++] = {dim, spatial, bound, nest.rows};
+}
+
+// Spatial loops along X, then along Y, where the hardware has a fan-out; then temporal ones.
+static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
+    const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
+    nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * dims), nest.first.resize(levels + 1);
+    nest.count = nest.rows = 0;
+    std::fill_n(nest.points.begin(), dims, 1.0);
+    for (int level = 0; level < levels; ++level) {
+        nest.first[level] = nest.count;
+        const std::size_t at = std::size_t(level) * dims;
+        const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
+        for (int axis = 0; axis < 2 && design.levels[level].has_fanout; ++axis)
+            for (int i = 0; i < dims; ++i) {
+                const int d = mapping.spatial_order[at + i];
+                if (bool(mapping.on_y[at + d]) == bool(axis)) add_loop(nest, dims, d, spatial[d], true);
+            }
+        for (int i = 0; i < dims; ++i) {
+            const int d = mapping.order[at + i];
+            add_loop(nest, dims, d, temporal[d], false);
+        }
+    }
+    nest.first[levels] = nest.count;
+}
+
+// Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
+static bool converts(const SparseDesign& design, const StoredTile& outer, const StoredTile& inner, int level, bool written) {
+    const std::size_t parent = outer.compressed() ? outer.format->ranks.size() : 0;
+    const std::size_t own = inner.compressed() ? inner.format->ranks.size() : 0;
+    if (parent && !own && (!design.levels[level].decompresses || (written && !design.levels[level].compresses))) return false;
+    return !parent || parent >= own;
+}
+
+// A loop of a bound above 1 between a tile and its child that moves the data space.
+struct RelevantLoop {
+    int dim;
+    double bound;
+    int row;
+};
+
+// Builds the tree of one tile.
+class TreeBuilder {
+public:
+    TreeBuilder(const SparseDesign& design, const Nest& nest, int tensor, int level, const StoredTile& tile,
+                const FiberTree* tiled_by)
+        : layer_(design.layer), nest_(nest), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
+        const int inside = tile.child < 0 ? 0 : tile.child + 1;
+        // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
+        const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1), layer_.dims) : nullptr;
+        Dims met = 0;
+        for (int i = nest.first[inside]; i < nest.first[level + 1]; ++i) {
+            const NestLoop& loop = nest.loops[i];
+            const Dims dim = Dims(1) << loop.dim;
+            if (!(space_.relevant & dim)) continue;
+            if (!met) first_row_ = loop.row;
+            const double bound = points && !(met & dim) ? loop.bound * points[loop.dim] : loop.bound;
+            met |= dim;
+            if (bound != 1) loops_[count_++] = {loop.dim, bound, loop.row};
+        }
+    }
+
+    // False where loops are left over.
+    bool build(FiberTree& tree) {
+        const int given = child_ ? child_->ranks : 0;
+        rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
+        tree.inner_to_outer = format_ && format_->inner_to_outer;
+        tree.ranks = given + rules_;
+        tree.below[0] = 1;
+        for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
+        for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
+        fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
+        return tree.inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
+    }
+
+private:
+    double words_at(int row) const { return words_of(space_, nest_.box(row, layer_.dims)); }
+
+    // The words that the loops of one rank from `at` on span; 0 where its rule forbids the first. Moves `at` on.
+    double take(int& at, int step, int rule) {
+        Dims group = ~Dims(0);
+        if (format_ && format_->ranks[rule].groups.empty()) {
+            group = 0;
+        } else if (format_) {
+            const Dims dim = Dims(1) << loops_[at].dim;
+            const std::vector<Dims>& groups = format_->ranks[rule].groups;
+            const auto own = std::find_if(groups.begin(), groups.end(), [&](Dims dims) { return (dims & dim) != 0; });
+            if (own == groups.end()) return 0;
+            group = *own;
+        }
+        double points[64];
+        std::fill_n(points, layer_.dims, 1.0);
+        do {
+            points[loops_[at].dim] *= loops_[at].bound;
+            at += step;
+        } while (at >= 0 && at < count_ && (group >> loops_[at].dim & 1));
+        return words_of(space_, points);
+    }
+
+    // The outermost rank takes the outermost loop; inner ranks may stay empty. A rank whose rule does not allow the loop
+    // at hand stays empty and is listed behind all others, as Timeloop does.
+    bool outer_to_inner(int given) {
+        int at = count_ - 1, rank = rules_, front = rules_, forbidden = 0;
+        while (rank > 0 && at >= 0) {
+            --rank;
+            const int start = at;
+            const double words = take(at, -1, given + rank);
+            if (words == 0) {
+                ++forbidden;
+                continue;
+            }
+            --front;
+            fibers_[front] = words, boxes_[front] = words_at(loops_[start].row);
+        }
+        if (at >= 0) return false;
+        std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
+        std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
+        if (rank + forbidden) {
+            const double innermost = words_at(first_row_);
+            std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
+            std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
+            std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
+        }
+        return true;
+    }
+
+    // The innermost rank takes the innermost loop; outer ranks may stay empty.
+    bool inner_to_outer(int given) {
+        int at = 0, rank = 0;
+        for (; rank < rules_ && at < count_; ++rank) {
+            const int start = at;
+            const double words = take(at, 1, given + rank);
+            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? 1 : words_at(loops_[start].row);
+        }
+        for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = words_at(first_row_);
+        return at >= count_;
+    }
+
+    const Layer& layer_;
+    const Nest& nest_;
+    const DataSpace& space_;
+    const Representation* format_;
+    const FiberTree* child_;
+    int rules_ = 0, count_ = 0, first_row_ = 0;
+    RelevantLoop loops_[MOST_LOOPS];
+    double *fibers_ = nullptr, *boxes_ = nullptr;
+};
+
+// Whether a compressed tile must consist of its child's tiles, so that its inner ranks are the child's (pretiling).
+static bool is_pretiled(const StoredTile& tile, const StoredTile& child) { return tile.compressed() && child.words > 1; }
+
+static bool ranks_align(const StoredTile& tile, const StoredTile& child) {
+    const std::size_t inner = child.format ? child.format->ranks.size() : 1;
+    if (inner > tile.format->ranks.size()) return false;
+    for (std::size_t i = 0; child.compressed() && i < inner; ++i)
+        if (child.format->ranks[i].kind != tile.format->ranks[i].kind) return false;
+    return true;
+}
+
+static bool plant_trees(const SparseDesign& design, int t, MappedTiles& into) {
+    const int tensors = design.layer.tensors;
+    for (int level = 0; level < design.layer.levels; ++level) {
+        StoredTile& tile = into.tiles[std::size_t(level) * tensors + t];
+        if (!tile.kept) continue;
+        const StoredTile* child = tile.child < 0 ? nullptr : &into.tiles[std::size_t(tile.child) * tensors + t];
+        const bool pretiled = child && is_pretiled(tile, *child);
+        if (pretiled && !ranks_align(tile, *child)) return false;
+        // Plain tiles need a tree only as the innermost rank of a compressed parent.
+        const StoredTile* parent = tile.parent < 0 ? nullptr : &into.tiles[std::size_t(tile.parent) * tensors + t];
+        if (!tile.format && !(parent && is_pretiled(*parent, tile))) continue;
+        TreeBuilder builder(design, into.nest, t, level, tile, pretiled ? &child->tree : nullptr);
+        if (!builder.build(tile.tree)) return false;
+    }
+    return true;
+}
+
+bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into) {
+    const Layer& layer = design.layer;
+    into.tiles.resize(std::size_t(layer.levels) * layer.tensors);
+    for (int t = 0; t < layer.tensors; ++t) {
+        int child = -1;
+        for (int level = 0; level < layer.levels; ++level) {
+            StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
+            tile.kept = mapping.keep[std::size_t(level) * layer.tensors + t];
+            tile.child = tile.parent = -1;
+            tile.format = tile.kept ? design.format(level, t) : nullptr;
+            if (!tile.kept) continue;
+            tile.child = child;
+            if (child >= 0) {
+                StoredTile& inner = into.tiles[std::size_t(child) * layer.tensors + t];
+                inner.parent = level;
+                if (!converts(design, tile, inner, child, layer.spaces[t].written)) return false;
+            }
+            child = level;
+        }
+        if (child < 0) return false;
+    }
+    list_loops(design, mapping, into.nest);
+    for (int level = 0; level < layer.levels; ++level) {
+        const double* points = into.nest.box(into.nest.row_of(level), layer.dims);
+        for (int t = 0; t < layer.tensors; ++t) {
+            StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
+            if (tile.kept) tile.words = words_of(layer.spaces[t], points);
+        }
+    }
+    for (int t = 0; t < layer.tensors && design.formatted; ++t)
+        if (!plant_trees(design, t, into)) return false;
+    return true;
+}
+
+}  // namespace fadiff::sparse

@@ -1,0 +1,62 @@
+// The loops of one mapping one by one, the tiles at every level, and the fiber trees of their formats.
+//
+// The compiled form of sparse/complete_nest.py, stored_tiles.py, fiber_tree.py and format_analysis.py.
+
+#pragma once
+
+#include "mapping.hpp"
+#include "sparse_design.hpp"
+
+namespace fadiff::sparse {
+
+struct NestLoop {
+    int dim;
+    bool spatial;
+    double bound;
+    int row;                          // of Nest::points: the box that this loop and all inside it span
+};
+
+// All loops, those of bound 1 too, innermost first.
+struct Nest {
+    int count = 0, rows = 0;          // loops; boxes beyond row 0
+    std::vector<NestLoop> loops;
+    std::vector<int> first;           // [L + 1]; the first loop of every level
+    std::vector<double> points;       // [rows][D]; row 0 is a single iteration
+
+    const double* box(int row, int dims) const { return points.data() + std::size_t(row) * dims; }
+    int row_of(int level) const { return level < 0 ? 0 : loops[first[level + 1] - 1].row; }
+};
+
+// The ranks of a tile, innermost first.
+struct FiberTree {
+    int ranks = 0;
+    double fibers[MOST_RANKS];        // coordinates of a fiber
+    double below[MOST_RANKS + 1];     // words below each rank, and of the fiber of the outermost one
+    bool inner_to_outer = false;
+
+    // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
+    bool counts(int rank) const { return fibers[rank] != 1 || rank == (inner_to_outer ? 0 : ranks - 1); }
+};
+
+struct StoredTile {
+    bool kept = false;
+    int parent = -1, child = -1;      // levels; -1: none
+    const Representation* format = nullptr;
+    double words = 1;
+    FiberTree tree;
+
+    bool compressed() const { return format && format->compressed; }
+};
+
+struct MappedTiles {
+    Nest nest;
+    std::vector<StoredTile> tiles;    // [L][T]
+};
+
+// Words of a data space in a box of points [D].
+double words_of(const DataSpace& space, const double* points);
+
+// Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere.
+bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into);
+
+}  // namespace fadiff::sparse

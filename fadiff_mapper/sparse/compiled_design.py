@@ -1,0 +1,144 @@
+"""A sparse design in the form that the compiled kernel takes (`kernel/sparse_design.hpp`).
+
+The compiled form has the scores that a search compares. Everything else, and designs with spatial skipping or banded
+densities, are left to `evaluate_sparse.py`, with which tests compare it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.sparse.action_energies import KINDS, ComputeEnergies, StorageEnergies
+from fadiff_mapper.sparse.complete_nest import unit_box
+from fadiff_mapper.sparse.density_models import Banded, DensityModel, FixedStructured
+from fadiff_mapper.sparse.fiber_tree import FiberTree
+from fadiff_mapper.sparse.level_cost import block_ratio
+from fadiff_mapper.sparse.saved_computes import millionths
+from fadiff_mapper.sparse.tile_occupancy import metadata_bits, occupancy_of
+from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.sparse_optimizations import (
+    FORMATS,
+    Choice,
+    LevelOptimizations,
+    Representation,
+    SparseOptimizations,
+)
+
+MOST_RANKS, MOST_LEVELS, MOST_LOOPS, MOST_TENSORS = 4, 16, 256, 64
+"""Limits of the compiled form, equal to those of `kernel/sparse_design.hpp`."""
+
+ACCESSES = ("read", "fill", "update")
+
+
+def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...],
+                    energies: tuple[StorageEnergies, ...],
+                    compute_energies: ComputeEnergies) -> _kernel.SparseDesign | None:
+    """The constants of a layer on a sparse design for the compiled kernel.
+
+    Args:
+        layer: The layer, prepared for dense evaluation.
+        sparse: What the hardware does about zeros.
+        models: Density of every data space.
+        energies: pJ of the actions of every level.
+        compute_energies: pJ of a compute.
+
+    Returns:
+        The kernel's design; None where the compiled form does not model the design.
+    """
+    if not _is_modelled(layer, sparse, models):
+        return None
+    arch, problem = layer.arch, layer.problem
+    names = problem.dataspace_names()
+    table: dict[str, Any] = {
+        "levels": [_level(level, x * y > 1, options, own, names) for level, (x, y), options, own in zip(
+            arch.levels, map(arch.fanout, range(len(arch.levels))), sparse.levels, energies, strict=True)],
+        "formats": [_format(options.formats.get(name), problem.dimensions)
+                    for options in sparse.levels for name in names],
+        "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes, "computes": problem.computes,
+        "compute_energy": [compute_energies.actual, compute_energies.gated, compute_energies.skipped],
+        "density": [model.density if isinstance(model, FixedStructured) else -1.0 for model in models],
+        "operand_density": [millionths(model.expected(unit_box(ranks)))
+                            for model, ranks in zip(models, layer.projection.ranks, strict=True)],
+        "occupancy_of": _TileNumbers(layer, sparse, models),
+        "empty_of": lambda tensor, words: models[tensor].empty((int(words),)),
+    }
+    return _kernel.SparseDesign(layer.compiled, table)
+
+
+def _is_modelled(layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...]) -> bool:
+    """Whether the compiled form models a design."""
+    levels = len(layer.arch.levels)
+    return (sparse.applied and not any(options.spatial_skipping for options in sparse.levels)
+            and not any(isinstance(model, Banded) for model in models)
+            and bool(layer.projection.relevant.any(axis=1).all())
+            and max((len(own.ranks) for options in sparse.levels for own in options.formats.values()),
+                    default=0) <= MOST_RANKS
+            and levels <= MOST_LEVELS and 2 * levels * len(layer.problem.dimensions) <= MOST_LOOPS
+            and len(models) <= MOST_TENSORS)
+
+
+def _level(level: StorageLevel, has_fanout: bool, options: LevelOptimizations, energies: StorageEnergies,
+           names: Sequence[str]) -> dict[str, Any]:
+    """One level."""
+    def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
+        return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
+                for group in groups]
+
+    return {
+        "decompresses": level.decompresses, "compresses": level.compresses, "has_fanout": has_fanout,
+        "metadata_limit": level.usable_metadata_bits, "word_bits": level.word_bits,
+        "metadata_width": level.metadata.width, "metadata_word_bits": level.metadata.word_bits,
+        "data": [energies.data[kind, access] for kind in KINDS for access in ACCESSES],
+        "metadata": [energies.metadata[kind, access] for kind in KINDS for access in ACCESSES],
+        "decompression": energies.decompression, "compression": energies.compression, "leak": energies.leak,
+        "gating": choices(options.gating), "skipping": choices(options.skipping),
+    }
+
+
+def _format(representation: Representation | None, dimensions: Sequence[str]) -> dict[str, Any] | None:
+    if representation is None:
+        return None
+    return {
+        "inner_to_outer": representation.inner_to_outer, "compressed": representation.compressed,
+        "ranks": [(FORMATS.index(rank.kind), [[dimensions.index(name) for name in group] for group in rank.flattened],
+                   rank.metadata_bits, rank.payload_bits) for rank in representation.ranks],
+    }
+
+
+class _TileNumbers:
+    """The numbers of tiles whose tensors are of no fixed structure; the kernel keeps them."""
+
+    def __init__(self, layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...]):
+        self.layer, self.sparse, self.models = layer, sparse, models
+
+    def __call__(self, tensor: int, level: int, known_empty: bool, words: float, fibers: list[float],
+                 below: list[float]) -> dict[str, Any]:
+        """The occupancy of a tile, as the kernel's `Occupancy`.
+
+        Args:
+            tensor: Number of the data space.
+            level: Number of the level.
+            known_empty: Whether the parent sends no empty tiles.
+            words: Words of the tile.
+            fibers: Coordinates of a fiber of each rank of its format; none without a format.
+            below: Words below each rank, and of the fiber of the outermost one.
+        """
+        name = self.layer.problem.dataspace_names()[tensor]
+        format_, box, model = self.sparse.levels[level].formats.get(name), (int(words),), self.models[tensor]
+        tree = FiberTree(((),) * len(fibers), tuple((int(one),) for one in below), tuple(int(one) for one in fibers),
+                         format_ is not None and format_.inner_to_outer)
+        found = occupancy_of(box, known_empty, format_ if fibers else None, tree if fibers else None, model)
+        ratio, aborts = 1.0, False
+        if fibers and format_ is not None and format_.compressed:
+            try:
+                ratio = block_ratio(self.layer.arch.levels[level], box, found.density, model)
+            except FadiffError:
+                aborts = True
+        return {"used": found.used, "density": found.density, "nonzeros": found.nonzeros,
+                "metadata_units": found.metadata_units, "most_words": found.most_words,
+                "most_bits": metadata_bits(format_, tree, found.most_metadata) if fibers else 0,
+                "block_ratio": ratio, "aborts": aborts, "units": list(found.metadata)}

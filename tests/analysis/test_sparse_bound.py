@@ -1,0 +1,97 @@
+"""Lower bounds of sparse designs: no legal mapping of their map spaces undercuts them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from recorded_cases import RECORDED, Json, recording
+
+from fadiff_mapper.analysis.lower_bound import sparse_lower_bound
+from fadiff_mapper.analysis.lower_bound.least_shares import least_sent
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.sparse.score_sparse import score_sparse
+
+SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
+DESIGNS = ("mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "gate_mac")
+EACH, RANDOM = 6, 300
+"""Inputs of each design, and random mappings of each input."""
+
+
+def document(arch: Json, case: Json, **instance: object) -> Json:
+    problem = recording(SPARSE)["problem"][case["problem"]]["problem"]
+    return {arch["key"]: arch["native"], "ERT": arch["ert"], "sparse_optimizations": case["sparse_optimizations"],
+            "problem": {**problem, "instance": {**problem["instance"], **(case["densities"] or {}), **instance}}}
+
+
+def design_case() -> Json:
+    """A case of a matrix product with the options that its design has."""
+    return next(case for case in recording(SPARSE)["case"].values()
+                if case["arch"] == "mm2" and case["options_from"] == "design" and case["problem"].startswith("mm"))
+
+
+def tasks(design: str) -> Iterator[MappingTask]:
+    """The first inputs of a design for which a bound is known."""
+    arch, seen, found = recording(SPARSE)["arch"][design], set(), 0
+    for case in recording(SPARSE)["case"].values():
+        key = json.dumps([case["problem"], case["densities"], case["sparse_optimizations"]])
+        if case["arch"] != design or case["sparse_optimizations"] is None or key in seen or found == EACH:
+            continue
+        seen.add(key)
+        try:
+            task = mapping_task(load(document(arch, case)))
+        except FadiffError:
+            continue
+        if task.sparse is not None and task.sparse.compiled is not None:
+            found += 1
+            yield task
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str) -> None:
+    compared = 0
+    for task in tasks(design):
+        assert task.sparse is not None
+        bound = sparse_lower_bound(task.sparse, task.space)
+        if bound is None:
+            continue
+        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 3)
+        scores = score_sparse(task.sparse, Nest(*arrays))
+        energy, cycles = scores.energy[scores.legal], scores.cycles[scores.legal]
+        compared += len(energy)
+        assert bound.energy > 0
+        assert (energy >= bound.energy).all()
+        assert (cycles >= bound.delay).all()
+        assert (energy * cycles >= bound.edp).all()
+        assert (scores.last_level_accesses[scores.legal] >= bound.last_level_accesses).all()
+    assert compared > 20
+
+
+def test_a_sparser_tensor_lowers_the_bound() -> None:
+    case, arch, bounds = design_case(), recording(SPARSE)["arch"]["mm2"], []
+    for density in (1.0, 0.5, 0.25):
+        task = mapping_task(load(document(arch, case, densities={"A": density, "B": 0.5})))
+        assert task.sparse is not None
+        bound = sparse_lower_bound(task.sparse, task.space)
+        assert bound is not None
+        bounds.append(bound)
+    assert bounds[0].energy > bounds[1].energy > bounds[2].energy
+    assert bounds[0].delay > bounds[1].delay > bounds[2].delay
+
+
+@pytest.mark.parametrize(("density", "safe"), [(0.25, True), (0.02, False), (1.0, True)])
+def test_rounding_that_takes_a_word_for_none_leaves_nothing(density: float, safe: bool) -> None:
+    assert 1 / 49 * 49 < 1  # so a tile of 49 words with one nonzero has a least occupancy of 0 at a density of 0.02
+    case = design_case()
+    task = mapping_task(load(document(recording(SPARSE)["arch"]["mm2"], case, densities={
+        name: {"distribution": "fixed_structured", "density": density} for name in ("A", "B")})))
+    assert task.sparse is not None
+    assert least_sent(task.sparse, 0) == (density if safe else 0.0)
+    assert np.isfinite(task.sparse.models[0].expected((1,)))

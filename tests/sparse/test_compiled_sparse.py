@@ -1,0 +1,64 @@
+"""The compiled scores of sparse designs beside those of the full evaluation, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from recorded_cases import recording
+from test_recorded_sparse import DESIGNS, SPARSE, sparse_document
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
+from fadiff_mapper.spec.spec import Spec
+
+RANDOM = 6
+"""Random mappings of each design, densities and problem, besides the recorded ones."""
+
+
+def specs_of(design: str) -> Iterator[Spec]:
+    """The recorded inputs of a design that Timeloop accepts, one for each problem, densities and options."""
+    seen = set()
+    for case in recording(SPARSE)["case"].values():
+        key = json.dumps([case["problem"], case["densities"], case["sparse_optimizations"]])
+        if case["arch"] == design and case["sparse_optimizations"] is not None and key not in seen:
+            seen.add(key)
+            try:
+                yield load(sparse_document(case))
+            except FadiffError:
+                continue
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_compiled_scores_are_those_of_the_full_evaluation(design: str) -> None:
+    compared = legal = 0
+    for spec in specs_of(design):
+        task = mapping_task(spec)
+        if task.sparse is None or task.sparse.compiled is None or spec.mapping is None:
+            continue
+        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 1)
+        nest = joined([pack([spec.mapping], spec.problem), Nest(*arrays)])
+        ours, full = score_sparse(task.sparse, nest), score_one_by_one(task.sparse, nest)
+        for name in ("legal", "cycles", "energy", "last_level_accesses"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(full, name), err_msg=f"{design}: {name}")
+        np.testing.assert_allclose(ours.excess, full.excess, rtol=1e-12)
+        compared, legal = compared + nest.batch, legal + int(full.legal.sum())
+    assert compared > 30
+    assert legal > 5
+
+
+def test_designs_that_skip_instances_are_left_to_the_full_evaluation() -> None:
+    skipping = [spec for spec in specs_of("mm2") if any(level.spatial_skipping for level in spec.sparse.levels)]
+    assert skipping
+    for spec in skipping:
+        task = mapping_task(spec)
+        assert task.sparse is not None
+        assert task.sparse.compiled is None
+        assert score_sparse(task.sparse, pack([spec.mapping], spec.problem)).legal.tolist() == [True]
