@@ -26,9 +26,9 @@ EACH_BROKEN_LIMIT = 0.1
 limits is better. A plain choice: nothing was measured."""
 
 MOST_RECEIVERS = 1 << 20
-"""Instances below one instance of a level that a mapping may use: where their places matter they are counted one by one,
-in 50 bytes each. Equal to `MOST_RECEIVERS` of `kernel/receivers.hpp`. Timeloop has no such limit; machines have a few
-thousand."""
+"""Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
+one, in 50 bytes each. Equal to `MOST_RECEIVERS` of `kernel/receivers.hpp`. Timeloop has no such limit; machines have a
+few thousand."""
 
 SMALLEST = 1e-9
 """Stands in for an amount or a limit of 0, so that logarithms stay finite. A plain safety limit."""

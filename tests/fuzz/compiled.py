@@ -107,7 +107,7 @@ def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random
     small = rng.choice((-1, 0, 1, 3, 9))
     steps: list[Callable[[], Any]] = [
         lambda: chains.start_random(small), lambda: chains.start_at(*nest), lambda: chains.anneal(small),
-        lambda: chains.begin(small, rng.choice((0.0, 1.0, np.nan)), 0.1, small, small, rng.choice((-1, 0, 3, 20)), False),
+        lambda: chains.begin(small, rng.choice((0.0, 1.0, np.nan)), 0.1, small, small, rng.choice((-1, 0, 20)), False),
         lambda: chains.keep_strongest(small), lambda: chains.polish(min(small, 2)), lambda: chains.history(3),
         lambda: chains.write_best(*(np.ascontiguousarray(array[..., :1]) for array in nest))]
     for step in (steps[0], steps[3], *rng.choices(steps, k=4)):
@@ -151,7 +151,8 @@ def case(rng: random.Random) -> None:
         at = rng.randrange(6)
         nest[at] = changed_array(nest[at], rng)
     small, out = rng.choice((-1, 0, 1, 5)), np.empty((5, BATCH))
-    room = (None, None) if rng.random() < 0.8 else (np.ones((2, BATCH)), changed_array(np.ones((2, 3, BATCH), bool), rng))
+    room = (None, None) if rng.random() < 0.8 else (np.ones((2, BATCH)),
+                                                    changed_array(np.ones((2, 3, BATCH), bool), rng))
     rng.choice((
         lambda: _kernel.score(layer, *nest, *room, out, rng.choice((0, 3, 99)), rng.choice((0, 5, BATCH, 99)),
                               rng.random() < 0.5),
