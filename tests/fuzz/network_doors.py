@@ -20,6 +20,10 @@ OPERATORS = ("LSTM", "GRU", "RNN", "Einsum", "MatMul", "ConvTranspose", "Attenti
              "com.microsoft.DynamicQuantizeLSTM", "Loop", "Scan", "MaxPool", "GroupNormalization", "RotaryEmbedding")
 
 
+GIVEN = ({"steps": 3}, {"batch": 2, "width": 16}, {"c": 4, "h": 5, "w": 5})
+"""What closes the inputs of the models, in their order."""
+
+
 @functools.cache
 def models() -> tuple[bytes, ...]:
     """Models with recurrent layers, an einsum, attention, a transposed convolution, and inputs that are left open."""
@@ -53,7 +57,8 @@ def shape_words(rng: random.Random) -> tuple[str, ...]:
 def operator_kinds(folder: Path, rng: random.Random) -> Case:
     """Such models, their operators, equations, extents and bytes changed, with open inputs given or not."""
     import onnx
-    model = onnx.ModelProto.FromString(rng.choice(models()))
+    which = rng.randrange(len(GIVEN))
+    model = onnx.ModelProto.FromString(models()[which])
     for _ in range(rng.choice((0, 1, 1, 2, 4))):
         node = rng.choice(model.graph.node)
         match rng.randrange(7):
@@ -80,7 +85,8 @@ def operator_kinds(folder: Path, rng: random.Random) -> Case:
                 node.input[:] = rng.sample(list(node.input), len(node.input)) + list(node.input[:rng.randint(0, 2)])
     data = model.SerializeToString()
     (folder / "model.onnx").write_bytes(mutated_bytes(data, rng) if rng.random() < 0.2 else data)
-    return Case(("import", "model.onnx", "-o", "network.yaml", *shape_words(rng)))
+    closed = (word for name, size in GIVEN[which].items() for word in ("--dim", f"{name}={size}"))
+    return Case(("import", "model.onnx", "-o", "network.yaml", *(closed if rng.random() < 0.6 else shape_words(rng))))
 
 
 @functools.cache
@@ -90,9 +96,8 @@ def written() -> tuple[str, ...]:
 
     from fadiff_mapper import load_network
     from fadiff_mapper.workload.readers.network_text import network_text
-    sizes = ({"steps": 3}, {"batch": 2, "width": 16}, {"c": 4, "h": 5, "w": 5})
     networks = [load_network(onnx.ModelProto.FromString(data), dims=dims)
-                for data, dims in zip(models(), sizes, strict=True)]
+                for data, dims in zip(models(), GIVEN, strict=True)]
     # of experts: one product of as many rows as each has, repeated
     experts = TWO_LAYERS.replace("stride: [1, 1]}\n  graph",
                                  "stride: [1, 1], repeat: 4, densities: {Inputs: 0.5}}\n  graph")

@@ -15,7 +15,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of a process with threads may hang
@@ -134,6 +135,32 @@ def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
                 yield name, "" if text.endswith("\n") else "ends within a line"
             except (ValueError, FadiffError) as error:
                 yield name, str(error)
+
+
+@dataclass
+class Figures:
+    """What the runs of one command led to.
+
+    Attributes:
+        runs: Number of them.
+        done: Those that ended well.
+        declined: Those that ended with the line that says why they could not write.
+        read: Files that were read.
+        lost: Files that were half-written or missing, and runs that ended otherwise.
+    """
+
+    runs: int
+    done: int = 0
+    declined: int = 0
+    read: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    def look(self, folder: Path, expected: Iterable[str], when: str) -> None:
+        """Reads all files of a folder and notes those that are not whole or are missing."""
+        files = dict(unwhole(folder))
+        self.read += len(files)
+        self.lost += [f"{when}: {name}: {wrong}" for name, wrong in files.items() if wrong]
+        self.lost += [f"{when}: {name} is missing" for name in sorted(set(expected) - files.keys())]
 
 
 def parts(folder: Path) -> list[str]:
