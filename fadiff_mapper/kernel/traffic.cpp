@@ -122,7 +122,7 @@ void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tile
             if (!add_row(layer, pack, tiles, level, dims, stride, count, outside, traffic)) continue;
             const Traffic::Row& row = traffic.rows[count];
             outside *= row.bound;
-            const Lanes* step = &traffic.steps[count * stride];
+            const Lanes* step = traffic.steps.data() + count * stride;
             for (int t = 0; t < tensors; ++t) {
                 const DataSpace& space = layer.spaces[t];
                 Mover& mover = movers[t];
