@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import resource
 import shutil
 import signal
@@ -26,6 +27,7 @@ import yaml
 from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
 from fuzz.worker import run
 
+import fadiff_mapper
 from fadiff_mapper.base.bundled_files import root
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.yaml.load import load_text
@@ -37,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
     "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
     "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES,
-                "--option", "gradient=no", "--option", "kept=1"),
+                "--option", "gradient=no", "--option", "kept=1", "--time-limit", "0.5"),
     "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
     "shim": ("fadiff-mapper", "shim", "out"),
     "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
@@ -67,9 +69,11 @@ def prepared(folder: Path, earlier: Path | None) -> None:
 
 
 def loaded() -> None:
-    """Loads and compiles all that the commands need."""
+    """Loads all modules, so that no run spends its time on them."""
     native()
-    importlib.import_module("fadiff_mapper.network")
+    for module in pkgutil.walk_packages(fadiff_mapper.__path__, "fadiff_mapper."):
+        if not module.name.endswith(("__main__", "._kernel")):
+            importlib.import_module(module.name)
 
 
 def forked(folder: Path, words: Sequence[str], said: Path | None = None, largest: int | None = None) -> int:
