@@ -30,7 +30,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""
-        self.exit(BAD_INPUT, f"error: {message}; see {self.prog} --help\n")
+        from fadiff_mapper.yaml.located import shortened
+        self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 
 def inputs() -> argparse.ArgumentParser:
@@ -147,9 +148,17 @@ def _option_value(text: str, value: str, annotation: str) -> Any:
         raise FadiffError(f"--option {text}: found {value!r}; accepted: {accepted}") from None
 
 
+MOST_DIGITS = 18
+"""Digits of a whole number, so that it fits 64 bits."""
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
 def positive(text: str) -> int:
     """The type of an argument that is a whole number from 1 on."""
-    value = int(text) if text.isdigit() else 0
+    value = int(text) if _is_whole(text) else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
     return value
@@ -189,7 +198,7 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
 def number(text: str) -> tuple[str, int]:
     """The type of an argument NAME=N with any name and any whole number."""
     name, sign, value = text.rpartition("=")
-    if not sign or not name or not value.removeprefix("-").isdecimal():
+    if not sign or not name or not _is_whole(value.removeprefix("-")):
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
     return name, int(value)
 

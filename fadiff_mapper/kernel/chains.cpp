@@ -183,6 +183,7 @@ bool Chains::anneal(int rounds) {
 
 void Chains::keep_strongest(int count) {
     std::stable_sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) { return a.value < b.value; });
+    count = std::max(count, 0);
     if (int(chains_.size()) > count) chains_.erase(chains_.begin() + count, chains_.end());
 }
 

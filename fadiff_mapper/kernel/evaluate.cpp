@@ -59,6 +59,7 @@ static void check_limits(const Layer& layer, const Room* const* rooms, const Wor
         check(x, layer.units[unit].mesh_x);
         check(y, layer.units[unit].mesh_y);
     }
+    for (int level = 0; level < layer.levels; ++level) check(work.tiles.fan[level], MOST_RECEIVERS);
 }
 
 // Calls `own(kinds, lane)` for every lane whose receivers of a cell were counted one by one.
@@ -286,6 +287,7 @@ void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace&
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
     for (int lane = 0; lane < count; ++lane) lanes |= unsigned(all || holed || scores[lane].legal) << lane;
     if (!lanes) return;
+    if (all || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
     hand_outwards(layer, work);

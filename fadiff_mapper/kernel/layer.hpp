@@ -16,6 +16,9 @@ using Dims = std::uint64_t;  // a set of dimensions, one bit each
 // Bandwidth of a level without a limit, words per cycle; equal to UNLIMITED of model/energy_latency.py.
 constexpr double UNLIMITED = 1e30;
 
+// Units along an axis of a fan-out that are told apart: sums of two such numbers stay within the range of `int`.
+constexpr double MOST_UNITS = 1 << 30;
+
 // One rank of a data space: the sum of terms coefficient * dimension.
 struct Rank {
     struct Term {

@@ -2,11 +2,14 @@
 
 #include <pybind11/stl.h>
 
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "bindings.hpp"
 #include "chains.hpp"
+#include "checks.hpp"
 #include "parts.hpp"
 #include "sparse_bindings.hpp"
 #include "straight_through.hpp"
@@ -20,6 +23,7 @@ using Terms = std::vector<std::pair<int, double>>;
 
 std::vector<DataSpace> data_spaces(const std::vector<std::vector<Terms>>& ranks, const std::vector<bool>& written,
                                    int dims) {
+    need(!ranks.empty() && written.size() == ranks.size(), "written", ": wrong length");
     std::vector<DataSpace> spaces;
     for (std::size_t t = 0; t < ranks.size(); ++t) {
         DataSpace space;
@@ -29,6 +33,7 @@ std::vector<DataSpace> data_spaces(const std::vector<std::vector<Terms>>& ranks,
             Rank rank;
             rank.surplus = -1;
             for (auto [dim, coefficient] : ranks[t][r]) {
+                need(dim >= 0 && dim < dims, "ranks");
                 rank.terms.push_back({dim, coefficient});
                 rank.dims |= Dims(1) << dim;
                 rank.surplus += coefficient;
@@ -55,7 +60,10 @@ template <typename T>
 void take(std::vector<T>& into, const py::dict& table, const char* name, std::size_t length) {
     auto values = table[name].cast<std::vector<double>>();
     if (values.size() != length) throw std::invalid_argument(std::string(name) + ": wrong length");
-    into.assign(values.begin(), values.end());
+    for (double value : values) {
+        if (std::is_integral_v<T>) need(value >= 0, name), value = std::min(value, MOST_UNITS);
+        into.push_back(T(value));
+    }
 }
 
 // A layer from a dictionary of lists, see model/exact/compiled_layer.py.
@@ -63,10 +71,11 @@ Layer layer_of(const py::dict& table) {
     Layer layer;
     layer.levels = table["levels"].cast<int>();
     layer.dims = table["dims"].cast<int>();
+    need(layer.levels >= 1, "levels");
+    need(layer.dims >= 1 && layer.dims <= 64, "dims");
     layer.spaces = data_spaces(table["ranks"].cast<std::vector<std::vector<Terms>>>(),
                                table["written"].cast<std::vector<bool>>(), layer.dims);
     layer.tensors = int(layer.spaces.size());
-    if (layer.dims > 64) throw std::invalid_argument("more than 64 dimensions");
     const std::size_t levels = layer.levels, cells = levels * layer.tensors;
     for (auto [instances, x, y] : table["units"].cast<std::vector<std::tuple<double, double, double>>>())
         layer.units.push_back({instances, x, y});
@@ -87,6 +96,7 @@ Layer layer_of(const py::dict& table) {
     take(layer.shared_bandwidth, table, "shared_bandwidth", levels);
     take(layer.gated, table, "gated", levels);
     take(layer.gate, table, "gate", levels);
+    for (int gate : layer.gate) need(gate < layer.levels, "gate");
     take(layer.bandwidth_scale, table, "bandwidth_scale", cells);
     take(layer.held, table, "held", cells);
     take(layer.multicast, table, "multicast", cells);
@@ -169,6 +179,7 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
     Scores scores[LANES];
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
+        check_columns(layer, batch, column, count);
         pack_columns(layer, batch, column, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
@@ -202,10 +213,12 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
         const Traffic& own = work.traffic;
         for (std::size_t column = 0; column < size; column += LANES) {
             const int count = int(std::min<std::size_t>(LANES, size - column));
+            check_columns(layer, batch, column, count);
             pack_columns(layer, batch, column, count, work.pack);
             lay_tiles(layer, work.pack, work.tiles);
             count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
-            count_delivery(layer, work.pack, work.tiles, with_hops, (1u << count) - 1, work.traffic);
+            count_delivery(layer, work.pack, work.tiles, with_hops, ((1u << count) - 1) & lanes_countable(layer, work.tiles),
+                           work.traffic);
             for (std::size_t cell = 0; cell < cells; ++cell)
                 for (int i = 0; i < count; ++i) {
                     Tally& tally = tallies[cell * size + column + i];
@@ -278,6 +291,7 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     space.dims = layer.dims;
     space.tensors = layer.tensors;
     space.width = table["width"].cast<int>();
+    need(space.width >= 1 && space.width <= std::numeric_limits<Number>::max(), "width");
     const std::size_t width = space.width, dims = space.dims, places = space.places;
     take_array<double, double>(space.divisor, table, "divisor", dims * width);
     take_array<Number, Number>(space.quotient, table, "quotient", dims * width * width);
@@ -287,21 +301,27 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
     take_array<std::uint8_t, bool>(space.keep, table, "keep", std::size_t(layer.levels) * layer.tensors);
     space.movable.assign(places, 0);
-    for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) space.movable[place] |= Dims(1) << d;
+    for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) {
+        need(place >= 0 && place < space.places && d >= 0 && d < space.dims, "movable");
+        space.movable[place] |= Dims(1) << d;
+    }
     space.orders = table["orders"].cast<std::vector<Candidates>>();
     for (const auto& level : table["layouts"].cast<std::vector<Layouts>>()) {
         space.layouts.emplace_back();
         for (const auto& [order, on_y] : level) space.layouts.back().push_back({order, on_y});
     }
     space.open = table["open"].cast<std::vector<std::pair<int, int>>>();
-    for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>())
+    for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>()) {
+        need(kind >= Decision::ORDER && kind <= Decision::KEEP, "decisions");
         space.decisions.push_back({Decision::Kind(kind), level, tensor});
+    }
     bool complete = int(space.orders.size()) == layer.levels && int(space.layouts.size()) == layer.levels;
     for (const Candidates& level : space.orders)
         for (const auto& order : level) complete &= order.size() == dims;
     for (const auto& level : space.layouts)
         for (const Layout& layout : level) complete &= layout.order.size() == dims && layout.on_y.size() == dims;
     if (!complete) throw std::invalid_argument("orders, layouts: wrong size");
+    check_space(space, layer);
     space.available = table["available"].cast<double>();
     list_parts(space);
     space.min_parallelism = table["min_parallelism"].cast<double>();
@@ -312,7 +332,10 @@ namespace {
 
 Objective objective_of(const std::vector<std::pair<double, int>>& terms) {
     Objective objective;
-    for (auto [weight, quantity] : terms) objective.terms.push_back({weight, Objective::Quantity(quantity)});
+    for (auto [weight, quantity] : terms) {
+        need(quantity >= Objective::EDP && quantity <= Objective::LAST_LEVEL_ACCESSES, "terms");
+        objective.terms.push_back({weight, Objective::Quantity(quantity)});
+    }
     return objective;
 }
 
@@ -330,6 +353,7 @@ void start_at(Chains& chains, const Array<double>& temporal, const Array<double>
               const Array<std::int64_t>& spatial_order) {
     const Layer& layer = chains.layer();
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    check_columns(layer, batch, 0, int(batch.batch));
     Mapping mapping(layer);
     for (std::size_t column = 0; column < batch.batch; ++column) {
         read_columns(layer, batch, column, 1, &mapping);

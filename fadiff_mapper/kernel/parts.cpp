@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
+#include "checks.hpp"
 #include "moves.hpp"
 #include "traffic.hpp"
 
@@ -14,15 +15,13 @@ using Factors = Array<double>;
 using Indices = Array<std::int64_t>;
 using Flags = Array<bool>;
 
-static void need(bool holds, const char* what) {
-    if (!holds) throw std::invalid_argument(std::string(what) + ": wrong shape");
-}
+static void fit(bool holds, const char* what) { need(holds, what, ": wrong shape"); }
 
 // A walk with the given moves [S][R] and extent [R].
 static WindowWalk walk_over(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
-    need(bounds.ndim() == 1, "bounds");
-    need(extent.ndim() == 1, "extent");
-    need(moves.ndim() == 2 && moves.shape(0) == bounds.shape(0) && moves.shape(1) == extent.shape(0), "moves");
+    fit(bounds.ndim() == 1, "bounds");
+    fit(extent.ndim() == 1, "extent");
+    fit(moves.ndim() == 2 && moves.shape(0) == bounds.shape(0) && moves.shape(1) == extent.shape(0), "moves");
     WindowWalk walk;
     walk.ranks = int(extent.shape(0));
     walk.extent.assign(extent.data(), extent.data() + extent.size());
@@ -53,9 +52,10 @@ static py::tuple unheld(const Array<double>& bounds, const Array<double>& moves,
 static py::tuple tile_walk(const Layer& layer, const Factors& temporal, const Factors& spatial, const Indices& order,
                            const Flags& keep, const Flags& on_y, const Indices& spatial_order, int level, int tensor) {
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
-    need(batch.batch > 0, "batch");
+    fit(batch.batch > 0, "batch");
     if (level < 0 || level >= layer.levels || tensor < 0 || tensor >= layer.tensors)
         throw std::invalid_argument("level, tensor: out of range");
+    check_columns(layer, batch, 0, 1);
     Mapping mapping(layer);
     read_columns(layer, batch, 0, 1, &mapping);
     MappingPack pack(layer);
@@ -78,7 +78,8 @@ static py::tuple tile_walk(const Layer& layer, const Factors& temporal, const Fa
 
 // Receivers row by row in a grid that has room for them all.
 static Grid grid_over(std::size_t count, int width, int height) {
-    need(count > 0 && width > 0 && height > 0 && count <= std::size_t(width) * height, "receivers of the grid");
+    need(count <= MOST_RECEIVERS && width <= MOST_UNITS && height <= MOST_UNITS, "receivers of the grid");
+    fit(count > 0 && width > 0 && height > 0 && count <= std::size_t(width) * height, "receivers of the grid");
     Grid grid;
     grid.count = int(count);
     grid.width = width;
@@ -88,8 +89,8 @@ static Grid grid_over(std::size_t count, int width, int height) {
 }
 
 static int linked(const Array<double>& offsets, int width, int height, const Array<double>& move) {
-    need(offsets.ndim() == 2, "offsets");
-    need(move.ndim() == 1 && move.shape(0) == offsets.shape(1), "move");
+    fit(offsets.ndim() == 2, "offsets");
+    fit(move.ndim() == 1 && move.shape(0) == offsets.shape(1), "move");
     Grid grid = grid_over(offsets.shape(0), width, height);
     grid.coordinates = int(offsets.shape(1));
     grid.offset.assign(offsets.data(), offsets.data() + offsets.size());
@@ -98,7 +99,7 @@ static int linked(const Array<double>& offsets, int width, int height, const Arr
 
 // Receivers outside every group (negative) are those that a neighbour serves.
 static Array<double> hops(const Array<std::int64_t>& group, int width, int height) {
-    need(group.ndim() == 1, "group");
+    fit(group.ndim() == 1, "group");
     Grid grid = grid_over(group.size(), width, height);
     grid.group.assign(group.size(), 0);
     for (int e = 0; e < grid.count; ++e) {
@@ -142,6 +143,7 @@ static py::tuple random_points(const Layer& layer, const py::dict& table, int co
 template <typename Change>
 static py::tuple changed(const Layer& layer, const py::dict& table, const Batch& batch, std::uint64_t seed, Change change) {
     const MapSpace space = map_space_of(table, layer);
+    check_columns(layer, batch, 0, int(batch.batch));
     Random random(seed);
     std::vector<Point> points;
     std::vector<std::int64_t> row;

@@ -228,20 +228,32 @@ int groups_left(Grid& grid) {
     return int(std::count_if(grid.size.begin(), grid.size.end(), [](int size) { return size > 0; }));
 }
 
+// Column by column, as only the outermost members of a column count: `lowest` and `highest` are those of each group in
+// the column that was looked at last, `farthest` the last column with a member.
 void count_hops(Grid& grid) {
-    grid.farthest.assign(grid.groups, 0.0);
     grid.hops.assign(grid.groups, 0.0);
+    grid.farthest.assign(grid.groups, -1);
+    grid.lowest.resize(grid.groups);
+    grid.highest.resize(grid.groups);
     const double middle = (grid.height - 1) / 2.0;
-    for (int e = 0; e < grid.count; ++e) {
-        if (grid.linked[e]) continue;
-        const int across = e % grid.width, group = grid.group[e];
-        const double down = e / grid.width;
-        bool lowest = true, highest = true;  // only the outermost members of a column count
-        for (int other = across; other < grid.count; other += grid.width)
-            if (grid.group[other] == group && !grid.linked[other]) lowest &= other >= e, highest &= other <= e;
-        grid.hops[group] += lowest * std::max(0.0, middle - down) + highest * std::max(0.0, down - middle);
-        grid.hops[group] += std::max(0.0, across - grid.farthest[group]);
-        grid.farthest[group] = std::max(grid.farthest[group], double(across));
+    const auto end_column = [&](int group) {
+        if (grid.farthest[group] < 0) return;
+        grid.hops[group] += std::max(0.0, middle - grid.lowest[group]) + std::max(0.0, grid.highest[group] - middle);
+    };
+    for (int across = 0; across < std::min(grid.width, grid.count); ++across)
+        for (int e = across, down = 0; e < grid.count; e += grid.width, ++down) {
+            if (grid.linked[e]) continue;
+            const int group = grid.group[e];
+            if (grid.farthest[group] != across) {
+                end_column(group);
+                grid.farthest[group] = across;
+                grid.lowest[group] = down;
+            }
+            grid.highest[group] = down;
+        }
+    for (int group = 0; group < grid.groups; ++group) {
+        end_column(group);
+        grid.hops[group] += std::max(0, grid.farthest[group]);
     }
 }
 

@@ -12,6 +12,10 @@
 
 namespace fadiff {
 
+// Receivers of one fan-out that are counted one by one, in 50 bytes each. A mapping with more is refused
+// (model/legality.py, MOST_RECEIVERS); machines have a few thousand.
+constexpr double MOST_RECEIVERS = 0x1p20;
+
 // Words by kind of transfer: `scatter` groups of `multicast` receivers, every group with its own words.
 struct Kind {
     double multicast, scatter, words, hop_words;
@@ -38,8 +42,8 @@ struct Grid {
     std::vector<std::uint8_t> linked;  // [E]; the receiver takes its words from a neighbour
     std::vector<int> table, size;      // hash table of first members; members per group
     std::vector<double> placed;        // loops that made the offsets: axis, bound and step [R] of one after the other
-    std::vector<double> farthest, hops, hop_sum, step, wanted;
-    std::vector<int> scatter;
+    std::vector<double> hops, hop_sum, step, wanted;
+    std::vector<int> scatter, farthest, lowest, highest;
 
     const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * coordinates; }
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace fadiff {
@@ -21,6 +22,7 @@ void draw_columns(const DrawTables& tables, std::size_t batch, const double* the
             std::int64_t rest = tables.start[row];
             for (std::size_t p = 0; p < tables.places; ++p) {
                 const std::size_t at = (p * dims + d) * batch + b;
+                if (std::uint64_t(rest) >= width) throw std::invalid_argument("start, left: out of range");
                 const bool* may = tables.completable
                     + (((std::size_t(member[b]) * tables.places + p) * dims + d) * width + std::size_t(rest)) * width;
                 double top = -std::numeric_limits<double>::infinity();

@@ -266,6 +266,14 @@ static unsigned lanes_fanned(const Layer& layer, const MappingPack& pack, int le
     return lanes;
 }
 
+unsigned lanes_countable(const Layer& layer, const Tiles& tiles) {
+    unsigned lanes = (1u << LANES) - 1;
+    for (int level = 0; level < layer.levels; ++level)
+        for (int lane = 0; lane < LANES; ++lane)
+            if (!(tiles.fan[level][lane] <= MOST_RECEIVERS)) lanes &= ~(1u << lane);
+    return lanes;
+}
+
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
                     Traffic& traffic) {
     for (int level = 0; level < layer.levels; ++level) {

@@ -58,6 +58,9 @@ Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const Da
 // size matters to hops alone, since bypassing rescales their words.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic);
 
+// Lanes in which no fan-out has more than MOST_RECEIVERS, one bit each.
+unsigned lanes_countable(const Layer& layer, const Tiles& tiles);
+
 // Fills in the rest from `wanted`. Lanes outside `lanes` (one bit each) are left to the closed form.
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
                     Traffic& traffic);

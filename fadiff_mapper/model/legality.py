@@ -25,6 +25,11 @@ EACH_BROKEN_LIMIT = 0.1
 """Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
 limits is better. A plain choice: nothing was measured."""
 
+MOST_RECEIVERS = 1 << 20
+"""Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
+one, in 50 bytes each. Equal to `MOST_RECEIVERS` of `kernel/receivers.hpp`. Timeloop has no such limit; machines have a
+few thousand."""
+
 SMALLEST = 1e-9
 """Stands in for an amount or a limit of 0, so that logarithms stay finite. A plain safety limit."""
 
@@ -80,6 +85,7 @@ class LegalityCheck:
             "instances": f"mapped instances {self.amount[row]:g} exceeds available hardware instances {there}",
             "x": f"mapped X expansion {asked} exceeds available hardware instances {there}",
             "y": f"mapped Y expansion {asked} exceeds available hardware instances {there}",
+            "receivers": f"spatial loops of {asked} instances; accepted: at most {there}",
         }[self.constraint]
 
 
@@ -109,6 +115,8 @@ class Room:
 def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
+    The last ones are ours alone, see `MOST_RECEIVERS`.
+
     Args:
         nest: B mappings.
         tile: Their tiles.
@@ -118,7 +126,7 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
 
     Returns:
         First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
-        the innermost its capacity, least utilization and instances.
+        the innermost its capacity, least utilization and instances, and last the fan-outs.
     """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> LegalityCheck:
         return LegalityCheck(constraint, level, amount, most, amount > most)
@@ -134,7 +142,8 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
             checks += _tile_limits(index - 1, nest, tile, arch, room)
         checks += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
-    return checks
+    return checks + [limit("receivers", level.name, receivers, MOST_RECEIVERS)
+                     for level, receivers in zip(arch.levels, nest.spatial.prod(axis=1), strict=True)]
 
 
 def outputs_with_holes(projection: Projection) -> list[int]:

@@ -92,8 +92,8 @@ def occupancy_of(box: Box, known_empty: bool, representation: Representation | N
     used = 1.0
     if known_empty and least == 0:
         used = 1.0 - probabilities[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            probabilities = probabilities / used
+        # a tile that is always empty, as far as doubles tell, has no other number of nonzeros
+        probabilities = probabilities / used if used > 0 else np.zeros_like(probabilities)
         probabilities[0] = 0.0
     nonzeros = ordered_sum(probabilities * occupancies)
     if representation is None or tree is None:

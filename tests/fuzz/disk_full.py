@@ -16,13 +16,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
 
-from fuzz.runs import AFRESH, COMMANDS, forked, loaded, parts, prepared, unwhole, waited
+from fuzz.runs import AFRESH, COMMANDS, Figures, forked, loaded, parts, prepared, unwhole, waited
 
 DISK = 4 << 20
 """Bytes of the disk, more than any command writes."""
@@ -32,25 +31,6 @@ PAGE = 4096
 
 FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EFBIG))
 """How the system says that a file has no room."""
-
-
-@dataclass
-class Filled:
-    """The figures of one command.
-
-    Attributes:
-        runs: Its runs.
-        done: Those that ended well.
-        full: Those that ended with a line that says that there is no room.
-        read: Files that were read.
-        lost: Files that were half-written or missing, and runs that ended otherwise.
-    """
-
-    runs: int = 0
-    done: int = 0
-    full: int = 0
-    read: int = 0
-    lost: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -72,9 +52,9 @@ def fill(folder: Path, left: int) -> None:
     (folder / "filler").write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - left)))
 
 
-def attacked(name: str, runs: int, rng: random.Random, place: Path) -> Filled:
+def attacked(name: str, runs: int, rng: random.Random, place: Path) -> Figures:
     """Runs a command on disks that fill up."""
-    words, filled, whole, said = COMMANDS[name], Filled(runs), place / "whole", place / "said"
+    words, filled, whole, said = COMMANDS[name], Figures(runs), place / "whole", place / "said"
     prepared(whole, None)
     if code := waited(forked(whole, words)):
         filled.lost.append(f"exit code {code} on an empty disk")
@@ -90,14 +70,11 @@ def attacked(name: str, runs: int, rng: random.Random, place: Path) -> Filled:
                 fill(folder.parent, PAGE * rng.randint(0, 2 * needed // PAGE))
             code = waited(forked(folder, words, said, largest))
             filled.done += code == 0
-            filled.full += (no_room := code in (1, 2) and any(word in said.read_text() for word in FULL))
+            filled.declined += (no_room := code in (1, 2) and any(word in said.read_text() for word in FULL))
             if code and not no_room:
                 filled.lost.append(f"run {number}: exit code {code}: {said.read_text()[-300:]}")
-            files = dict(unwhole(folder / "out"))
-            expected = set(finished) if code == 0 or (earlier and name not in AFRESH) else set()
-            filled.read += len(files)
-            filled.lost += [f"run {number}: {file}: {wrong}" for file, wrong in files.items() if wrong]
-            filled.lost += [f"run {number}: {file} is missing" for file in sorted(expected - files.keys())]
+            filled.look(folder / "out", finished if code == 0 or (earlier and name not in AFRESH) else (),
+                        f"run {number}")
             filled.lost += [f"run {number}: left {part}" for part in parts(folder)]
     return filled
 
@@ -115,7 +92,7 @@ def main() -> int:
     for name in options.command or COMMANDS:
         with TemporaryDirectory(prefix="fadiff-disk-") as place:
             filled = attacked(name, options.runs, random.Random(f"{options.seed} {name}"), Path(place))
-        print(f"{name:15} {filled.runs} runs, {filled.done} done, {filled.full} without room, "
+        print(f"{name:15} {filled.runs} runs, {filled.done} done, {filled.declined} without room, "
               f"{filled.read} files read, {len(filled.lost)} lost", *filled.lost, sep="\n  ", flush=True)
         lost += len(filled.lost)
     return int(bool(lost))

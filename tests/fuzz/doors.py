@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from fuzz.attack import Case, Door
+from fuzz.attack import Case
 from fuzz.mutations import NUMBERS, WORDS, mutated_bytes, mutated_text, mutated_tree, nasty
 
 from fadiff_mapper import SearchOptions, load, map_layer
@@ -432,9 +432,3 @@ def arguments(folder: Path, rng: random.Random) -> Case:
     if chosen[0] in ("map", "network"):
         chosen += ["--time-limit", "0.5", "--quiet"]
     return Case(tuple(chosen))
-
-
-DOORS: dict[str, Door] = {
-    "yaml": yaml_files, "expressions": expressions, "templates": templates, "onnx": onnx_models,
-    "networks": network_files, "folders": folders, "runs": finished_runs, "attributes": extreme_attributes,
-    "sizes": sizes, "files": odd_files, "checkpoints": checkpoints, "launchers": launchers, "arguments": arguments}

@@ -21,38 +21,32 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
 
-from fuzz.runs import AFRESH, COMMANDS, ended, forked, loaded, parts, prepared, unwhole, waited
+from fuzz.runs import AFRESH, COMMANDS, Figures, ended, forked, loaded, parts, prepared, unwhole, waited
 
 RESUMED = 4
 """Of so many folders one is given to the same command again."""
 
 
 @dataclass
-class Count:
+class Kills(Figures):
     """The figures of one command.
 
     Attributes:
-        runs: Runs to be killed.
-        killed: Those that were killed before their end.
+        killed: Runs that were killed before their end.
         writing: Those that were killed while a part of a file was beside its destination.
-        read: Files that were read.
         resumed: Killed runs whose folder was given to the same command again.
-        lost: Files that were half-written or missing, and runs that could not be gone on with.
     """
 
-    runs: int = 0
     killed: int = 0
     writing: int = 0
-    read: int = 0
     resumed: int = 0
-    lost: list[str] = field(default_factory=list)
 
 
 def seen(folder: Path) -> Any:
@@ -81,17 +75,9 @@ def at_a_change(pid: int, folder: Path, changes: float) -> None:
     time.sleep(changes % 1 / 1000)
 
 
-def judged(folder: Path, expected: set[str], count: Count, when: str) -> None:
-    """Reads all files of a folder and notes those that are not whole or are missing."""
-    files = dict(unwhole(folder))
-    count.read += len(files)
-    count.lost += [f"{when}: {name}: {wrong}" for name, wrong in files.items() if wrong]
-    count.lost += [f"{when}: {name} is missing" for name in sorted(expected - files.keys())]
-
-
-def attacked(name: str, kills: int, rng: random.Random, place: Path) -> Count:
+def attacked(name: str, kills: int, rng: random.Random, place: Path) -> Kills:
     """Kills the runs of one command."""
-    words, count = COMMANDS[name], Count(kills)
+    words, count = COMMANDS[name], Kills(kills)
     whole, longest, changes = place / "whole", 0.0, 8
     prepared(whole, None)
     for _ in range(2):  # the first one compiles
@@ -112,12 +98,12 @@ def attacked(name: str, kills: int, rng: random.Random, place: Path) -> Count:
             os.kill(pid, signal.SIGKILL)
         count.killed += waited(pid) == -signal.SIGKILL
         count.writing += bool(parts(folder))
-        judged(folder / "out", finished if earlier and name not in AFRESH else set(), count, f"kill {number}")
+        count.look(folder / "out", finished if earlier and name not in AFRESH else (), f"kill {number}")
         if number % RESUMED == 0:
             if code := waited(forked(folder, words)):
                 count.lost.append(f"kill {number}: exit code {code} when gone on with")
             count.resumed += 1
-            judged(folder / "out", finished, count, f"kill {number}, gone on with")
+            count.look(folder / "out", finished, f"kill {number}, gone on with")
             count.lost += [f"kill {number}, gone on with: left {part}" for part in parts(folder)]
         shutil.rmtree(folder)
     return count

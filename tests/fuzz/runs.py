@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import resource
 import shutil
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of a process with threads may hang
@@ -25,6 +27,7 @@ import yaml
 from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
 from fuzz.worker import run
 
+import fadiff_mapper
 from fadiff_mapper.base.bundled_files import root
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.yaml.load import load_text
@@ -36,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
     "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
     "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES,
-                "--option", "gradient=no", "--option", "kept=1"),
+                "--option", "gradient=no", "--option", "kept=1", "--time-limit", "0.5"),
     "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
     "shim": ("fadiff-mapper", "shim", "out"),
     "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
@@ -66,9 +69,11 @@ def prepared(folder: Path, earlier: Path | None) -> None:
 
 
 def loaded() -> None:
-    """Loads and compiles all that the commands need."""
+    """Loads all modules, so that no run spends its time on them."""
     native()
-    importlib.import_module("fadiff_mapper.network")
+    for module in pkgutil.walk_packages(fadiff_mapper.__path__, "fadiff_mapper."):
+        if not module.name.endswith(("__main__", "._kernel")):
+            importlib.import_module(module.name)
 
 
 def forked(folder: Path, words: Sequence[str], said: Path | None = None, largest: int | None = None) -> int:
@@ -134,6 +139,32 @@ def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
                 yield name, "" if text.endswith("\n") else "ends within a line"
             except (ValueError, FadiffError) as error:
                 yield name, str(error)
+
+
+@dataclass
+class Figures:
+    """What the runs of one command led to.
+
+    Attributes:
+        runs: Number of them.
+        done: Those that ended well.
+        declined: Those that ended with the line that says why they could not write.
+        read: Files that were read.
+        lost: Files that were half-written or missing, and runs that ended otherwise.
+    """
+
+    runs: int
+    done: int = 0
+    declined: int = 0
+    read: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    def look(self, folder: Path, expected: Iterable[str], when: str) -> None:
+        """Reads all files of a folder and notes those that are not whole or are missing."""
+        files = dict(unwhole(folder))
+        self.read += len(files)
+        self.lost += [f"{when}: {name}: {wrong}" for name, wrong in files.items() if wrong]
+        self.lost += [f"{when}: {name} is missing" for name in sorted(set(expected) - files.keys())]
 
 
 def parts(folder: Path) -> list[str]:

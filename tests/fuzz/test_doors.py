@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from fuzz.all_doors import DOORS
 from fuzz.attack import attack
-from fuzz.doors import DOORS
 
-CASES = {"checkpoints": 3, "launchers": 10, "arguments": 20, "runs": 20, "sizes": 3, "files": 12, "onnx": 20}
+CASES = {"checkpoints": 3, "launchers": 10, "arguments": 20, "runs": 20, "sizes": 3, "files": 12, "onnx": 20,
+         "mapped": 3, "sparse": 20, "operators": 20}
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are imported as the tests import them
 
-from fuzz.runs import COMMANDS, forked, loaded, parts, prepared, unwhole, waited
+from fuzz.runs import COMMANDS, Figures, forked, loaded, parts, prepared, unwhole, waited
 
 TOGETHER = 16
 
@@ -22,28 +21,9 @@ HELD = "another run writes to"
 """How a run says that it cannot have the folder."""
 
 
-@dataclass
-class Crowd:
-    """The figures of one command.
-
-    Attributes:
-        runs: Its runs.
-        done: Those that ended well.
-        refused: Those that ended with a line that says that another run writes there.
-        read: Files that were read.
-        lost: Files that were half-written or missing, and runs that ended otherwise.
-    """
-
-    runs: int = 0
-    done: int = 0
-    refused: int = 0
-    read: int = 0
-    lost: list[str] = field(default_factory=list)
-
-
-def attacked(name: str, rounds: int, place: Path) -> Crowd:
+def attacked(name: str, rounds: int, place: Path) -> Figures:
     """Runs a command many times at once, and that again and again."""
-    words, crowd, whole = COMMANDS[name], Crowd(rounds * TOGETHER), place / "whole"
+    words, crowd, whole = COMMANDS[name], Figures(rounds * TOGETHER), place / "whole"
     prepared(whole, None)
     if code := waited(forked(whole, words)):
         crowd.lost.append(f"exit code {code} alone")
@@ -55,13 +35,11 @@ def attacked(name: str, rounds: int, place: Path) -> Crowd:
         codes = [waited(pid) for pid in [forked(folder, words, file) for file in said]]
         done = codes.count(0)
         refused = sum(code in (1, 2) and HELD in file.read_text() for code, file in zip(codes, said, strict=True))
-        files = dict(unwhole(folder / "out"))
-        crowd.done, crowd.refused, crowd.read = crowd.done + done, crowd.refused + refused, crowd.read + len(files)
+        crowd.done, crowd.declined = crowd.done + done, crowd.declined + refused
         if not done or done + refused < TOGETHER:
             words_said = " ".join(file.read_text()[-200:] for file in said)
             crowd.lost.append(f"round {number}: exit codes {codes}: {words_said}")
-        crowd.lost += [f"round {number}: {file}: {wrong}" for file, wrong in files.items() if wrong]
-        crowd.lost += [f"round {number}: {file} is missing" for file in sorted(finished - files.keys())]
+        crowd.look(folder / "out", finished, f"round {number}")
         crowd.lost += [f"round {number}: left {part}" for part in parts(folder)]
     return crowd
 
@@ -76,7 +54,7 @@ def main() -> int:
     for name in options.command or COMMANDS:
         with TemporaryDirectory(prefix="fadiff-writers-") as place:
             crowd = attacked(name, options.rounds, Path(place))
-        print(f"{name:15} {crowd.runs} runs, {TOGETHER} at a time: {crowd.done} done, {crowd.refused} refused, "
+        print(f"{name:15} {crowd.runs} runs, {TOGETHER} at a time: {crowd.done} done, {crowd.declined} refused, "
               f"{crowd.read} files read, {len(crowd.lost)} lost", *crowd.lost, sep="\n  ", flush=True)
         lost += len(crowd.lost)
     return int(bool(lost))

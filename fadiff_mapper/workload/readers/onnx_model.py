@@ -8,7 +8,6 @@ constants alone are constants. Models come from elsewhere, so their names are ma
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import networkx as nx
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
+from fadiff_mapper.workload.graph import MOST_NODES
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
@@ -27,19 +27,19 @@ from fadiff_mapper.yaml.located import Where
 
 try:
     import onnx
-    from google.protobuf.message import DecodeError
     from onnx import helper, numpy_helper
 except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
-from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values  # these import onnx
+from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
+from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values
 from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
 from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
 from fadiff_mapper.workload.readers.onnx_twins import shape_twins
 
-MAX_BYTES = 2 << 30
-"""Size of a file: the limit of protobuf, in which ONNX models are written."""
+MOST_OPERATORS = 4 * MOST_NODES
+"""Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
 
 
 def read_file(path: Path, name: str | None = None, given: Given | None = None) -> Workload:
@@ -51,21 +51,9 @@ def read_file(path: Path, name: str | None = None, given: Given | None = None) -
         given: what is said of inputs that the model leaves open.
 
     Raises:
-        SpecError: the file is no whole ONNX model, or `read_model` refuses it.
+        SpecError: `onnx_file.read_thin` or `read_model` refuses it.
     """
-    where = Where(str(path))
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise where.error("is not a regular file", "an ONNX model")
-        if status.st_size > MAX_BYTES:
-            raise where.error(f"has {status.st_size / (1 << 30):.1f} GiB", f"at most {MAX_BYTES >> 30} GiB")
-        model = onnx.ModelProto.FromString(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except DecodeError:
-        raise where.error("is no ONNX model, or is cut off", "a whole ONNX file") from None
-    return read_model(model, name or path.stem, str(path), given)
+    return read_model(read_thin(path, Where(str(path))), name or path.stem, str(path), given)
 
 
 def read_model(model: Any, name: str, file: str, given: Given | None = None) -> Workload:
@@ -84,6 +72,8 @@ def read_model(model: Any, name: str, file: str, given: Given | None = None) -> 
     where = Where(file)
     if not all(isinstance(text, str) for text in _texts(model)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
+    if len(model.graph.node) > MOST_OPERATORS:
+        raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
         raise where.error("the model has no operators", "an ONNX model with a graph")
     given = given or Given()

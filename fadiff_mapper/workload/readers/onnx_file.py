@@ -1,0 +1,189 @@
+"""Reads an ONNX file without its weights.
+
+ONNX files are protocol buffers: a message is a sequence of fields, each of which states its number, its kind and its
+length. The file is gone through field by field, as ONNX's own descriptors name them. Values of constants with more than
+`SMALL` elements, documentation and metadata are skipped in the file; all else is handed to ONNX's own parser. So a file
+with gigabytes of weights takes as much memory as its graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from fadiff_mapper.workload.readers.onnx_folding import SMALL
+from fadiff_mapper.yaml.located import Where
+
+MAX_BYTES = 2 << 30
+"""Size of a file: the limit of protobuf, in which ONNX models are written."""
+
+MEMORY = 600 << 20
+"""Bytes of memory that a model without its weights may take, as `Budget` estimates them; a graph of 10,000 nodes takes
+a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
+
+PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
+"""Bytes of memory that a message, a number or text, and a byte in a list of numbers take through a whole import:
+measured (peak of the process) on models of 300,000 empty attributes, empty strings, and 4,000,000 ones."""
+
+DEEPEST = 100
+"""Messages within one another: the limit of protobuf's own parsers."""
+
+LARGEST_SMALL = 16 * SMALL
+"""Bytes of a constant of `SMALL` numbers of the widest type."""
+
+VALUES = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
+"""The fields of a constant that may hold its values."""
+
+SKIPPED = ("doc_string", "metadata_props")
+"""Fields of any message that say nothing about the network."""
+
+VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}
+"""Kinds of fields: a number, a stated length, and those of so many bytes."""
+
+
+def read_thin(path: Path, where: Where) -> Any:
+    """Reads a model without its weights.
+
+    Args:
+        path: The file.
+        where: The file, for messages.
+
+    Returns:
+        An `onnx.ModelProto` in which constants of more than `SMALL` elements have shapes and types, but no values.
+
+    Raises:
+        SpecError: The file is no whole ONNX model, or too large.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise where.error("is not a regular file", "an ONNX model")
+        if status.st_size > MAX_BYTES:
+            raise where.error(f"has {status.st_size / (1 << 30):.1f} GiB", f"at most {MAX_BYTES >> 30} GiB")
+        with path.open("rb") as file:
+            return onnx.ModelProto.FromString(
+                _thin(file, status.st_size, onnx.ModelProto.DESCRIPTOR, Budget(where), DEEPEST))
+    except (OSError, ValueError) as error:
+        raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except DecodeError:
+        raise where.error("is no ONNX model, or is cut off", "a whole ONNX file") from None
+
+
+@dataclass
+class Budget:
+    """The memory that a model may still take.
+
+    Attributes:
+        where: The file, for messages.
+        bytes: Bytes left.
+    """
+
+    where: Where
+    bytes: int = MEMORY
+
+    def pay(self, field: Any, size: int) -> None:
+        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
+        if field.message_type is not None:
+            self.bytes -= PER_MESSAGE
+        else:
+            self.bytes -= PER_TEXT + size * (1 if field.type in (field.TYPE_STRING, field.TYPE_BYTES) else PER_NUMBER)
+        if self.bytes < 0:
+            raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
+                                   "a smaller graph")
+
+
+@functools.cache
+def _kept(message: Any) -> Mapping[int, Any]:
+    """The fields of a message that are kept, by number."""
+    return {field.number: field for field in message.fields
+            if field.name not in SKIPPED and not (message.name == "TensorProto" and field.name in VALUES)}
+
+
+def _thin(file: BinaryIO, length: int, message: Any, budget: Budget, depth: int) -> bytes:
+    """The next message in a file without what is skipped.
+
+    Args:
+        file: Stands at the first field; afterwards behind the last.
+        length: Bytes of the message.
+        message: Its descriptor.
+        budget: Pays for what is kept.
+        depth: How many messages may lie within one another.
+
+    Raises:
+        DecodeError: The fields do not end where the message ends, or lie too deep.
+        SpecError: The budget is spent.
+    """
+    if not depth:
+        raise DecodeError
+    if message.name == "TensorProto" and length <= LARGEST_SMALL:
+        return _small_tensor(file.read(length))
+    kept, chunks, end = _kept(message), [], file.tell() + length
+    while file.tell() < end:
+        number, kind = divmod(_varint(file), 8)
+        size = _size(file, kind)
+        if size > end - file.tell():
+            raise DecodeError
+        field = kept.get(number)
+        if field is None or (field.message_type is not None and kind != LENGTH):
+            file.seek(size, os.SEEK_CUR)
+            continue
+        budget.pay(field, size)
+        inner = field.message_type
+        content = file.read(size) if inner is None else _thin(file, size, inner, budget, depth - 1)
+        chunks += [_as_varint(8 * number + kind), _as_varint(len(content)) if kind == LENGTH else b"", content]
+    return b"".join(chunks)
+
+
+def _small_tensor(data: bytes) -> bytes:
+    """A constant, without its values where it has more than `SMALL` elements."""
+    tensor = onnx.TensorProto.FromString(data)
+    if math.prod(tensor.dims) > SMALL:
+        for name in VALUES:
+            tensor.ClearField(name)
+    return bytes(tensor.SerializeToString())
+
+
+def _size(file: BinaryIO, kind: int) -> int:
+    """Bytes of the content of a field, at which the file then stands."""
+    if kind == LENGTH:
+        return _varint(file)
+    if kind == VARINT:
+        start = file.tell()
+        _varint(file)
+        size = file.tell() - start
+        file.seek(start)
+        return size
+    if kind not in FIXED:
+        raise DecodeError
+    return FIXED[kind]
+
+
+def _varint(file: BinaryIO) -> int:
+    """The next number: seven bits a byte, the lowest first; the last byte is below 128."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            raise DecodeError
+        value |= (byte[0] & 127) << shift
+        if byte[0] < 128:
+            return value
+    raise DecodeError
+
+
+def _as_varint(value: int) -> bytes:
+    """A number as `_varint` reads it."""
+    digits = bytearray()
+    while value >= 128:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*digits, value])

@@ -1,0 +1,168 @@
+"""Numbers that would lead out of an array are refused before compiled code follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.compiled import BATCH, attacked, layer_table, space_table
+
+from fadiff_mapper.kernel import _kernel
+
+LAYER = _kernel.Layer(layer_table())
+NEST = _kernel.random_points(LAYER, space_table(), BATCH, 1)[:6]
+TEMPORAL, SPATIAL, ORDER, SPATIAL_ORDER = 0, 1, 2, 5
+
+
+def changed(array: int, value: float, at: tuple[int, ...] = (0, 0, -1)) -> list[np.ndarray]:
+    """The arrays of a batch with one number replaced."""
+    arrays = [np.array(one) for one in NEST]
+    arrays[array][at] = value
+    return arrays
+
+
+CALLS: dict[str, Callable[[list[np.ndarray]], Any]] = {
+    "score": lambda nest: _kernel.score(LAYER, *nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
+    "traffic": lambda nest: _kernel.traffic(LAYER, *nest, True),
+    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, space_table(), *nest, 0),
+    "chains": lambda nest: _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0).start_at(*nest)}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("array", [ORDER, SPATIAL_ORDER])
+@pytest.mark.parametrize("wrong", [-1, 5, 63, 64, 255, 256, 2 ** 62])
+def test_an_order_names_dimensions_of_the_layer(call: str, array: int, wrong: int) -> None:
+    with pytest.raises(ValueError, match="not each dimension once"):
+        CALLS[call](changed(array, wrong))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_order_names_every_dimension(call: str) -> None:
+    with pytest.raises(ValueError, match="not each dimension once"):
+        CALLS[call](changed(ORDER, NEST[ORDER][0, 1, -1]))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("array", [TEMPORAL, SPATIAL])
+@pytest.mark.parametrize("wrong", [0.5, 0, -2, -np.inf, np.nan])
+def test_factors_are_at_least_1(call: str, array: int, wrong: float) -> None:
+    with pytest.raises(ValueError, match="a factor below 1"):
+        CALLS[call](changed(array, wrong))
+
+
+def test_columns_that_are_not_asked_for_are_not_looked_at() -> None:
+    _kernel.score(LAYER, *changed(ORDER, -1), None, None, np.empty((5, BATCH)), 0, BATCH - 1, True)
+
+
+@pytest.mark.parametrize("wrong", [2.0 ** 31, 2.0 ** 53, 1e300, np.inf])
+def test_more_receivers_than_can_be_counted_make_a_mapping_illegal(wrong: float) -> None:
+    out = np.empty((5, BATCH))
+    _kernel.score(LAYER, *changed(SPATIAL, wrong), None, None, out, 0, BATCH, True)
+    assert not out[4, -1]
+    assert _kernel.traffic(LAYER, *changed(SPATIAL, wrong), True)[0].shape == (2, 3, BATCH)
+
+
+@pytest.mark.parametrize(("name", "wrong", "message"), [
+    ("levels", 0, "levels"), ("levels", -1, "levels"), ("dims", 0, "dims"), ("dims", 65, "dims"),
+    ("ranks", [[[(5, 1.0)]]] * 3, "ranks"), ("ranks", [[[(-1, 1.0)]]] * 3, "ranks"), ("ranks", [], "written"),
+    ("written", [True], "written"), ("gate", [0, 2], "gate"), ("gate", [-1, 0], "gate"),
+    ("fanout_x", [float("nan"), 1], "fanout_x"), ("held", [-1] * 6, "held")])
+def test_a_layer_is_refused_whose_tables_lead_out_of_others(name: str, wrong: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _kernel.Layer(layer_table() | {name: wrong})
+
+
+def test_fan_outs_beyond_the_range_of_the_type_are_as_good_as_no_limit() -> None:
+    wide = [_kernel.Layer(layer_table() | {"fanout_x": [units, units], "fanout_y": [units, units]})
+            for units in (2 ** 30, 2 ** 53)]
+    for few, many in zip(*(_kernel.traffic(layer, *NEST, False) for layer in wide), strict=True):
+        np.testing.assert_array_equal(few, many)
+
+
+def spoiled(name: str, at: Any, value: Any) -> dict[str, Any]:
+    """The map space with one number of a table replaced."""
+    table = np.array(space_table()[name])
+    table[at] = value
+    return space_table() | {name: table}
+
+
+@pytest.mark.parametrize("space", [
+    pytest.param(space_table() | {"width": width}, id=f"width {width}") for width in (0, -1, 2 ** 15, 2 ** 20)] + [
+    pytest.param(spoiled(name, (0, 0, 0), value), id=f"{name} {value}")
+    for name in ("quotient", "product") for value in (99, 2 ** 15 - 1)] + [
+    pytest.param(spoiled("bound", 0, value), id=f"bound {value}") for value in (-1, 99)] + [
+    pytest.param(spoiled("divisor", (0, 1), value), id=f"divisor {value}") for value in (0.5, np.nan)] + [
+    pytest.param(spoiled("completable", (0, 0, 0, 1), True), id="completable"),
+    pytest.param(space_table() | {"movable": [(4, 0)]}, id="place"),
+    pytest.param(space_table() | {"movable": [(0, -1)]}, id="dimension"),
+    pytest.param(space_table() | {"open": [(2, 0)]}, id="open"),
+    pytest.param(space_table() | {"decisions": [(0, -1, 0)]}, id="level of a decision"),
+    pytest.param(space_table() | {"decisions": [(3, 0, 0)]}, id="kind of a decision"),
+    pytest.param(space_table() | {"orders": [[], [[0, 1, 2, 3, 4]]]}, id="no order"),
+    pytest.param(space_table() | {"orders": [[[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 5]]]}, id="order"),
+    pytest.param(space_table() | {"layouts": [[], []]}, id="no layout"),
+    pytest.param(space_table() | {"layouts": [[([0] * 5, [0] * 5)]] * 2}, id="layout")])
+def test_a_map_space_is_refused_whose_tables_lead_out_of_others(space: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"out of range|wrong size"):
+        _kernel.random_points(LAYER, space, 1, 0)
+
+
+@pytest.mark.parametrize("term", [(1.0, -1), (1.0, 4)])
+def test_a_search_minimises_known_quantities(term: tuple[float, int]) -> None:
+    with pytest.raises(ValueError, match="terms"):
+        _kernel.Chains(LAYER, space_table(), [term], None, None, 0)
+
+
+def test_a_search_cannot_keep_fewer_chains_than_none() -> None:
+    chains = _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0)
+    chains.start_random(3)
+    chains.keep_strongest(-1)
+    assert chains.best_value < np.inf
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("start", 3), ("start", -1), ("left", 3), ("left", -1)])
+def test_a_draw_of_factors_follows_no_number_out_of_its_table(name: str, wrong: int) -> None:
+    tables: dict[str, Any] = {
+        "divisor": np.ones((1, 1, 3)), "completable": np.ones((1, 2, 1, 3, 3), bool),
+        "left": np.zeros((1, 1, 3, 3), np.int64), "start": np.zeros((1, 1), np.int64)}
+    tables[name] = np.full_like(tables[name], wrong)
+    with pytest.raises(ValueError, match="out of range"):
+        _kernel.draw_columns(np.zeros((2, 1, 4)), None, 2.0, 1.0, np.zeros(4, np.int64), hard=np.zeros((2, 1, 4)),
+                             slope=np.zeros((2, 1, 4)), **tables)
+
+
+@pytest.mark.filterwarnings("ignore:.*cast:RuntimeWarning")
+def test_whatever_the_arguments_a_call_ends_with_a_result_or_an_exception() -> None:
+    ended = attacked(cases=500, seed=1)
+    assert ended["result"] > 100 < ended["ValueError"]
+
+
+# Hops, for which only the outermost members of a column count
+
+def hops_one_by_one(group: np.ndarray, width: int, height: int) -> list[float]:
+    """By the definition in `kernel/receivers.hpp`."""
+    middle, found = (height - 1) / 2, []
+    for own in range(group.max() + 1):
+        members = [divmod(e, width) for e in np.flatnonzero(group == own)]
+        rows = [[down for down, across in members if across == column] for column in {across for _, across in members}]
+        found.append(max((across for _, across in members), default=0)
+                     + sum(max(0, middle - min(downs)) + max(0, max(downs) - middle) for downs in rows))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hops_are_those_of_their_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width, height = rng.integers(1, 7, 2)
+    count = rng.integers(1, width * height + 1)
+    group = rng.integers(-1, min(count, 4), count)
+    group[0] = max(group[0], 0)
+    assert _kernel.count_hops(group, width, height).tolist() == hops_one_by_one(group, width, height)
+
+
+def test_hops_over_a_long_column_are_counted_in_time_that_grows_with_its_length() -> None:
+    count = 1 << 19
+    hops = _kernel.count_hops(np.zeros(count, np.int64), 1, count)
+    assert hops.tolist() == [count - 1]
