@@ -136,7 +136,7 @@ def played(fault: bool) -> Backend:
         _, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, spec.mapping)
         if not evaluation.legal[0]:
             return ModelAnswer(None, f"ERROR: {rejection(violations(evaluation.checks, 0))}")
-        apart = ("energy_source", "area_mm2", "areas_um2")  # of the tables, not of the mapping
+        apart = ("energy_source", "area_mm2", "areas_um2", "area_source")  # of the tables, not of the mapping
         result = {key: value for key, value in compared(evaluate(spec)).items() if key not in apart}
         for network in result["networks"] if fault else ():
             for space in network["dataspaces"].values():
