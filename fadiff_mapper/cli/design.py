@@ -18,13 +18,11 @@ from fadiff_mapper.cli.arguments import (
     positive,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.output.design_report import STORE
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.design_options import DesignOptions
     from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-
-STORE = "store"
-"""The folder, in the output folder, of all that was evaluated: a run that was killed goes on from there."""
 
 
 def add(commands: Commands) -> None:

@@ -18,7 +18,7 @@ from test_network_report import Page
 from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
 from fadiff_mapper.design.space import design_document, read_space
-from fadiff_mapper.output.design_report.design_files import design_files, design_json
+from fadiff_mapper.output.design_report.design_files import design_files, design_json, network_folders
 from fadiff_mapper.output.design_report.design_page import design_html
 from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
 from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
@@ -70,6 +70,12 @@ def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_p
     document = load_text((tmp_path / "architecture.yaml").read_text())
     assert document == design_document(read_space("bundled:spaces/gemmini_small"), (0, 0, 0, 0))
     assert [node.tag for node in document["architecture"]["nodes"]][:2] == ["!Container", "!Component"]
+
+
+def test_networks_of_one_name_and_those_named_as_other_folders_have_folders_of_their_own() -> None:
+    names = ("a", "store", "a", "b/c")
+    networks = [replace(result(), workload=replace(result().workload, name=name)) for name in names]
+    assert network_folders(machine(mapped_networks=tuple(networks))) == ("a_1", "store_2", "a_3", "b_c")
 
 
 def test_a_shard_without_a_feasible_design_has_its_table_and_a_page() -> None:

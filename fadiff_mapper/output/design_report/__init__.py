@@ -1,1 +1,4 @@
 """A designed machine as files: architectures, tables of all designs, mappings, and one page that shows them."""
+
+STORE = "store"
+"""The folder, in the output folder, of all that was evaluated: a run that was killed goes on from there."""

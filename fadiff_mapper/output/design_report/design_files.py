@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.output.design_report import STORE
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
 from fadiff_mapper.output.network_report.network_files import network_files
@@ -45,9 +46,9 @@ def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
 
 
 def network_folders(result: DesignedMachine) -> tuple[str, ...]:
-    """A folder for each network: its name; a network that is given twice has a number behind it."""
+    """A folder for each network: its name, with its number where another network or folder has that name."""
     names = [safe_name(network.workload.name) for network in result.mapped_networks]
-    taken = [name if names.count(name) == 1 and name != FRONT else f"{name}_{number}"
+    taken = [name if names.count(name) == 1 and name not in (FRONT, STORE) else f"{name}_{number}"
              for number, name in enumerate(names, 1)]
     return tuple(taken)
 
