@@ -60,8 +60,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         proposer = _proposer(bench, options)
         with work_force(bench, options.jobs, options.backend, options.address, deadline) as evaluated:
             status = _rounds(run, proposer, evaluated, options, stopped)
-            ended = stopped() or not run.front
-            neighbours = () if ended or not options.neighbours else _neighbours(run.front[0], question, evaluated)
+            ended = stopped() or not run.front or options.shard is not None
+            neighbours = () if ended or not options.neighbours else _settled(run, question, evaluated, stopped)
         if not run.front and options.shard is None:
             raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
                               "evaluated; accepted: more time")
@@ -122,6 +122,19 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
         return list(points)
     number, shards = shard
     return [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
+
+
+def _settled(run: DesignRun, question: DesignQuestion, evaluated: Evaluated,
+             stopped: Callable[[], bool]) -> tuple[DesignOutcome, ...]:
+    """The neighbours of the best design, which a better one of them takes the place of until none is better."""
+    while True:
+        best, known = run.front[0], {outcome.point for outcome in run.archive}
+        neighbours = _neighbours(best, question, evaluated)
+        for outcome in neighbours:
+            if outcome.point not in known:
+                run.add(outcome)
+        if run.front[0] is best or stopped():
+            return neighbours
 
 
 def _neighbours(best: DesignOutcome, question: DesignQuestion, evaluated: Evaluated) -> tuple[DesignOutcome, ...]:

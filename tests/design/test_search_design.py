@@ -133,9 +133,13 @@ def test_limits_hold_and_a_space_without_a_design_names_the_limit(store: Path, t
         "limit columns * depth: 5 of 12 designs are above 20000; the least value met is 2048"]
 
 
-def test_neighbours_of_the_best_are_evaluated_whether_they_are_worse_or_not(store: Path, tmp_path: Path) -> None:
-    machine = searched(small_question(tmp_path), method="exhaustive", store=store, neighbours=True)
+def test_a_search_ends_where_no_neighbour_is_better(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
+    machine = searched(small_question(tmp_path), method="exhaustive", evaluations=1, per_round=1, store=store,
+                       neighbours=True)
     best = machine.best.point
+    assert machine.outcomes[0].edp > machine.best.edp  # the first design is not the end of it
+    assert all(outcome.edp >= machine.best.edp for outcome in machine.neighbours)
+    assert len({outcome.point for outcome in machine.outcomes}) == len(machine.outcomes) < len(truth)
     assert all(sum(abs(a - b) for a, b in zip(outcome.point, best, strict=True)) == 1 for outcome in machine.neighbours)
     assert len(machine.neighbours) >= 2
     assert all(outcome.mapped for outcome in machine.neighbours)
