@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "chains.hpp"
+#include "estimate_bindings.hpp"
 #include "parts.hpp"
 #include "straight_through.hpp"
 
@@ -335,6 +336,7 @@ PYBIND11_MODULE(_kernel, module) {
     module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
     add_parts(module);
+    add_estimates(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed) {

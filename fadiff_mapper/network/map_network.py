@@ -20,13 +20,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
-from fadiff_mapper.network.descent.decoding import decoded_layers
-from fadiff_mapper.network.descent.descend import DescentEnd, descend
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.layers.one_design import Design, specs_of
 from fadiff_mapper.network.layers.options import NetworkOptions, check
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
@@ -41,6 +39,10 @@ from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.descent.descend import DescentEnd
+    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 
 LAYERS_SHARE = 0.6
 """The part of a time limit after which the search of the layers ends. Set by hand, not measured."""
@@ -91,6 +93,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     descends = options.fuse and options.gradient and not clock.over()
     relaxed = _relaxed(workload, results, options, clock) if descends else None
     if relaxed:
+        from fadiff_mapper.network.descent.decoding import decoded_layers
         results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
     run = PlanningRun(workload, options, results, mappings, relaxed, clock, saved, on_progress)
     run.note("layers")
@@ -140,8 +143,11 @@ def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: Networ
              clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
     """The relaxed network and the end of its descent, or None where nothing can be fused.
 
-    The descent has one home, the outermost; candidates are tried in all of them.
+    The descent has one home, the outermost; candidates are tried in all of them. Only here torch is loaded.
     """
+    from fadiff_mapper.network.descent.descend import descend
+    from fadiff_mapper.network.descent.relaxed_network import relaxed_network
+
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
     pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)

@@ -22,9 +22,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.network.plan.map_tiles import resized
+from fadiff_mapper.network.plan.map_tiles import TileEffort, resized
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
@@ -161,15 +160,15 @@ class Checkpoint:
             raise self._broken(error) from None
 
 
-def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], options: SearchOptions) -> str:
+def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], effort: TileEffort) -> str:
     """Hashes a batch of groups and how they are searched.
 
     Args:
         groups: The groups; their mappings play no role.
         weights: Exponents of energy and of cycles of each group.
-        options: Effort of the searches.
+        effort: Effort of the searches.
     """
-    content = [[_plain(group) for group in groups], list(weights), options.as_dict()]
+    content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(), effort.thorough]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -5,9 +5,10 @@ tensors of the group in place, and that finishes the sums of an intermediate bef
 
 Method. The search of layers (`search.search_many`) runs on tiles, with more constraints: a tensor that stays in its
 home level is bypassed outside it and whole inside it, and the words that other tensors occupy (`tile_steps`) are taken
-from the room of each level. How an intermediate is finished has no single best answer, so several `TileStrategy` are
-searched side by side. In the mapping that comes out the outermost level keeps every data space again, so that
-`timeloop-model` runs it as it is.
+from the room of each level. How an intermediate is finished has no single best answer, so there are several
+`TileStrategy`. The first one that fits is the best for nearly every tile; the others are searched where it has no legal
+mapping, or for all tiles where a search is thorough. In the mapping that comes out the outermost level keeps every data
+space again, so that `timeloop-model` runs it as it is.
 """
 
 from __future__ import annotations
@@ -62,6 +63,19 @@ LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FRO
 
 
 @dataclass(frozen=True)
+class TileEffort:
+    """Effort of the searches of tiles.
+
+    Attributes:
+        options: Effort of each search.
+        thorough: Whether every strategy is searched, instead of the first one that has a legal mapping.
+    """
+
+    options: SearchOptions
+    thorough: bool
+
+
+@dataclass(frozen=True)
 class _TileShape:
     """A shape of tile of a layer, and the searches that may find its mapping."""
 
@@ -72,7 +86,7 @@ class _TileShape:
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
-                  weights: Sequence[tuple[float, float]], options: SearchOptions,
+                  weights: Sequence[tuple[float, float]], effort: TileEffort,
                   stopped: Callable[[], bool] = lambda: False) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side.
 
@@ -81,7 +95,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
         weights: For each group the exponents of energy and cycles that its tiles minimise.
-        options: Effort of the searches.
+        effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
 
     Returns:
@@ -89,16 +103,28 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     """
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
-    tasks = [task for group in wanted for tile in group for task in tile.tasks]
-    outcomes = iter(search_all(tasks, options, stopped=stopped) if tasks else [])
+    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped))
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, [next(outcomes) for _ in tile.tasks]) for tile in tiles}
+        mappings = {(tile.index, tile.shape): _best(tile, next(found)) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})
             for index, layer in enumerate(group.layers))))
     return result
+
+
+def _searched(tiles: Sequence[_TileShape], effort: TileEffort,
+              stopped: Callable[[], bool]) -> list[list[SearchOutcome]]:
+    """For every tile the outcomes of its strategies: of all, or of the others only where the first has none legal."""
+    found: list[list[SearchOutcome]] = [[] for _ in tiles]
+    for first, stop in [(0, None)] if effort.thorough else [(0, 1), (1, None)]:
+        open_tiles = [index for index, outcomes in enumerate(found) if not any(one.legal for one in outcomes)]
+        tasks = [task for index in open_tiles for task in tiles[index].tasks[first:stop]]
+        outcomes = iter(search_all(tasks, effort.options, stopped=stopped) if tasks else [])
+        for index in open_tiles:
+            found[index] += [next(outcomes) for _ in tiles[index].tasks[first:stop]]
+    return found
 
 
 def _best(tile: _TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import chains
-from fadiff_mapper.network.descent.descend import DescentEnd
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
@@ -19,6 +17,10 @@ from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.descent.descend import DescentEnd
+    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 
 T = TypeVar("T")
 
