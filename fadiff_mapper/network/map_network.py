@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.one_design import Design, specs_of
@@ -37,6 +37,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -44,8 +45,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.network.descent.descend import DescentEnd
     from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 
-LAYERS_SHARE = 0.6
+LAYERS_SHARE = 0.7
 """The part of a time limit after which the search of the layers ends. Set by hand, not measured."""
+
+QUICK = SearchOptions(rounds_least=1, chains=16, rounds=25, neighbours_tried=8, chains_agreeing=4, rounds_further=0)
+"""Effort with which every layer is searched first where time is limited: a tenth of that of a layer by itself.
+
+Annealing that is cut short stops among random mappings, so that a whole short one comes first.
+"""
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
@@ -111,11 +118,12 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     known = saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
+    wanted = [specs[index] for index in missing]
+    starts = _quick_mappings(wanted, options, clock) if options.time_limit else ()
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
-        mapped = map_layers([specs[index] for index in missing],
-                            SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
-                            stopped=clock.stopped,
+        mapped = map_layers(wanted, SearchOptions((options.metric,), options.seed, limit, threads=options.workers),
+                            warm_starts=starts, stopped=clock.stopped,
                             on_better=lambda number, result: saved.keep(missing[number], result))
     finally:
         saved.write()
@@ -125,6 +133,16 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
+
+
+def _quick_mappings(specs: Sequence[Spec], options: NetworkOptions, clock: PlanningClock) -> tuple[Mapping, ...]:
+    """A mapping of each layer after a short search, to start from; none where a layer needs a longer search."""
+    try:
+        quick = map_layers(specs, replace(QUICK, metrics=(options.metric,), seed=options.seed,
+                                          threads=options.workers), stopped=clock.over)
+    except FadiffError:    # the longer search finds a mapping, or says why there is none
+        return ()
+    return tuple(result.mapping for result in quick)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from fadiff_mapper.fusion.groups.group_cost import checked_cost
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.plan.map_tiles import TileEffort, with_mappings
+from fadiff_mapper.network.plan.map_tiles import BestStrategies, TileEffort, with_mappings
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
@@ -30,12 +30,13 @@ three (0.2 % worse at most), in half the evaluations; with 8 chains 3 % end else
 strategy has the best mapping of 95 % of the tiles.
 """
 
-THOROUGH = TileEffort(replace(LIGHT.options, chains=32, rounds=40, chains_agreeing=8), thorough=True)
+THOROUGH = TileEffort(replace(LIGHT.options, chains=64, rounds=60, neighbours_tried=12, chains_agreeing=8),
+                      thorough=True)
 """Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
 
-With 32 chains and 40 rounds two instead of one of three seeds come to the better plan of the GPT-3 block on
-`gemmini_small` (12.2 instead of 11.2 % saved); 48 chains in 60 rounds find nothing better on MobileNetV1.
-`benchmarks/network_fusion.py` measures seconds and savings of whole plans.
+The hardest tile of the GPT-3 block on `gemmini_small` ends at its best mapping with six seeds of six, with five where
+there are 32 chains in 40 rounds that try 8 neighbours; with it the plan saves 12.2 instead of 11.2 %. Chains of easier
+tiles agree early. `benchmarks/network_fusion.py` measures seconds and savings of whole plans.
 """
 
 
@@ -109,8 +110,8 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
 
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
-              total: OperatingPoint, effort: TileEffort, stopped: Callable[[], bool],
-              saved: Checkpoint) -> list[EvaluatedGroup | None]:
+              total: OperatingPoint, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
+              known: BestStrategies) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly.
 
     Args:
@@ -121,6 +122,7 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         effort: Effort of the searches of tiles.
         stopped: Asked again and again; once true, the searches end with what they have.
         saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
+        known: Strategies of tiles to begin with; those that a thorough search finds best are added.
 
     Returns:
         For every candidate the group with mappings and cost, or None if it cannot run.
@@ -136,9 +138,10 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
     mapped = saved.mapped(batch, groups)
     if mapped is None:
         specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(hardware, groups, specs, weights, effort, stopped)
+        mapped = with_mappings(hardware, groups, specs, weights, effort, stopped, known)
         if not stopped():
-            saved.keep_mapped(batch, mapped)
+            saved.keep_mapped(batch, mapped, known)
+    known.update(saved.strategies(batch))
     costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
     return [None if group is None or cost is None else EvaluatedGroup(group, cost)
             for group, cost in zip(mapped, costs, strict=True)]

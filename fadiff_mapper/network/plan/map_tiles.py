@@ -6,9 +6,9 @@ tensors of the group in place, and that finishes the sums of an intermediate bef
 Method. The search of layers (`search.search_many`) runs on tiles, with more constraints: a tensor that stays in its
 home level is bypassed outside it and whole inside it, and the words that other tensors occupy (`tile_steps`) are taken
 from the room of each level. How an intermediate is finished has no single best answer, so there are several
-`TileStrategy`. The first one that fits is the best for nearly every tile; the others are searched where it has no legal
-mapping, or for all tiles where a search is thorough. In the mapping that comes out the outermost level keeps every data
-space again, so that `timeloop-model` runs it as it is.
+`TileStrategy`. A thorough search compares all of them and notes for each layer the one that is best; any other search
+takes that one, or else the first, and the others only where it has no legal mapping. In the mapping that comes out the
+outermost level keeps every data space again, so that `timeloop-model` runs it as it is.
 """
 
 from __future__ import annotations
@@ -68,26 +68,32 @@ class TileEffort:
 
     Attributes:
         options: Effort of each search.
-        thorough: Whether every strategy is searched, instead of the first one that has a legal mapping.
+        thorough: Whether every strategy is searched, instead of one that has a legal mapping.
     """
 
     options: SearchOptions
     thorough: bool
 
 
+BestStrategies = dict[str, str]
+"""Name of the best strategy of each layer, by `_layer_key`, where a thorough search has compared them."""
+
+
 @dataclass(frozen=True)
 class _TileShape:
-    """A shape of tile of a layer, and the searches that may find its mapping."""
+    """A shape of tile of a layer, and the searches that may find its mapping, one for each strategy that could fit."""
 
     index: int
     shape: tuple[int, ...]
     spec: Spec
-    tasks: tuple[MappingTask, ...]
+    layer: str
+    tasks: dict[TileStrategy, MappingTask]
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
                   weights: Sequence[tuple[float, float]], effort: TileEffort,
-                  stopped: Callable[[], bool] = lambda: False) -> list[FusedGroup | None]:
+                  stopped: Callable[[], bool] = lambda: False,
+                  known: BestStrategies | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side.
 
     Args:
@@ -97,16 +103,21 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         weights: For each group the exponents of energy and cycles that its tiles minimise.
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
+        known: Strategies to begin with; those that a thorough search finds best are added.
 
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
     """
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
-    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped))
+    tiles = [tile for group in wanted for tile in group]
+    searched = _searched(tiles, effort, stopped, known or {})
+    if effort.thorough and known is not None:
+        _note_best(tiles, searched, known)
+    found = iter(searched)
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, next(found)) for tile in tiles}
+        mappings = {(tile.index, tile.shape): _best(tile, next(found).values()) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})
@@ -114,17 +125,40 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     return result
 
 
-def _searched(tiles: Sequence[_TileShape], effort: TileEffort,
-              stopped: Callable[[], bool]) -> list[list[SearchOutcome]]:
-    """For every tile the outcomes of its strategies: of all, or of the others only where the first has none legal."""
-    found: list[list[SearchOutcome]] = [[] for _ in tiles]
-    for first, stop in [(0, None)] if effort.thorough else [(0, 1), (1, None)]:
-        open_tiles = [index for index, outcomes in enumerate(found) if not any(one.legal for one in outcomes)]
-        tasks = [task for index in open_tiles for task in tiles[index].tasks[first:stop]]
-        outcomes = iter(search_all(tasks, effort.options, stopped=stopped) if tasks else [])
-        for index in open_tiles:
-            found[index] += [next(outcomes) for _ in tiles[index].tasks[first:stop]]
+def _searched(tiles: Sequence[_TileShape], effort: TileEffort, stopped: Callable[[], bool],
+              known: BestStrategies) -> list[dict[TileStrategy, SearchOutcome]]:
+    """For every tile the outcomes by strategy: of all, or of one and, where that is never legal, of the others."""
+    found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
+    for first in (False,) if effort.thorough else (True, False):
+        wanted = [(index, strategy) for index, tile in enumerate(tiles)
+                  if not any(outcome.legal for outcome in found[index].values())
+                  for strategy in ([_first(tile, known)] if first else tile.tasks)
+                  if strategy in tile.tasks and strategy not in found[index]]
+        outcomes = search_all([tiles[index].tasks[strategy] for index, strategy in wanted], effort.options,
+                              stopped=stopped) if wanted else []
+        for (index, strategy), outcome in zip(wanted, outcomes, strict=True):
+            found[index][strategy] = outcome
     return found
+
+
+def _first(tile: _TileShape, known: BestStrategies) -> TileStrategy | None:
+    """The strategy to begin with: the best known one if it could fit, else the first; None where none fits."""
+    name = known.get(tile.layer)
+    return next((strategy for strategy in tile.tasks if strategy.name == name), next(iter(tile.tasks), None))
+
+
+def _note_best(tiles: Sequence[_TileShape], searched: Sequence[dict[TileStrategy, SearchOutcome]],
+               known: BestStrategies) -> None:
+    """Notes the best strategy of each layer: that of its largest tile; of equally good ones the first."""
+    for tile, outcomes in sorted(zip(tiles, searched, strict=True), key=lambda pair: prod(pair[0].shape)):
+        if any(outcome.legal for outcome in outcomes.values()):
+            known[tile.layer] = min(outcomes, key=lambda strategy: round(outcomes[strategy].value, 6)).name
+
+
+def _layer_key(group: FusedGroup, index: int) -> str:
+    """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
+    problem = group.layers[index].problem
+    return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
 
 
 def _best(tile: _TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
@@ -164,15 +198,16 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for shape in dict.fromkeys(step.shape for step in classes):
             tasks = _tile_tasks(hardware, group, index, replace(spec, problem=resized(layer.problem, shape)), goes_on,
                                 rooms_of[index], weights)
-            tiles.append(_TileShape(index, shape, replace(spec, problem=layer.problem), tuple(tasks)))
+            tiles.append(_TileShape(index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
+                                    tasks))
     return tiles
 
 
 def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
-                rooms: Sequence[float], weights: tuple[float, float]) -> list[MappingTask]:
+                rooms: Sequence[float], weights: tuple[float, float]) -> dict[TileStrategy, MappingTask]:
     """A search for each strategy that could fit; `spec` has the tile as its problem."""
     problem, writes_intermediate = spec.problem, index < len(group.links)
-    tasks = []
+    tasks = {}
     for strategy in STRATEGIES if writes_intermediate else LAST_LAYER_STRATEGIES:
         held = held_spaces(hardware, group, index, spec, goes_on, strategy.whole)
         if writes_intermediate and not _room_to_finish(hardware, spec, problem, held, strategy.completion, rooms):
@@ -180,8 +215,8 @@ def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
         lying = {(resident.level, resident.space) for resident in held if not resident.apart}
         room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
                                                for level in range(len(rooms))]))
-        tasks.append(mapping_task(spec, constrained(spec, problem, held, strategy.completion), room=room,
-                                  weights=weights))
+        tasks[strategy] = mapping_task(spec, constrained(spec, problem, held, strategy.completion), room=room,
+                                       weights=weights)
     return tasks
 
 

@@ -66,6 +66,7 @@ class PlanningRun:
         on_progress: Called whenever the plan is better.
         history: Seconds, metric and stage of every improvement.
         sigma: Fusion variable of each link in the best restart.
+        strategies: The best strategies for tiles, as far as they are known.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -84,6 +85,7 @@ class PlanningRun:
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
+    strategies: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec

@@ -23,7 +23,7 @@ from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, sheet_of
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, SizedNest, sheet_of
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
@@ -67,15 +67,15 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         rough += [(least, number, sheet, choice)
                   for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
                   if least < limit]
-    best: list[tuple[float, int, Candidate]] = []
+    best: list[tuple[float, int, SizedNest]] = []
     for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == KEPT else limit
         if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
-            best = sorted([*best, (sized[0], number, sized[1])], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(compiled, candidate, price) for _, _, candidate in best),
+            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
+    finer = sorted((_finer(compiled, sized.candidate(), price) for _, _, sized in best),
                    key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
     return distinct(finer)
 
@@ -151,13 +151,13 @@ def _sized(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice,
 
 def _best_of(sheet: Sheet, price: NetworkPrice) -> list[Candidate]:
     """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
-    best: list[Candidate] = []
+    best: SizedNest | None = None
     bar = inf
     for least, choice in sorted((least, choice) for choice, least in enumerate(sheet.lower_prices(price))):
         sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
         if sized is not None:
-            bar, best = sized[0], [sized[1]]
-    return best
+            bar, best = sized.price, sized
+    return [best.candidate()] if best else []
 
 
 def _near(bound: int, tile: int) -> set[int]:

@@ -10,7 +10,6 @@ for the most promising sizes of one choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,7 +64,7 @@ class Sheet:
         """
         return self.estimate.lower_prices(*price.sums)
 
-    def best_tile_sizes(self, choice: int, price: NetworkPrice, bar: float) -> tuple[float, Candidate] | None:
+    def best_tile_sizes(self, choice: int, price: NetworkPrice, bar: float) -> SizedNest | None:
         """Finds the best tile sizes of one residency choice, with passing operands brought in as often as they must be.
 
         Args:
@@ -74,18 +73,22 @@ class Sheet:
             bar: Price to beat.
 
         Returns:
-            Price and candidate, or None where none is below the bar.
+            None where no sizes are below the bar.
         """
         best = self.estimate.best_sizes(choice, *price.sums, bar)
         if best is None:
             return None
         value, energy, cycles, column = best
-        return value, Candidate(self.segment, self._group(choice, [int(size) for size in self.sizes[:, column]]),
-                                OperatingPoint(energy, cycles))
+        return SizedNest(value, self, choice, column, OperatingPoint(energy, cycles))
 
-    def _group(self, choice: int, sizes: Sequence[int]) -> FusedGroup:
-        """The group with given tile sizes, without mappings."""
-        nest, problems = self.nest, self.segment.problems
+    def group(self, choice: int, column: int) -> FusedGroup:
+        """Makes the group of a residency choice in some tile sizes, without mappings.
+
+        Args:
+            choice: Number of the residency choice.
+            column: Number of the tile sizes.
+        """
+        nest, problems, sizes = self.nest, self.segment.problems, map(int, self.sizes[:, column])
         stays: list[dict[str, Stay]] = [{} for _ in problems]
         for layer, space, across in self.estimate.stays(choice):
             loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
@@ -95,6 +98,29 @@ class Sheet:
         return FusedGroup(tuple(FusedLayer(problem, {}, own) for problem, own in zip(problems, stays, strict=True)),
                           links, tuple(TileLoop(dim, size) for dim, size in zip(nest.dims, sizes, strict=True)),
                           self.segment.repeat, spilled=nest.spilled)
+
+
+@dataclass(frozen=True)
+class SizedNest:
+    """The best tile sizes of one residency choice of a nest.
+
+    Attributes:
+        price: Price of the group.
+        sheet: The nest.
+        choice: Number of the residency choice.
+        column: Number of the tile sizes.
+        estimate: Estimated energy and cycles, all repeats together.
+    """
+
+    price: float
+    sheet: Sheet
+    choice: int
+    column: int
+    estimate: OperatingPoint
+
+    def candidate(self) -> Candidate:
+        """The group, without mappings, with its estimate."""
+        return Candidate(self.sheet.segment, self.sheet.group(self.choice, self.column), self.estimate)
 
 
 def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:
