@@ -30,7 +30,7 @@ from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_counts
 from fadiff_mapper.network.descent.starts import RestartPoint, starts
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
@@ -245,9 +245,9 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     segment, = pairs_of(TOGETHER).values()
     total = unfused(TOGETHER)
     found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
-                            lambda point: point.price(total)).values()
+                            NetworkPrice(total)).values()
     best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Checkpoint(None, {}, ()))
+    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Checkpoint(None, {}, ()), {})
     assert exact is not None and exact.point.edp < 0.7 * total.edp
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 

@@ -181,7 +181,8 @@ def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float
         weights: Exponents of energy and of cycles of each group.
         effort: Effort of the searches.
     """
-    content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(), effort.thorough]
+    content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(),
+               effort.deep and effort.deep.as_dict()]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

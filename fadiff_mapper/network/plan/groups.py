@@ -22,7 +22,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
 LIGHT = TileEffort(SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
-                                 chains_agreeing=4, rounds_further=0), thorough=False)
+                                 chains_agreeing=4, rounds_further=0))
 """Effort for the tiles of candidates, most of which end up in no plan.
 
 Of 435 searches for tiles of MobileNetV1 on `gemmini_large`, 16 chains in 25 rounds end where 32 chains in 40 do but for
@@ -30,8 +30,7 @@ three (0.2 % worse at most), in half the evaluations; with 8 chains 3 % end else
 strategy has the best mapping of 95 % of the tiles.
 """
 
-THOROUGH = TileEffort(replace(LIGHT.options, chains=64, rounds=60, neighbours_tried=12, chains_agreeing=8),
-                      thorough=True)
+THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=64, rounds=60, neighbours_tried=12, chains_agreeing=8))
 """Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
 
 The hardest tile of the GPT-3 block on `gemmini_small` ends at its best mapping with six seeds of six, with five where

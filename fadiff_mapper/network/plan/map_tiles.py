@@ -62,17 +62,35 @@ LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FRO
 """For the last layer, which writes no intermediate, so that its completion plays no role."""
 
 
+CLOSE = 0.35
+"""Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again.
+
+The short search of a tile in the GPT-3 block misses the best mapping by 0.30; otherwise a plain limit.
+"""
+
+
 @dataclass(frozen=True)
 class TileEffort:
     """Effort of the searches of tiles.
 
     Attributes:
-        options: Effort of each search.
-        thorough: Whether every strategy is searched, instead of one that has a legal mapping.
+        options: Effort of a search.
+        deep: In a thorough search, which compares all strategies, the effort of a second search of those that come
+            close to the best; None takes one strategy that has a legal mapping.
     """
 
     options: SearchOptions
-    thorough: bool
+    deep: SearchOptions | None = None
+
+    @property
+    def thorough(self) -> bool:
+        """Whether all strategies are compared."""
+        return self.deep is not None
+
+    def of(self, seed: int, threads: int) -> TileEffort:
+        """The effort with a seed and a number of threads."""
+        return TileEffort(replace(self.options, seed=seed, threads=threads),
+                          self.deep and replace(self.deep, seed=seed, threads=threads))
 
 
 BestStrategies = dict[str, str]
@@ -129,22 +147,36 @@ def _searched(tiles: Sequence[_TileShape], effort: TileEffort, stopped: Callable
               known: BestStrategies) -> list[dict[TileStrategy, SearchOutcome]]:
     """For every tile the outcomes by strategy: of all, or of one and, where that is never legal, of the others."""
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
-    for first in (False,) if effort.thorough else (True, False):
-        wanted = [(index, strategy) for index, tile in enumerate(tiles)
-                  if not any(outcome.legal for outcome in found[index].values())
-                  for strategy in ([_first(tile, known)] if first else tile.tasks)
-                  if strategy in tile.tasks and strategy not in found[index]]
-        outcomes = search_all([tiles[index].tasks[strategy] for index, strategy in wanted], effort.options,
-                              stopped=stopped) if wanted else []
-        for (index, strategy), outcome in zip(wanted, outcomes, strict=True):
-            found[index][strategy] = outcome
+
+    def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
+        pairs = [(index, strategy) for index, strategies in enumerate(wanted) for strategy in strategies]
+        tasks = [tiles[index].tasks[strategy] for index, strategy in pairs]
+        for (index, strategy), outcome in zip(pairs, search_all(tasks, options, stopped=stopped) if tasks else [],
+                                              strict=True):
+            before = found[index].get(strategy, outcome)
+            found[index][strategy] = min(before, outcome, key=lambda one: one.value)
+
+    if effort.deep is None:
+        search([_first(tile, known) for tile in tiles], effort.options)
+        search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.tasks
+                                                                           if strategy not in own]
+                for tile, own in zip(tiles, found, strict=True)], effort.options)
+    else:
+        search([list(tile.tasks) for tile in tiles], effort.options)
+        search([_close(own) for own in found], effort.deep)
     return found
 
 
-def _first(tile: _TileShape, known: BestStrategies) -> TileStrategy | None:
-    """The strategy to begin with: the best known one if it could fit, else the first; None where none fits."""
-    name = known.get(tile.layer)
-    return next((strategy for strategy in tile.tasks if strategy.name == name), next(iter(tile.tasks), None))
+def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
+    """The strategies that come close to the best one, of equally good ones the first; all where none is legal yet."""
+    most = min((outcome.value for outcome in outcomes.values() if outcome.legal), default=inf) + CLOSE
+    different = {round(outcome.value, 6): strategy for strategy, outcome in reversed(outcomes.items())}
+    return [strategy for value, strategy in reversed(different.items()) if value <= most]
+
+
+def _first(tile: _TileShape, known: BestStrategies) -> list[TileStrategy]:
+    """The strategy to begin with: the best known one if it could fit, else the first; empty where none fits."""
+    return sorted(tile.tasks, key=lambda strategy: strategy.name != known.get(tile.layer))[:1]
 
 
 def _note_best(tiles: Sequence[_TileShape], searched: Sequence[dict[TileStrategy, SearchOutcome]],

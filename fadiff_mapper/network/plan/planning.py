@@ -200,7 +200,7 @@ def _evaluate(board: PlanningBoard, chosen: list[Candidate], effort: TileEffort,
     run, known = board.run, board.known
     if run.clock.over() or not chosen:
         return
-    own = replace(effort, options=replace(effort.options, seed=run.options.seed, threads=run.options.workers))
+    own = effort.of(run.options.seed, run.options.workers)
     outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.clock.over, run.saved,
                         run.strategies)
     for candidate, group in zip(chosen, outcome, strict=True):
