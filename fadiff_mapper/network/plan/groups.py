@@ -41,10 +41,17 @@ tiles agree early. `benchmarks/network_fusion.py` measures seconds and savings o
 
 @dataclass(frozen=True)
 class EvaluatedGroup:
-    """A legal group with its mappings and exact cost, all repeats together."""
+    """A legal group with its mappings.
+
+    Attributes:
+        group: The group.
+        cost: Its exact cost, all repeats together.
+        promised: Its estimate before it was mapped.
+    """
 
     group: FusedGroup
     cost: FusedCost
+    promised: OperatingPoint
 
     @property
     def point(self) -> OperatingPoint:
@@ -142,5 +149,5 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
             saved.keep_mapped(batch, mapped, known)
     known.update(saved.strategies(batch))
     costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
-    return [None if group is None or cost is None else EvaluatedGroup(group, cost)
-            for group, cost in zip(mapped, costs, strict=True)]
+    return [None if group is None or cost is None else EvaluatedGroup(group, cost, candidate.estimate)
+            for candidate, group, cost in zip(chosen, mapped, costs, strict=True)]

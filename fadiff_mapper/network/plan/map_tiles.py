@@ -13,9 +13,10 @@ outermost level keeps every data space again, so that `timeloop-model` runs it a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from math import ceil, inf, prod
 
 import numpy as np
@@ -99,13 +100,14 @@ BestStrategies = dict[str, str]
 
 @dataclass(frozen=True)
 class _TileShape:
-    """A shape of tile of a layer, and the searches that may find its mapping, one for each strategy that could fit."""
+    """A shape of tile of a layer, the strategies that could fit, and the search for each of them."""
 
     index: int
     shape: tuple[int, ...]
     spec: Spec
     layer: str
-    tasks: dict[TileStrategy, MappingTask]
+    strategies: tuple[TileStrategy, ...]
+    task: Callable[[TileStrategy], MappingTask]
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
@@ -150,7 +152,7 @@ def _searched(tiles: Sequence[_TileShape], effort: TileEffort, stopped: Callable
 
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
         pairs = [(index, strategy) for index, strategies in enumerate(wanted) for strategy in strategies]
-        tasks = [tiles[index].tasks[strategy] for index, strategy in pairs]
+        tasks = [tiles[index].task(strategy) for index, strategy in pairs]
         for (index, strategy), outcome in zip(pairs, search_all(tasks, options, stopped=stopped) if tasks else [],
                                               strict=True):
             before = found[index].get(strategy, outcome)
@@ -158,11 +160,11 @@ def _searched(tiles: Sequence[_TileShape], effort: TileEffort, stopped: Callable
 
     if effort.deep is None:
         search([_first(tile, known) for tile in tiles], effort.options)
-        search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.tasks
+        search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
                                                                            if strategy not in own]
                 for tile, own in zip(tiles, found, strict=True)], effort.options)
     else:
-        search([list(tile.tasks) for tile in tiles], effort.options)
+        search([tile.strategies for tile in tiles], effort.options)
         search([_close(own) for own in found], effort.deep)
     return found
 
@@ -176,7 +178,7 @@ def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
 
 def _first(tile: _TileShape, known: BestStrategies) -> list[TileStrategy]:
     """The strategy to begin with: the best known one if it could fit, else the first; empty where none fits."""
-    return sorted(tile.tasks, key=lambda strategy: strategy.name != known.get(tile.layer))[:1]
+    return sorted(tile.strategies, key=lambda strategy: strategy.name != known.get(tile.layer))[:1]
 
 
 def _note_best(tiles: Sequence[_TileShape], searched: Sequence[dict[TileStrategy, SearchOutcome]],
@@ -228,28 +230,32 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         classes = step_classes(group, layer, steps)
         goes_on = _goes_on(group, classes)
         for shape in dict.fromkeys(step.shape for step in classes):
-            tasks = _tile_tasks(hardware, group, index, replace(spec, problem=resized(layer.problem, shape)), goes_on,
-                                rooms_of[index], weights)
-            tiles.append(_TileShape(index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
-                                    tasks))
+            tile = replace(spec, problem=resized(layer.problem, shape))
+            held = partial(held_spaces, hardware, group, index, tile, goes_on)
+            tiles.append(_TileShape(
+                index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
+                tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
+                partial(_tile_task, tile, held, rooms_of[index], weights)))
     return tiles
 
 
-def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
-                rooms: Sequence[float], weights: tuple[float, float]) -> dict[TileStrategy, MappingTask]:
-    """A search for each strategy that could fit; `spec` has the tile as its problem."""
-    problem, writes_intermediate = spec.problem, index < len(group.links)
-    tasks = {}
+def _fitting(hardware: Hardware, spec: Spec, writes_intermediate: bool, held: Callable[[bool], list[ResidentTile]],
+             rooms: Sequence[float]) -> Iterator[TileStrategy]:
+    """The strategies that could fit; `spec` has the tile as its problem, `held` is `held_spaces` of it."""
     for strategy in STRATEGIES if writes_intermediate else LAST_LAYER_STRATEGIES:
-        held = held_spaces(hardware, group, index, spec, goes_on, strategy.whole)
-        if writes_intermediate and not _room_to_finish(hardware, spec, problem, held, strategy.completion, rooms):
-            continue
-        lying = {(resident.level, resident.space) for resident in held if not resident.apart}
-        room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
-                                               for level in range(len(rooms))]))
-        tasks[strategy] = mapping_task(spec, constrained(spec, problem, held, strategy.completion), room=room,
-                                       weights=weights)
-    return tasks
+        if not writes_intermediate or _room_to_finish(hardware, spec, spec.problem, held(strategy.whole),
+                                                      strategy.completion, rooms):
+            yield strategy
+
+
+def _tile_task(spec: Spec, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
+               weights: tuple[float, float], strategy: TileStrategy) -> MappingTask:
+    """The search of a tile with one strategy."""
+    problem, lying_there = spec.problem, held(strategy.whole)
+    lying = {(resident.level, resident.space) for resident in lying_there if not resident.apart}
+    room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
+                                           for level in range(len(rooms))]))
+    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, weights=weights)
 
 
 def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile],
