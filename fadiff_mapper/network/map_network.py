@@ -6,8 +6,8 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 Method, in the order of `map_network`:
 
 1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
-2. With `NetworkOptions.gradient`, tiling factors of all layers and one sigma per link are descended together (`descent`,
-   FADiff eqs. 13 to 26), from these mappings.
+2. With `NetworkOptions.gradient`, tiling factors of all layers and one sigma per link are descended together, from
+   these mappings (`descent`, FADiff eqs. 13 to 26).
 3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Those that
    could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
    groups of the plan are refined (`plan`).
@@ -51,7 +51,8 @@ LAYERS_SHARE = 0.7
 QUICK = SearchOptions(rounds_least=1, chains=16, rounds=25, neighbours_tried=8, chains_agreeing=4, rounds_further=0)
 """Effort with which every layer is searched first where time is limited: a tenth of that of a layer by itself.
 
-Annealing that is cut short stops among random mappings, so that a whole short one comes first.
+Annealing that is cut short stops among random mappings, so that a whole short one comes first, whatever the limit: 10
+to 20 ms a layer.
 """
 
 
@@ -139,7 +140,7 @@ def _quick_mappings(specs: Sequence[Spec], options: NetworkOptions, clock: Plann
     """A mapping of each layer after a short search, to start from; none where a layer needs a longer search."""
     try:
         quick = map_layers(specs, replace(QUICK, metrics=(options.metric,), seed=options.seed,
-                                          threads=options.workers), stopped=clock.over)
+                                          threads=options.workers), stopped=clock.stopped)
     except FadiffError:    # the longer search finds a mapping, or says why there is none
         return ()
     return tuple(result.mapping for result in quick)

@@ -29,8 +29,10 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
+from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.kernel._kernel import NestEstimate
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -38,8 +40,8 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.plan.groups import LIGHT, alone
-from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, alone
+from fadiff_mapper.network.plan.map_tiles import TileStrategy, with_mappings
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
@@ -316,6 +318,25 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
                      for index, layer in enumerate(one.group.layers) for name in layer.operands)
         assert words < usable
     assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
+
+
+def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them() -> None:
+    hardware, _, _ = products()
+    known: dict[str, str] = {}
+    group, specs = found(1)[0].group, [product_specs()[1]]
+    (thorough,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], THOROUGH, known=known)
+    assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
+    (light,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], LIGHT, known=known)
+    assert thorough and light
+    assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
+
+
+@pytest.mark.parametrize(("nest", "sentence"), [
+    ((1, inf, [0], [0], False, np.ones((1, 1))), "home"), ((0, inf, [99], [0], False, np.ones((1, 1))), "dims"),
+    ((0, inf, [0], [], False, np.ones((1, 1))), "retained"), ((0, inf, [0], [0], False, np.ones((2, 1))), "sizes")])
+def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        NestEstimate(compiled(segment_of(group(CONV_2D, [("P", 2)], ""))).tables, *nest)
 
 
 def test_an_unknown_level_is_refused_by_name() -> None:
