@@ -26,7 +26,7 @@ NestEstimate::NestEstimate(const FusedSegment& segment, NestOptions options, std
     std::vector<Cuts> cuts(batch_);
     for (std::size_t column = 0; column < batch_; ++column) {
         cuts_of(column, cuts[column]);
-        lay_out(column, cuts[column]);
+        lay_out(cuts[column]);
     }
     list_residencies(cuts);
     list_choices();
@@ -38,8 +38,8 @@ void NestEstimate::cuts_of(std::size_t column, Cuts& cuts) const {
     cut_layers(segment_, options_.dims, sizes, options_.retained, cuts);
 }
 
-// Room and work of every layer in some tile sizes.
-void NestEstimate::lay_out(std::size_t column, const Cuts& cuts) {
+// Adds room and work of every layer in one column of tile sizes.
+void NestEstimate::lay_out(const Cuts& cuts) {
     const int layers = int(segment_.layers.size());
     std::vector<double> rest(layers - 1), beyond(layers - 1);  // words in between; words beyond these while in use
     double resting = 0;

@@ -73,7 +73,7 @@ private:
     };
 
     const Work& work(std::size_t column, int layer) const { return work_[column * segment_.layers.size() + layer]; }
-    void lay_out(std::size_t column, const Cuts& cuts);
+    void lay_out(const Cuts& cuts);
     Work work_of(int layer, const Cuts& cuts) const;
     void list_residencies(const std::vector<Cuts>& cuts);
     void list_choices();

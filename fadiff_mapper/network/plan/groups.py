@@ -14,7 +14,8 @@ from fadiff_mapper.fusion.groups.group_cost import checked_cost
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.plan.map_tiles import BestStrategies, TileEffort, with_mappings
+from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases

@@ -5,17 +5,15 @@ tensors of the group in place, and that finishes the sums of an intermediate bef
 
 Method. The search of layers (`search.search_many`) runs on tiles, with more constraints: a tensor that stays in its
 home level is bypassed outside it and whole inside it, and the words that other tensors occupy (`tile_steps`) are taken
-from the room of each level. How an intermediate is finished has no single best answer, so there are several
-`TileStrategy`. A thorough search compares all of them and notes for each layer the one that is best; any other search
-takes that one, or else the first, and the others only where it has no legal mapping. In the mapping that comes out the
-outermost level keeps every data space again, so that `timeloop-model` runs it as it is.
+from the room of each level. How an intermediate is finished has no single best answer: `strategy_search` tries several.
+In the mapping that comes out the outermost level keeps every data space again, so that `timeloop-model` runs it as it
+is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from math import ceil, inf, prod
 
@@ -27,87 +25,23 @@ from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.network.plan.strategy_search import (
+    LAST_LAYER_STRATEGIES,
+    STRATEGIES,
+    BestStrategies,
+    TileEffort,
+    TileShape,
+    TileStrategy,
+    note_best,
+    searched,
+)
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
-from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
-
-
-class TileStrategy(Enum):
-    """How a tile treats the intermediates that it reads and writes.
-
-    Attributes:
-        whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        completion: How the sums of the written one are finished.
-    """
-
-    WHOLE_AND_TOGETHER = (True, SumCompletion.TOGETHER)
-    WHOLE_FROM_INSIDE = (True, SumCompletion.INSIDE)
-    PIECES_FROM_INSIDE = (False, SumCompletion.INSIDE)
-    PIECES_IN_TURN = (False, SumCompletion.IN_TURN)
-
-    def __init__(self, whole: bool, completion: SumCompletion):
-        self.whole = whole
-        self.completion = completion
-
-
-STRATEGIES = tuple(TileStrategy)
-"""For layers that write an intermediate; of equally good mappings the first counts."""
-
-LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-"""For the last layer, which writes no intermediate, so that its completion plays no role."""
-
-
-CLOSE = 0.35
-"""Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again.
-
-The short search of a tile in the GPT-3 block misses the best mapping by 0.30; otherwise a plain limit.
-"""
-
-
-@dataclass(frozen=True)
-class TileEffort:
-    """Effort of the searches of tiles.
-
-    Attributes:
-        options: Effort of a search.
-        deep: In a thorough search, which compares all strategies, the effort of a second search of those that come
-            close to the best; None takes one strategy that has a legal mapping.
-    """
-
-    options: SearchOptions
-    deep: SearchOptions | None = None
-
-    @property
-    def thorough(self) -> bool:
-        """Whether all strategies are compared."""
-        return self.deep is not None
-
-    def of(self, seed: int, threads: int) -> TileEffort:
-        """The effort with a seed and a number of threads."""
-        return TileEffort(replace(self.options, seed=seed, threads=threads),
-                          self.deep and replace(self.deep, seed=seed, threads=threads))
-
-
-BestStrategies = dict[str, str]
-"""Name of the best strategy of each layer, by `_layer_key`, where a thorough search has compared them."""
-
-
-@dataclass(frozen=True)
-class _TileShape:
-    """A shape of tile of a layer, the strategies that could fit, and the search for each of them."""
-
-    index: int
-    shape: tuple[int, ...]
-    spec: Spec
-    layer: str
-    strategies: tuple[TileStrategy, ...]
-    task: Callable[[TileStrategy], MappingTask]
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
@@ -131,10 +65,10 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
     tiles = [tile for group in wanted for tile in group]
-    searched = _searched(tiles, effort, stopped, known or {})
+    outcomes = searched(tiles, effort, stopped, known or {})
     if effort.thorough and known is not None:
-        _note_best(tiles, searched, known)
-    found = iter(searched)
+        note_best(tiles, outcomes, known)
+    found = iter(outcomes)
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
         mappings = {(tile.index, tile.shape): _best(tile, next(found).values()) for tile in tiles}
@@ -145,57 +79,13 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     return result
 
 
-def _searched(tiles: Sequence[_TileShape], effort: TileEffort, stopped: Callable[[], bool],
-              known: BestStrategies) -> list[dict[TileStrategy, SearchOutcome]]:
-    """For every tile the outcomes by strategy: of all, or of one and, where that is never legal, of the others."""
-    found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
-
-    def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
-        pairs = [(index, strategy) for index, strategies in enumerate(wanted) for strategy in strategies]
-        tasks = [tiles[index].task(strategy) for index, strategy in pairs]
-        for (index, strategy), outcome in zip(pairs, search_all(tasks, options, stopped=stopped) if tasks else [],
-                                              strict=True):
-            before = found[index].get(strategy, outcome)
-            found[index][strategy] = min(before, outcome, key=lambda one: one.value)
-
-    if effort.deep is None:
-        search([_first(tile, known) for tile in tiles], effort.options)
-        search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
-                                                                           if strategy not in own]
-                for tile, own in zip(tiles, found, strict=True)], effort.options)
-    else:
-        search([tile.strategies for tile in tiles], effort.options)
-        search([_close(own) for own in found], effort.deep)
-    return found
-
-
-def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
-    """The strategies that come close to the best one, of equally good ones the first; all where none is legal yet."""
-    most = min((outcome.value for outcome in outcomes.values() if outcome.legal), default=inf) + CLOSE
-    different = {round(outcome.value, 6): strategy for strategy, outcome in reversed(outcomes.items())}
-    return [strategy for value, strategy in reversed(different.items()) if value <= most]
-
-
-def _first(tile: _TileShape, known: BestStrategies) -> list[TileStrategy]:
-    """The strategy to begin with: the best known one if it could fit, else the first; empty where none fits."""
-    return sorted(tile.strategies, key=lambda strategy: strategy.name != known.get(tile.layer))[:1]
-
-
-def _note_best(tiles: Sequence[_TileShape], searched: Sequence[dict[TileStrategy, SearchOutcome]],
-               known: BestStrategies) -> None:
-    """Notes the best strategy of each layer: that of its largest tile; of equally good ones the first."""
-    for tile, outcomes in sorted(zip(tiles, searched, strict=True), key=lambda pair: prod(pair[0].shape)):
-        if any(outcome.legal for outcome in outcomes.values()):
-            known[tile.layer] = min(outcomes, key=lambda strategy: round(outcomes[strategy].value, 6)).name
-
-
 def _layer_key(group: FusedGroup, index: int) -> str:
     """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
     problem = group.layers[index].problem
     return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
 
 
-def _best(tile: _TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
+def _best(tile: TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
     """The best legal mapping of a tile, or None."""
     legal = [outcome for outcome in outcomes if outcome.legal]
     if not legal:
@@ -222,7 +112,7 @@ def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
-                 weights: tuple[float, float]) -> list[_TileShape]:
+                 weights: tuple[float, float]) -> list[TileShape]:
     """All shapes of tiles of a group with their searches, layer by layer."""
     tiles = []
     rooms_of = _rooms(hardware, group, specs[-1])
@@ -232,7 +122,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for shape in dict.fromkeys(step.shape for step in classes):
             tile = replace(spec, problem=resized(layer.problem, shape))
             held = partial(held_spaces, hardware, group, index, tile, goes_on)
-            tiles.append(_TileShape(
+            tiles.append(TileShape(
                 index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
                 tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
                 partial(_tile_task, tile, held, rooms_of[index], weights)))

@@ -23,9 +23,9 @@ from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, enumerated, evaluated, ranked
-from fadiff_mapper.network.plan.map_tiles import TileEffort
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
+from fadiff_mapper.network.plan.strategy_search import TileEffort
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import group_bases, revised
