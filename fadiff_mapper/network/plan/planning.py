@@ -40,10 +40,10 @@ Set by hand, not measured.
 EXACT_TO = 5e-3
 """The part of a price to which estimates are exact.
 
-An estimate must beat the evaluated groups of its segment by more than that for the candidate to be evaluated, and a
-group of the plan must fall short of its own by more to be searched thoroughly. Of 90 evaluations for MobileNetV1 on
-`gemmini_small`, the 45 that this leaves out brought nothing; nor did the 4 thorough searches for ResNet-18 on
-`gemmini_large`.
+An estimate must beat the evaluated groups of its segment by more than that for the candidate to be evaluated, or come
+that close when groups are refined; and a group of the plan must fall short of its own estimate by more to be searched
+thoroughly. Of 90 evaluations for MobileNetV1 on `gemmini_small`, the 45 with estimates above brought nothing; nor did
+the 4 thorough searches for ResNet-18 on `gemmini_large`.
 """
 
 NARROWED = 3
@@ -171,10 +171,10 @@ def _hopeful(board: PlanningBoard) -> list[Candidate]:
     return [plan for plan in plans.values() if isinstance(plan, Candidate)]
 
 
-def _promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate) -> bool:
-    """Whether a candidate's estimate beats the evaluated groups of its segment by more than estimates are exact to."""
+def _promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:
+    """Whether a candidate's estimate beats the evaluated groups of its segment by more than a part of their price."""
     known = min((_price(run, group) for group in facts.exact), default=inf)
-    return _price_of(run)(candidate.estimate) < known * (1 - EXACT_TO)
+    return _price_of(run)(candidate.estimate) < known * (1 - part)
 
 
 def _evaluated_parts(board: PlanningBoard) -> list[CoverPart[Any]]:
@@ -258,7 +258,7 @@ def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     run = board.run
     used = {segment.key: facts for segment, facts in board.every if segment.nodes in planned}
     _evaluate(board, [candidate for facts in used.values() for candidate in facts.waiting[:facts.left(run.options.kept)]
-                      if _promises(run, facts, candidate)], LIGHT, REFINED)
+                      if _promises(run, facts, candidate, -EXACT_TO)], LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
