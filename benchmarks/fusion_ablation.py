@@ -20,11 +20,11 @@ from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
 SOURCES = {
-    "enumerated": NetworkOptions(gradient=False),
-    "descent": NetworkOptions(enumeration=False),
-    "both": NetworkOptions(),
-    "descent on the paper's model": NetworkOptions(enumeration=False, model="paper"),
-    "both, the paper's model": NetworkOptions(model="paper"),
+    "enumerated": NetworkOptions(),
+    "descent": NetworkOptions(gradient=True, enumeration=False),
+    "both": NetworkOptions(gradient=True),
+    "descent on the paper's model": NetworkOptions(gradient=True, enumeration=False, model="paper"),
+    "both, the paper's model": NetworkOptions(gradient=True, model="paper"),
 }
 """Sources of candidate groups, by the name of the row of the table."""
 

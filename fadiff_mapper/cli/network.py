@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
     require_coverage(network, options.allow_partial, "--allow-partial")
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
-    with atomic_files.lock(root), interruptible() as stopped, progress(quiet=options.quiet) as on_progress:
+    with atomic_files.lock(root), interruptible() as stopped, progress(
+            options.quiet, options.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network
         atomic_files.check_writable(root)
         result = map_network(

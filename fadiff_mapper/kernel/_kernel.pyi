@@ -1,4 +1,5 @@
-"""The compiled module: exact evaluation of mappings and search (`module.cpp`), and their parts (`parts.cpp`)."""
+"""The compiled module: evaluation and search (`module.cpp`), estimates of fused groups (`estimate_bindings.cpp`), parts
+of both (`parts.cpp`)."""
 
 from typing import Any
 
@@ -47,6 +48,30 @@ class Chains:
     def best_value(self) -> float: ...
     @property
     def evaluations(self) -> int: ...
+
+class FusedSegment:
+    """Tables of a segment's layers and links; see `network/tilings/compiled_segment.py`."""
+
+    def __init__(self, layers: list[dict[str, Any]], links: list[dict[str, Any]], repeat: float,
+                 homes: int) -> None: ...
+    # Closed forms of one layer in one tile size; sets of loops are bits.
+    def closed_forms(self, dims: list[int], sizes: list[float], retained: list[int], layer: int, tensor: int,
+                     across: int) -> dict[str, Any]: ...
+    # How often each data space of one layer's tile comes in; None where no schedule fits. Sets of data spaces are bits.
+    def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
+                  sums_room: float) -> list[float] | None: ...
+
+class NestEstimate:
+    """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`."""
+
+    def __init__(self, segment: FusedSegment, home: int, usable: float, dims: list[int], retained: list[int],
+                 spilled: bool, sizes: np.ndarray) -> None: ...
+    def lower_prices(self, energy: float, cycles: float) -> list[float]: ...
+    # Price, energy, cycles and column of the best sizes.
+    def best_sizes(self, choice: int, energy: float, cycles: float,
+                   bar: float) -> tuple[float, float, float, int] | None: ...
+    # Layer, data space and loops (bits) of each operand that stays.
+    def stays(self, choice: int) -> list[tuple[int, int, int]]: ...
 
 # Parts one by one (`parts.cpp`). Nests stand as their six arrays; "moved" nests are followed by the numbers of their
 # divisors, [P, D, B], and the column of the given nest that each came from, [B].

@@ -10,6 +10,7 @@
 #include "bindings.hpp"
 #include "chains.hpp"
 #include "checks.hpp"
+#include "estimate_bindings.hpp"
 #include "parts.hpp"
 #include "sparse_bindings.hpp"
 #include "straight_through.hpp"
@@ -398,6 +399,7 @@ PYBIND11_MODULE(_kernel, module) {
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
     add_parts(module);
     add_sparse(module);
+    add_estimates(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse) {

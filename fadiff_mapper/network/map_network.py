@@ -6,9 +6,9 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 Method, in the order of `map_network`:
 
 1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
-2. Tiling factors of all layers and one sigma per link are descended together (`descent`, FADiff eqs. 13 to 26), from
-   these mappings.
-3. Candidates for fused groups come from there, from enumeration and from around the plan (`tilings`); candidates that
+2. With `NetworkOptions.gradient`, tiling factors of all layers and one sigma per link are descended together, from
+   these mappings (`descent`, FADiff eqs. 13 to 26).
+3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Those that
    could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
    groups of the plan are refined (`plan`).
 
@@ -20,13 +20,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
-from fadiff_mapper.network.descent.decoding import decoded_layers
-from fadiff_mapper.network.descent.descend import DescentEnd, descend
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.layers.one_design import Design, specs_of
 from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
@@ -38,11 +36,23 @@ from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
-LAYERS_SHARE = 0.6
+if TYPE_CHECKING:
+    from fadiff_mapper.network.descent.descend import DescentEnd
+    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
+
+LAYERS_SHARE = 0.7
 """The part of a time limit after which the search of the layers ends. Set by hand, not measured."""
+
+QUICK = SearchOptions(rounds_least=1, chains=16, rounds=25, neighbours_tried=8, chains_agreeing=4, rounds_further=0)
+"""Effort with which every layer is searched first where time is limited: a tenth of that of a layer by itself.
+
+Annealing that is cut short stops among random mappings, so that a whole short one comes first, whatever the limit: 10
+to 20 ms a layer.
+"""
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
@@ -115,6 +125,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     descends = options.fuse and options.gradient and not clock.over()
     relaxed = _relaxed(workload, results, options, clock) if descends else None
     if relaxed:
+        from fadiff_mapper.network.descent.decoding import decoded_layers
         results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
     run = PlanningRun(workload, options, results, mappings, relaxed, clock, saved, on_progress)
     run.note("layers")
@@ -132,10 +143,11 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     known = list(mapped_before) or saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
+    wanted = [specs[index] for index in missing]
+    starts = _quick_mappings(wanted, options, clock) if options.time_limit and wanted else ()
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
-        mapped = map_layers([specs[index] for index in missing],
-                            layer_search(options, limit), stopped=clock.stopped,
+        mapped = map_layers(wanted, layer_search(options, limit), warm_starts=starts, stopped=clock.stopped,
                             on_better=lambda number, result: saved.keep(missing[number], result))
     finally:
         saved.write()
@@ -145,6 +157,16 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
+
+
+def _quick_mappings(specs: Sequence[Spec], options: NetworkOptions, clock: PlanningClock) -> tuple[Mapping, ...]:
+    """A mapping of each layer after a short search, to start from; none where a layer needs a longer search."""
+    try:
+        quick = map_layers(specs, replace(QUICK, metrics=(options.metric,), seed=options.seed,
+                                          threads=options.workers), stopped=clock.stopped)
+    except FadiffError:    # the longer search finds a mapping, or says why there is none
+        return ()
+    return tuple(result.mapping for result in quick)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
@@ -163,8 +185,11 @@ def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: Networ
              clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
     """The relaxed network and the end of its descent, or None where nothing can be fused.
 
-    The descent has one home, the outermost; candidates are tried in all of them.
+    The descent has one home, the outermost; candidates are tried in all of them. Only here torch is loaded.
     """
+    from fadiff_mapper.network.descent.descend import descend
+    from fadiff_mapper.network.descent.relaxed_network import relaxed_network
+
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
     pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)

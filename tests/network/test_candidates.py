@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import inf, prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from fused_groups import CONV_2D, ONWARDS, conv, group
+from fused_groups import CONV_2D, ONWARDS, conv, group, hardware
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,26 +29,29 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
+from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.kernel._kernel import NestEstimate
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.plan.groups import LIGHT, alone
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, alone
 from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.strategy_search import TileStrategy
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase, layer_base, revised
-from fadiff_mapper.network.tilings.loop_cuts import computed, fetched, held, layer_cuts, outlasting
-from fadiff_mapper.network.tilings.refetch import refetched
+from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, OutermostPrices, layer_base, revised
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.axis_algebra import WindowSlide
@@ -71,24 +75,42 @@ def segment_of(fused: FusedGroup) -> Segment:
                    tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
 
 
+def compiled(segment: Segment) -> CompiledSegment:
+    """A segment of layers of which nothing is known, on a design with one level where tensors can stay."""
+    base = LayerBase(0.0, 0.0, {}, inf, {}, OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+    return compiled_segment(hardware(), segment, [base] * len(segment.problems))
+
+
+def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: Sequence[Collection[str]], layer: int,
+                 name: str, kept: Collection[str] = ()) -> dict[str, Any]:
+    """The closed forms of one layer: loops along which each intermediate is retained and a data space is `kept`."""
+    dims = segment.problems[-1].dimensions
+
+    def mask(among: Collection[str]) -> int:
+        return sum(1 << index for index, (dim, _) in enumerate(loops) if dim in among)
+
+    return compiled(segment).tables.closed_forms(
+        [dims.index(dim) for dim, _ in loops], [float(size) for _, size in loops], list(map(mask, retained)), layer,
+        segment.problems[layer].dataspace_names().index(name), mask(kept))
+
+
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 6]), st.sampled_from(["", "P", "Q", "PQ"]))
 def test_cuts_add_up_to_what_the_steps_do(p: int, q: int, across: str) -> None:
-    fused = group(CONV_2D, [("P", p), ("Q", q)], across)
-    cuts = layer_cuts(segment_of(fused), ("P", "Q"), [np.array([float(p)]), np.array([float(q)])], [set(across)])
+    loops = [("P", p), ("Q", q)]
+    fused = group(CONV_2D, loops, across)
     for index, (layer, steps) in enumerate(zip(fused.layers, layer_steps(fused), strict=True)):
         kinds = step_classes(fused, layer, steps)
         macs = sum(count * np.prod(kind.shape) for kind, count in kinds.items())
-        assert computed(layer.problem, cuts[index]) == pytest.approx(macs / layer.problem.computes)
+        closed = partial(closed_forms, segment_of(fused), loops, [across], index)
+        assert closed("Weights")["computed"] == pytest.approx(macs / layer.problem.computes)
         for place, (name, stay) in enumerate(layer.operands.items()):
-            space = space_of(layer.problem, name)
             words = sum(count * kind.fresh[place] for kind, count in kinds.items())
             if name == "Weights":
-                assert fetched(space, layer.problem, cuts[index], stay.across) == words
-                assert held(space, layer.problem, cuts[index], stay.across) == operand_words(layer, name, fused, steps)
+                assert closed(name, stay.across)["fetched"] == words
+                assert closed(name, stay.across)["held"] == operand_words(layer, name, fused, steps)
         if index < len(fused.links):
             link = fused.links[index]
-            lying = held(layer.problem.output, layer.problem, cuts[index], link.stay.across, link)
-            assert lying == intermediate_words(layer, link, fused, steps)
+            assert closed("Outputs", link.stay.across)["lying"] == intermediate_words(layer, link, fused, steps)
 
 
 @given(st.sampled_from([1, 2]), st.sampled_from(["", "P"]),
@@ -100,14 +122,13 @@ def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, poo
     links = (replace(fused.links[0], pooled={"P": pool}),)
     fused = replace(fused, links=links)
     segment = replace(segment_of(fused), links=links)
-    (cut, *_), _ = layer_cuts(segment, ("P",), [np.array([float(p)])], [set(across)])
-    (spans,) = layer_steps(fused)[0].spans
-    assert cut.needed == max(len(span.needed) for span in spans)
+    closed = closed_forms(segment, [("P", p)], [across], 0, "Outputs", across)
     layer, steps = fused.layers[0], layer_steps(fused)[0]
-    for closed, stepped in ((held, intermediate_words), (outlasting, outlasting_words)):
-        words = closed(layer.problem.output, layer.problem, [cut], set(across), links[0])
-        assert words == stepped(layer, links[0], fused, steps)
-    assert cut.points == pytest.approx(sum(len(span.done) for span in spans), abs=pool.pad * (len(spans) - 1))
+    (cut,), (spans,) = closed["loops"], steps.spans
+    assert cut["needed"] == max(len(span.needed) for span in spans)
+    assert closed["lying"] == intermediate_words(layer, links[0], fused, steps)
+    assert closed["outlasting"] == outlasting_words(layer, links[0], fused, steps)
+    assert cut["points"] == pytest.approx(sum(len(span.done) for span in spans), abs=pool.pad * (len(spans) - 1))
 
 
 @given(st.sampled_from([1, 2, 3, 5]), st.lists(st.booleans(), min_size=3, max_size=3), st.sampled_from([0, 1]))
@@ -120,11 +141,22 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
                   for link, keeps in zip(fused.links, kept, strict=True))
     fused = replace(fused, links=links)
     segment = Segment(tuple("abcd"), tuple(layer.problem for layer in fused.layers), links, (frozenset(),) * 3, 1)
-    cuts = layer_cuts(segment, ("P",), [np.array([float(p)])], [link.stay.across for link in links])
-    for (cut,), steps in zip(cuts, layer_steps(fused), strict=True):
+    for index, steps in enumerate(layer_steps(fused)):
+        (cut,) = closed_forms(segment, [("P", p)], [link.stay.across for link in links], index, "Outputs")["loops"]
         (spans,) = steps.spans
-        assert cut.largest == max(len(span.done) for span in spans)
-        assert cut.needed == max(len(span.needed) for span in spans)
+        assert cut["largest"] == max(len(span.done) for span in spans)
+        assert cut["needed"] == max(len(span.needed) for span in spans)
+
+
+def refetched(problem: Problem, passing: Collection[str], staying: Collection[str], room: float, sums: float,
+              lanes: dict[str, int]) -> dict[str, float] | None:
+    """How often each operand of one tile, the whole problem, comes in; None where no schedule fits."""
+    base = LayerBase(0.0, 0.0, {}, sums, lanes, OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+    tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
+    names = problem.dataspace_names()
+    masks = [sum(1 << names.index(name) for name in some) for some in (passing, staying)]
+    times = tables.refetched(0, [float(bound) for bound in problem.bounds.values()], *masks, room, sums)
+    return None if times is None else dict(zip(names, times, strict=True))
 
 
 @pytest.mark.parametrize(("room", "sums", "times"), [
@@ -136,22 +168,20 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
     (1, 1024, None)], ids=str)
 def test_what_a_tile_brings_in_again(room: int, sums: int, times: tuple[int, int] | None) -> None:
     problem = conv("product", N=64, M=64, C=32)
-    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]),
-                      np.array([float(sums)]), {})
-    assert again.fits[0] == (times is not None)
-    if times:
-        assert sorted((again.times["Weights"][0], again.times["Inputs"][0])) == sorted(times)
+    again = refetched(problem, ["Weights", "Inputs"], [], room, sums, {})
+    assert (again is not None) == (times is not None)
+    if again and times:
+        assert sorted((again["Weights"], again["Inputs"])) == sorted(times)
 
 
 @given(st.lists(st.floats(0, 5000), min_size=2, max_size=5), st.sampled_from([32.0, 1024.0]))
-def test_many_rooms_at_once_are_as_each_by_itself(rooms: list[float], sums: float) -> None:
+def test_more_room_never_brings_in_more(rooms: list[float], sums: float) -> None:
     problem = conv("product", N=64, M=48, C=32)
-    at_once, *each = (refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array(some),
-                                 np.full(len(some), sums), {"M": 16})
-                      for some in (rooms, *([room] for room in rooms)))
-    assert at_once.fits.tolist() == [one.fits[0] for one in each]
-    for name in ("Weights", "Inputs"):
-        assert at_once.times[name].tolist() == [one.times[name][0] for one in each]
+    moved = [inf if again is None else sum(again[space.name] * problem.tensor_size(space)
+                                           for space in problem.dataspaces if not space.read_write)
+             for again in (refetched(problem, ["Weights", "Inputs"], [], room, sums, {"M": 16})
+                           for room in sorted(rooms))]
+    assert moved == sorted(moved, reverse=True)
 
 
 @pytest.mark.parametrize("layer", ["resnet18/conv3x3_256_256_14_s1", "resnet18/conv3x3_64_128_28_s2",
@@ -173,10 +203,10 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
     best = evaluate_nest(tasks[0].layer, min(found, key=lambda one: one.value).nest)
     reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.use.instances[-1, 0], strict=True))
-    again = refetched(problem, problem.bounds, ["Weights", "Inputs"], [], np.array([float(room)]),
-                      np.array([float((accumulator.usable or 0) * accumulator.instances)]), {"C": 16, "M": 16})
-    estimate = sum(float(times[0]) * problem.tensor_size(space_of(problem, name))
-                   for name, times in again.times.items())
+    again = refetched(problem, ["Weights", "Inputs"], [], room,
+                      float((accumulator.usable or 0) * accumulator.instances), {"C": 16, "M": 16})
+    assert again is not None
+    estimate = sum(again[name] * problem.tensor_size(space_of(problem, name)) for name in ("Weights", "Inputs"))
     assert min(one.value for one in found) < ILLEGAL
     assert 0.5 < estimate / (reads["Weights"] + reads["Inputs"]) < 1.7
 
@@ -184,8 +214,7 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
 def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
     problem = conv("product", N=64, M=64, C=32)
     for room, fits in ((31.0, False), (32.0, True)):
-        found = refetched(problem, problem.bounds, ["Inputs"], ["Weights"], np.array([room]), np.array([4096.0]), {})
-        assert found.fits[0] == fits
+        assert (refetched(problem, ["Inputs"], ["Weights"], room, 4096.0, {}) is not None) == fits
 
 
 @pytest.mark.parametrize(("network", "names", "loops", "kept"), [
@@ -257,7 +286,7 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
     by_nodes = {segment.nodes: segment for segment in every}
     groups = [(nodes, FusedGroup(tuple(FusedLayer(problem, {}) for problem in by_nodes[nodes].problems),
                                  by_nodes[nodes].links, (TileLoop("P", 7),))) for nodes in (names[:2], names[2:4])]
-    price = partial(metric_price, total=summed([base.whole for base in bases.values()]), metric="edp")
+    price = NetworkPrice(summed([base.whole for base in bases.values()]))
     hardware = Hardware(specs[0].arch, specs[0].tables)
     near = reshaped(hardware, groups, [names], every, bases, price)
     lengths = {one.segment.nodes: {tuple(loop.dim for loop in one.group.loops) for one in own}
@@ -267,10 +296,10 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
 
 
 def found(kept: int | None = None) -> Sequence:
-    hardware, segment, bases = products()
+    design, segment, bases = products()
     total = summed([base.whole for base in bases])
-    price = partial(metric_price, total=total, metric="edp")
-    return candidates(hardware, segment, bases, price, metric_price(alone(segment, bases), total, "edp"))[:kept]
+    price = NetworkPrice(total)
+    return candidates(design, segment, bases, price, price(alone(segment, bases)))[:kept]
 
 
 def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
@@ -292,6 +321,25 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
     assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
 
 
+def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them() -> None:
+    hardware, _, _ = products()
+    known: dict[str, str] = {}
+    group, specs = found(1)[0].group, [product_specs()[1]]
+    (thorough,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], THOROUGH, known=known)
+    assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
+    (light,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], LIGHT, known=known)
+    assert thorough and light
+    assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
+
+
+@pytest.mark.parametrize(("nest", "sentence"), [
+    ((1, inf, [0], [0], False, np.ones((1, 1))), "home"), ((0, inf, [99], [0], False, np.ones((1, 1))), "dims"),
+    ((0, inf, [0], [], False, np.ones((1, 1))), "retained"), ((0, inf, [0], [0], False, np.ones((2, 1))), "sizes")])
+def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        NestEstimate(compiled(segment_of(group(CONV_2D, [("P", 2)], ""))).tables, *nest)
+
+
 def test_an_unknown_level_is_refused_by_name() -> None:
     hardware, _, _ = products()
     with pytest.raises(FadiffError, match=r"level: found 'Nowhere'; accepted: .*Scratchpad.*, DRAM"):
@@ -301,6 +349,6 @@ def test_an_unknown_level_is_refused_by_name() -> None:
 def test_neighbours_differ_in_one_size() -> None:
     hardware, _, bases = products()
     best = found()[0]
-    price = partial(metric_price, total=OperatingPoint(1.0, 1.0), metric="energy")
+    price = NetworkPrice(OperatingPoint(1.0, 1.0), "energy")
     for near in neighbours(hardware, best, bases, price):
         assert sum(one != other for one, other in zip(near.group.loops, best.group.loops, strict=True)) == 1

@@ -195,6 +195,11 @@ def test_a_time_limit_ends_the_run_with_what_is_there() -> None:
     assert result.stats.edp <= result.unfused_stats.edp
 
 
+def test_a_time_limit_that_ends_at_once_still_leaves_layers_near_their_best_mappings() -> None:
+    least = map_network(pair(), ARCH, NetworkOptions(time_limit=1e-3, threads=1)).unfused_stats.edp
+    assert least <= 1.05 * map_network(pair(), ARCH, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
+
+
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"metric": "area"}, "metric: found 'area'; accepted: edp, energy, delay"),
     ({"model": "other"}, "model: found 'other'; accepted: refined, paper"),

@@ -30,7 +30,7 @@ from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_counts
 from fadiff_mapper.network.descent.starts import RestartPoint, starts
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
@@ -245,9 +245,9 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     segment, = pairs_of(TOGETHER).values()
     total = unfused(TOGETHER)
     found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
-                            lambda point: point.price(total)).values()
+                            NetworkPrice(total)).values()
     best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Checkpoint(None, {}, ()))
+    exact, = evaluated(hardware, [best], results, total, LIGHT, lambda: False, Checkpoint(None, {}, ()), {})
     assert exact is not None and exact.point.edp < 0.7 * total.edp
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 
@@ -299,11 +299,10 @@ def network(tmp_path: Path) -> Path:
     return file
 
 
-def test_groups_longer_than_those_that_are_enumerated_come_from_the_descent_or_grow(network: Path) -> None:
+def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_from_the_descent(network: Path) -> None:
     arch, saved = bundled_files.find("arch/gemmini_large"), network.parent / "saved.json"
-    for part in ("gradient", "enumeration"):
-        result = map_network(load_network(network), arch, replace(NetworkOptions(threads=1), **{part: False}),
-                             checkpoint_file=saved)
+    for options in (NetworkOptions(threads=1), NetworkOptions(threads=1, gradient=True, enumeration=False)):
+        result = map_network(load_network(network), arch, options, checkpoint_file=saved)
         assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
@@ -311,6 +310,6 @@ def test_groups_longer_than_those_that_are_enumerated_come_from_the_descent_or_g
 def test_the_paper_s_model_runs_from_the_command_line(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = network.parent / "out"
     assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--option", "model=paper",
-                 "--jobs", "1", "--energy", "bundled"]) == 0
+                 "--option", "gradient=yes", "--jobs", "1", "--energy", "bundled"]) == 0
     assert "dw1 + " in capsys.readouterr().out
     assert "model: paper" in (out / "plan.yaml").read_text()

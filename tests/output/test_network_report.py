@@ -13,6 +13,7 @@ import yaml
 from fused_groups import group, hardware
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.progress import Progress
 from small_network import HOSTILE, result
 
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
@@ -23,7 +24,7 @@ from fadiff_mapper.output.network_report.layer_views import component_names, lay
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
-from fadiff_mapper.output.terminal.network_plan import print_plan
+from fadiff_mapper.output.terminal.network_plan import TimeColumn, print_plan
 from fadiff_mapper.workload import Node
 
 
@@ -197,3 +198,13 @@ def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there
     elsewhere = replace(outcome.group.links[0], written=True)
     mapped = replace(mapped, groups=(replace(outcome, group=replace(outcome.group, links=(elsewhere,))),))
     assert network_files(mapped)["groups/1"]["looptree.txt"].splitlines()[1].startswith("layer 1 (")
+
+
+@pytest.mark.parametrize(("limit", "text"), [(None, "3 s"), (10.0, "7 s left"), (2.0, "0 s left")])
+def test_the_line_on_the_terminal_tells_the_time(limit: float | None, text: str) -> None:
+    now = [0.0]
+    column = TimeColumn(limit)
+    line = Progress(column, get_time=lambda: now[0])
+    line.add_task("searching", total=None)
+    now[0] = 3.0
+    assert column.render(line.tasks[0]) == text

@@ -142,8 +142,9 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
         The layer's own window, composed with those in between where there are any.
     """
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
-    kernel, both = (len(touched_points(rank, after, dim, range(points))) for points in (1, 2))
-    own = WindowSlide(kernel, both - kernel, pad=link.padding.get(dim, 0))   # two windows reach one stride further
+    stride = sum(term.coefficient for term in rank if term.dimension == dim)
+    kernel = 1 + sum(term.coefficient * (after.bounds[term.dimension] - 1) for term in rank if term.dimension != dim)
+    own = WindowSlide(kernel, stride, pad=link.padding.get(dim, 0))
     passed = [slides[dim] for slides in (link.pooled, link.between) if dim in slides]
     return composed((*passed, own)) if passed else own
 

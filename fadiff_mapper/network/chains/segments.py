@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
 import networkx as nx
 
 from fadiff_mapper.fusion import FusedLink, Stay
+from fadiff_mapper.fusion.groups.tile_steps import read_slide
 from fadiff_mapper.network.chains.batched_runs import batched, can_be_batched, dimension
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.axis_algebra import composed
+from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 from fadiff_mapper.workload.operator import REPEAT, Operator
 from fadiff_mapper.workload.producer_consumer import OUTPUT
 
@@ -55,7 +57,13 @@ class Segment:
         """True if a layer's problem is that of several of its runs."""
         return any(runs > 1 for runs in self.runs)
 
-    @property
+    @cached_property
+    def slides(self) -> tuple[dict[str, WindowSlide], ...]:
+        """For each link the window through which the next layer reads, by dimension of the producer."""
+        return tuple({own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
+                     for link, reader in zip(self.links, self.problems[1:], strict=True))
+
+    @cached_property
     def key(self) -> Hashable:
         """A value that is equal for segments with the same candidates at the same cost."""
         return (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),

@@ -11,7 +11,7 @@ sizes where these promise more or the restart's own do not fit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,9 +22,10 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.descent.descend import DescentEnd
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.layers.unfused import with_nest
 from fadiff_mapper.network.tilings.candidates import candidates_along
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.network.tilings.tile_nests import cuts_whole
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -38,7 +39,8 @@ LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
 
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
-                   bases: Mapping[str, LayerBase], price: Price) -> dict[Hashable, list[Candidate]]:
+                   bases: Mapping[str, LayerBase], price: NetworkPrice,
+                   stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
     """Decodes the candidates of every segment that some restarts fuse.
 
     Args:
@@ -47,20 +49,23 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         network: The relaxed network.
         ended: The end of its descent.
         bases: Each layer by itself, as estimates need it, by name.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
+        stopped: Asked before every segment; once true, the others are left out.
 
     Returns:
         Candidates by the key of their segment; equal segments of different layers share them.
     """
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
+        if stopped():
+            break
         _, sizes = proposed.setdefault(segment.key, (segment, {}))
         tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # not where layers run unequally often
         for loops in _proposed_loops(segment, network, ended) if tied else ():
             sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
     return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
                 hardware, segment, dims, tiles, group_bases(segment, bases), price)]
-            for key, (segment, sizes) in proposed.items()}
+            for key, (segment, sizes) in proposed.items() if not stopped()}
 
 
 def _proposed_loops(segment: Segment, network: RelaxedNetwork,
@@ -94,7 +99,7 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
 
 
 def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
-                bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+                bases: Sequence[LayerBase], price: NetworkPrice) -> list[Candidate]:
     """Candidates in one order of loops; where none fits without a loop, in one over the largest dimension to cut."""
     candidates = candidates_along(hardware, segment, dims, bases, price, tiles)
     if dims or candidates:

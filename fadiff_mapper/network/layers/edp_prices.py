@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class OperatingPoint:
     """Energy and cycles of a part of a network as some mapping or group runs it.
 
     Attributes:
-        energy_pj: pJ, all repeats together; a number, or an array of them in `network.tilings`.
-        cycles: Cycles, all repeats together; likewise.
+        energy_pj: pJ, all repeats together.
+        cycles: Cycles, all repeats together.
     """
 
     energy_pj: float
@@ -65,6 +66,29 @@ def metric_price(point: OperatingPoint, total: OperatingPoint, metric: str) -> f
     """
     return {"edp": point.price(total), "energy": point.energy_pj / total.energy_pj,
             "delay": point.cycles / total.cycles}[metric]
+
+
+@dataclass(frozen=True)
+class NetworkPrice:
+    """The price of parts at one plan of a network.
+
+    Attributes:
+        total: Energy and cycles of the network.
+        metric: "edp", "energy" or "delay".
+    """
+
+    total: OperatingPoint
+    metric: str = "edp"
+
+    def __call__(self, point: OperatingPoint) -> float:
+        """The share of a part in the metric of the network."""
+        return metric_price(point, self.total, self.metric)
+
+    @property
+    def sums(self) -> tuple[float, float]:
+        """Energy and cycles by which those of a part are divided; infinite where they do not count."""
+        return (inf if self.metric == "delay" else self.total.energy_pj,
+                inf if self.metric == "energy" else self.total.cycles)
 
 
 def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:

@@ -25,9 +25,9 @@ class NetworkOptions:
             `benchmarks/fusion_ablation.py`.
         longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
         kept: Candidates of each segment that are evaluated exactly, 1 to 64. A limit of time, not measured.
-        gradient: False leaves out the descent and the groups that it proposes.
-        enumeration: False leaves out enumerated groups: groups of up to three layers, and longer ones without loops.
-            `benchmarks/fusion_ablation.py` measures both sources, each alone and together.
+        gradient: True adds a descent on the relaxed network and the groups that it proposes, for which torch is
+            loaded. `benchmarks/fusion_ablation.py` measures both sources of groups, each alone and together.
+        enumeration: False leaves out enumerated groups.
         threads: Threads at work; None: all cores. The answer does not depend on it.
     """
 
@@ -38,7 +38,7 @@ class NetworkOptions:
     model: str = "refined"
     longest: int = 16
     kept: int = 4
-    gradient: bool = True
+    gradient: bool = False
     enumeration: bool = True
     threads: int | None = None
 

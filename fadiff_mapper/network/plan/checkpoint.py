@@ -23,8 +23,8 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan.map_tiles import resized
+from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
@@ -106,10 +106,10 @@ class Checkpoint:
         Raises:
             FadiffError: An entry is broken.
         """
-        entries = self.groups.get(batch)
-        if entries is None:
+        if batch not in self.groups:
             return None
         try:
+            entries = self.groups[batch]["groups"]
             return [None if entry is None else replace(group, layers=tuple(
                 replace(layer, mappings={tuple(shape): self._mapping(layer, shape, literal) for shape, literal in part})
                 for layer, part in zip(group.layers, entry, strict=True)))
@@ -117,19 +117,32 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None
 
-    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None]) -> None:
+    def strategies(self, batch: str) -> BestStrategies:
+        """Reads the best strategies known after the search of a batch; none where the batch is not known.
+
+        Raises:
+            FadiffError: An entry is broken.
+        """
+        try:
+            return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
+                    } if batch in self.groups else {}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self._broken(error) from None
+
+    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
         """Writes the mappings of a batch whose search has ended.
 
         Args:
             batch: Its `batch_key`.
             groups: The groups with mappings, None for one without.
+            strategies: The best strategies known then, so that a resumed run goes on with them.
         """
         if self.file is None:
             return
         arch = self.specs[0].arch
-        self.groups[batch] = [group and [
+        self.groups[batch] = {"strategies": dict(strategies), "groups": [group and [
             [[list(shape), literal_mapping(mapping, arch, resized(layer.problem, shape))]
-             for shape, mapping in layer.mappings.items()] for layer in group.layers] for group in groups]
+             for shape, mapping in layer.mappings.items()] for layer in group.layers] for group in groups]}
         self.write()
 
     def write(self) -> None:
@@ -161,15 +174,16 @@ class Checkpoint:
             raise self._broken(error) from None
 
 
-def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], options: SearchOptions) -> str:
+def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], effort: TileEffort) -> str:
     """Hashes a batch of groups and how they are searched.
 
     Args:
         groups: The groups; their mappings play no role.
         weights: Exponents of energy and of cycles of each group.
-        options: Effort of the searches.
+        effort: Effort of the searches.
     """
-    content = [[_plain(group) for group in groups], list(weights), options.as_dict()]
+    content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(),
+               effort.deep and effort.deep.as_dict()]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,38 +7,52 @@ not to run (`group_violations`) are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.groups.group_cost import checked_cost
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
+from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
-LIGHT = SearchOptions(gradient=False, rounds_least=1, chains=32, rounds=40, neighbours_tried=8, chains_agreeing=8,
-                      rounds_further=0)
+LIGHT = TileEffort(SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
+                                 chains_agreeing=4, rounds_further=0))
 """Effort for the tiles of candidates, most of which end up in no plan.
 
-With 32 chains and 40 rounds two instead of one of three seeds come to the better plan of the GPT-3 block on
-`gemmini_small` (12.2 instead of 11.2 % saved), in equal time; nothing else was measured. A mapping that falls short is
-searched for again with more effort (`planning.HEAVY`). `benchmarks/network_fusion.py` measures seconds and savings of
-whole plans.
+Of 435 searches for tiles of MobileNetV1 on `gemmini_large`, 16 chains in 25 rounds end where 32 chains in 40 do but for
+three (0.2 % worse at most), in half the evaluations; with 8 chains 3 % end elsewhere, 8 % worse at most. The first
+strategy has the best mapping of 95 % of the tiles.
+"""
+
+THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=64, rounds=60, neighbours_tried=12, chains_agreeing=8))
+"""Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
+
+The hardest tile of the GPT-3 block on `gemmini_small` ends at its best mapping with six seeds of six, with five where
+there are 32 chains in 40 rounds that try 8 neighbours; with it the plan saves 12.2 instead of 11.2 %. Chains of easier
+tiles agree early. `benchmarks/network_fusion.py` measures seconds and savings of whole plans.
 """
 
 
 @dataclass(frozen=True)
 class EvaluatedGroup:
-    """A legal group with its mappings and exact cost, all repeats together."""
+    """A legal group with its mappings.
+
+    Attributes:
+        group: The group.
+        cost: Its exact cost, all repeats together.
+        promised: Its estimate before it was mapped.
+    """
 
     group: FusedGroup
     cost: FusedCost
+    promised: OperatingPoint
 
     @property
     def point(self) -> OperatingPoint:
@@ -64,8 +78,8 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
         if stopped():
             break
         own = group_bases(segment, bases)
-        proposed[key] = candidates(hardware, segment, own, partial(metric_price, total=total, metric=metric),
-                                   metric_price(alone(segment, own), total, metric))
+        price = NetworkPrice(total, metric)
+        proposed[key] = candidates(hardware, segment, own, price, price(alone(segment, own)))
     return proposed
 
 
@@ -85,7 +99,7 @@ def ranked(proposed: Sequence[Candidate], segment: Segment, bases: Mapping[str, 
     """
     limit = metric_price(alone(segment, group_bases(segment, bases)), total, metric)
     # Prices are rounded so that the order does not depend on the last bits of an estimate.
-    scored = [(round(float(metric_price(candidate.estimate, total, metric)), 9), candidate.group.steps, number,
+    scored = [(round(metric_price(candidate.estimate, total, metric), 9), candidate.group.steps, number,
                candidate) for number, candidate in enumerate(proposed)]
     return distinct([candidate for price, _, _, candidate in sorted(scored, key=lambda item: item[:3])
                      if price < limit])
@@ -103,8 +117,8 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
 
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
-              total: OperatingPoint, options: SearchOptions, stopped: Callable[[], bool],
-              saved: Checkpoint) -> list[EvaluatedGroup | None]:
+              total: OperatingPoint, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
+              known: BestStrategies) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly.
 
     Args:
@@ -112,9 +126,10 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         chosen: The candidates.
         results: The best mapping of each layer by itself, by name, for its constraints.
         total: Energy and cycles of the network.
-        options: Effort of the searches of tiles.
+        effort: Effort of the searches of tiles.
         stopped: Asked again and again; once true, the searches end with what they have.
         saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
+        known: Strategies of tiles to begin with; those that a thorough search finds best are added.
 
     Returns:
         For every candidate the group with mappings and cost, or None if it cannot run.
@@ -126,13 +141,14 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         energy, cycles = candidate.estimate.energy_pj / total.energy_pj, candidate.estimate.cycles / total.cycles
         weights.append((round(2 * energy / (energy + cycles), 1), 2 - round(2 * energy / (energy + cycles), 1)))
     groups = [candidate.group for candidate in chosen]
-    batch = batch_key(groups, weights, options)
+    batch = batch_key(groups, weights, effort)
     mapped = saved.mapped(batch, groups)
     if mapped is None:
         specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(hardware, groups, specs, weights, options, stopped)
+        mapped = with_mappings(hardware, groups, specs, weights, effort, stopped, known)
         if not stopped():
-            saved.keep_mapped(batch, mapped)
+            saved.keep_mapped(batch, mapped, known)
+    known.update(saved.strategies(batch))
     costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
-    return [None if group is None or cost is None else EvaluatedGroup(group, cost)
-            for group, cost in zip(mapped, costs, strict=True)]
+    return [None if group is None or cost is None else EvaluatedGroup(group, cost, candidate.estimate)
+            for candidate, group, cost in zip(chosen, mapped, costs, strict=True)]

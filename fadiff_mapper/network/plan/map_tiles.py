@@ -5,16 +5,16 @@ tensors of the group in place, and that finishes the sums of an intermediate bef
 
 Method. The search of layers (`search.search_many`) runs on tiles, with more constraints: a tensor that stays in its
 home level is bypassed outside it and whole inside it, and the words that other tensors occupy (`tile_steps`) are taken
-from the room of each level. How an intermediate is finished has no single best answer, so several `TileStrategy` are
-searched side by side. In the mapping that comes out the outermost level keeps every data space again, so that
-`timeloop-model` runs it as it is.
+from the room of each level. How an intermediate is finished has no single best answer: `strategy_search` tries several.
+In the mapping that comes out the outermost level keeps every data space again, so that `timeloop-model` runs it as it
+is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from math import ceil, inf, prod
 
 import numpy as np
@@ -25,55 +25,29 @@ from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.network.plan.strategy_search import (
+    LAST_LAYER_STRATEGIES,
+    STRATEGIES,
+    BestStrategies,
+    TileEffort,
+    TileShape,
+    TileStrategy,
+    note_best,
+    searched,
+)
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
-from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 
 
-class TileStrategy(Enum):
-    """How a tile treats the intermediates that it reads and writes.
-
-    Attributes:
-        whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        completion: How the sums of the written one are finished.
-    """
-
-    WHOLE_AND_TOGETHER = (True, SumCompletion.TOGETHER)
-    WHOLE_FROM_INSIDE = (True, SumCompletion.INSIDE)
-    PIECES_FROM_INSIDE = (False, SumCompletion.INSIDE)
-    PIECES_IN_TURN = (False, SumCompletion.IN_TURN)
-
-    def __init__(self, whole: bool, completion: SumCompletion):
-        self.whole = whole
-        self.completion = completion
-
-
-STRATEGIES = tuple(TileStrategy)
-"""For layers that write an intermediate; of equally good mappings the first counts."""
-
-LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-"""For the last layer, which writes no intermediate, so that its completion plays no role."""
-
-
-@dataclass(frozen=True)
-class _TileShape:
-    """A shape of tile of a layer, and the searches that may find its mapping."""
-
-    index: int
-    shape: tuple[int, ...]
-    spec: Spec
-    tasks: tuple[MappingTask, ...]
-
-
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
-                  weights: Sequence[tuple[float, float]], options: SearchOptions,
-                  stopped: Callable[[], bool] = lambda: False) -> list[FusedGroup | None]:
+                  weights: Sequence[tuple[float, float]], effort: TileEffort,
+                  stopped: Callable[[], bool] = lambda: False,
+                  known: BestStrategies | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side.
 
     Args:
@@ -81,21 +55,23 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
         weights: For each group the exponents of energy and cycles that its tiles minimise.
-        options: Effort of the searches.
+        effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
+        known: Strategies to begin with; those that a thorough search finds best are added.
 
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
     """
     wanted = [_tile_shapes(hardware, group, own, weight)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
-    # A tile may contradict constraints that its whole layer meets, such as a fixed factor of a dimension that it cuts.
-    tasks = [task for group in wanted for tile in group for task in tile.tasks if not task.impossible]
-    outcomes = iter(search_all(tasks, options, stopped=stopped) if tasks else [])
+    tiles = [tile for group in wanted for tile in group]
+    outcomes = searched(tiles, effort, stopped, known or {})
+    if effort.thorough and known is not None:
+        note_best(tiles, outcomes, known)
+    found = iter(outcomes)
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, [next(outcomes) for task in tile.tasks
-                                                            if not task.impossible]) for tile in tiles}
+        mappings = {(tile.index, tile.shape): _best(tile, next(found).values()) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})
@@ -103,7 +79,13 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     return result
 
 
-def _best(tile: _TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
+def _layer_key(group: FusedGroup, index: int) -> str:
+    """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
+    problem = group.layers[index].problem
+    return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
+
+
+def _best(tile: TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
     """The best legal mapping of a tile, or None."""
     legal = [outcome for outcome in outcomes if outcome.legal]
     if not legal:
@@ -130,7 +112,7 @@ def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
-                 weights: tuple[float, float]) -> list[_TileShape]:
+                 weights: tuple[float, float]) -> list[TileShape]:
     """All shapes of tiles of a group with their searches, layer by layer."""
     tiles = []
     rooms_of = _rooms(hardware, group, specs[-1])
@@ -138,27 +120,32 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         classes = step_classes(group, layer, steps)
         goes_on = _goes_on(group, classes)
         for shape in dict.fromkeys(step.shape for step in classes):
-            tasks = _tile_tasks(hardware, group, index, replace(spec, problem=resized(layer.problem, shape)), goes_on,
-                                rooms_of[index], weights)
-            tiles.append(_TileShape(index, shape, replace(spec, problem=layer.problem), tuple(tasks)))
+            tile = replace(spec, problem=resized(layer.problem, shape))
+            held = partial(held_spaces, hardware, group, index, tile, goes_on)
+            tiles.append(TileShape(
+                index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
+                tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
+                partial(_tile_task, tile, held, rooms_of[index], weights)))
     return tiles
 
 
-def _tile_tasks(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
-                rooms: Sequence[float], weights: tuple[float, float]) -> list[MappingTask]:
-    """A search for each strategy that could fit; `spec` has the tile as its problem."""
-    problem, writes_intermediate = spec.problem, index < len(group.links)
-    tasks = []
+def _fitting(hardware: Hardware, spec: Spec, writes_intermediate: bool, held: Callable[[bool], list[ResidentTile]],
+             rooms: Sequence[float]) -> Iterator[TileStrategy]:
+    """The strategies that could fit; `spec` has the tile as its problem, `held` is `held_spaces` of it."""
     for strategy in STRATEGIES if writes_intermediate else LAST_LAYER_STRATEGIES:
-        held = held_spaces(hardware, group, index, spec, goes_on, strategy.whole)
-        if writes_intermediate and not _room_to_finish(hardware, spec, problem, held, strategy.completion, rooms):
-            continue
-        lying = {(resident.level, resident.space) for resident in held if not resident.apart}
-        room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
-                                               for level in range(len(rooms))]))
-        tasks.append(mapping_task(spec, constrained(spec, problem, held, strategy.completion), room=room,
-                                  weights=weights))
-    return tasks
+        if not writes_intermediate or _room_to_finish(hardware, spec, spec.problem, held(strategy.whole),
+                                                      strategy.completion, rooms):
+            yield strategy
+
+
+def _tile_task(spec: Spec, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
+               weights: tuple[float, float], strategy: TileStrategy) -> MappingTask:
+    """The search of a tile with one strategy."""
+    problem, lying_there = spec.problem, held(strategy.whole)
+    lying = {(resident.level, resident.space) for resident in lying_there if not resident.apart}
+    room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
+                                           for level in range(len(rooms))]))
+    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, weights=weights)
 
 
 def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile],

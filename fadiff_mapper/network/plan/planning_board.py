@@ -21,6 +21,7 @@ class PlanningFacts:
         segment: The segment.
         waiting: Candidates with an estimate only, the best first.
         tried: Groups that were evaluated.
+        searched: Those of them whose tiles were searched thoroughly.
         exact: The groups that can run, with their exact cost.
         narrowed: How many of the candidates were proposed again in smaller tiles.
     """
@@ -28,6 +29,7 @@ class PlanningFacts:
     segment: Segment
     waiting: list[Candidate] = field(default_factory=list)
     tried: list[FusedGroup] = field(default_factory=list)
+    searched: list[FusedGroup] = field(default_factory=list)
     exact: list[EvaluatedGroup] = field(default_factory=list)
     narrowed: int = 0
 

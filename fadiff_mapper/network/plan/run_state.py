@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import chains
-from fadiff_mapper.network.descent.descend import DescentEnd
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
@@ -19,6 +17,10 @@ from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.descent.descend import DescentEnd
+    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 
 T = TypeVar("T")
 
@@ -64,6 +66,7 @@ class PlanningRun:
         on_progress: Called whenever the plan is better.
         history: Seconds, metric and stage of every improvement.
         sigma: Fusion variable of each link in the best restart.
+        strategies: The best strategies for tiles, as far as they are known.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -82,6 +85,7 @@ class PlanningRun:
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
+    strategies: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec

@@ -6,7 +6,7 @@ exactly.
 
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimate_sheet`), in two steps
 of rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in
-the order of these and only as long as one can still compete, with refetches where tiles do not fit (`refetch`). Around
+the order of these and only as long as one can still compete, with refetches where tiles do not fit. Around
 the best sizes a finer grid follows. Only candidates that survive are mapped and evaluated exactly (`network.plan`).
 """
 
@@ -14,23 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import product
-from math import inf, prod
+from math import inf
 
 import numpy as np
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.tilings.estimate_sheet import (
-    Candidate,
-    Price,
-    Sheet,
-    best_tile_sizes,
-    lower_prices,
-    sheet_of,
-)
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice
+from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, SizedNest, sheet_of
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
-from fadiff_mapper.network.tilings.residency import ResidencyChoice, residency_choices
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
 SIZES = {1: 40, 2: 20, 3: 10}
@@ -52,7 +46,7 @@ FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand, not measured."""
 
 
-def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: Price,
+def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: NetworkPrice,
                limit: float) -> list[Candidate]:
     """Finds the most promising candidates of a segment below a price.
 
@@ -60,30 +54,29 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         hardware: The design.
         segment: The segment.
         bases: Each layer by itself, as estimates need it.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
         limit: Price of the segment's layers one by one; candidates must be cheaper.
 
     Returns:
         At most `KEPT` different candidates, the best estimate first, then fewer loops.
     """
-    rough: list[tuple[float, int, Sheet, ResidencyChoice, np.ndarray]] = []
+    compiled = compiled_segment(hardware, segment, bases)
+    rough: list[tuple[float, int, Sheet, int]] = []
     for nest in tile_nests(hardware, segment):
-        sheet = sheet_of(hardware, segment, bases, nest, _grid(segment, bases, nest.dims))
-        choices = residency_choices([layer.choices for layer in sheet.layers])
-        prices = lower_prices(sheet, choices, price)
-        rough += [(least, number, sheet, choices[row], prices[row])
-                  for number, (row, least) in enumerate(enumerate(prices.min(axis=1, initial=inf)), len(rough))
+        sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+        rough += [(least, number, sheet, choice)
+                  for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
                   if least < limit]
-    best: list[tuple[float, int, Candidate]] = []
-    for least, number, sheet, choice, prices in sorted(rough, key=lambda item: item[:2]):
+    best: list[tuple[float, int, SizedNest]] = []
+    for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == KEPT else limit
         if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
-        sized = best_tile_sizes(sheet, choice, prices, price, bar)
+        sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
-            best = sorted([*best, (sized[0], number, sized[1])], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(hardware, candidate, bases, price) for _, _, candidate in best),
-                   key=lambda candidate: (round(float(price(candidate.estimate)), 9), len(candidate.group.loops)))
+            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
+    finer = sorted((_finer(compiled, sized.candidate(), price) for _, _, sized in best),
+                   key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
     return distinct(finer)
 
 
@@ -93,14 +86,14 @@ def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
             if all(candidate.group != other.group for other in ranked[:index])]
 
 
-def _finer(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> Candidate:
+def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> Candidate:
     """The best of the tile sizes between those of the grid."""
-    bounds, loops = candidate.segment.problems[-1].bounds, candidate.group.loops
+    bounds, loops, bases = candidate.segment.problems[-1].bounds, candidate.group.loops, compiled.bases
     axes = [sorted({loop.tile, *(_rounded(loop.tile * part / FINER, bases[-1].lanes.get(loop.dim, 1))
                                  for part in range(FINER * 5 // 8, FINER * 3 // 2))}) for loop in loops]
     axes = [[size for size in axis if size < bounds[loop.dim]] for axis, loop in zip(axes, loops, strict=True)]
-    return min((candidate, *_sized(hardware, candidate, bases, price, list(product(*axes)))),
-               key=lambda sized: float(price(sized.estimate)))
+    return min((candidate, *_sized(compiled, candidate, price, list(product(*axes)))),
+               key=lambda sized: price(sized.estimate))
 
 
 def _rounded(size: float, lanes: int) -> int:
@@ -108,61 +101,63 @@ def _rounded(size: float, lanes: int) -> int:
     return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
 
 
-def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
+               price: NetworkPrice) -> list[Candidate]:
     """Finds candidates with the same loops in a few steps more or less.
 
     Args:
         hardware: The design.
         candidate: The candidate.
         bases: Each of its layers by itself, as estimates need it.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
 
     Returns:
         Candidates that differ in one tile size, sizes that divide nothing among them, the best estimate first.
     """
+    compiled = compiled_segment(hardware, candidate.segment, bases)
     now = [loop.tile for loop in candidate.group.loops]
     near = [neighbour for position, loop in enumerate(candidate.group.loops)
             for size in sorted(_near(candidate.segment.problems[-1].bounds[loop.dim], loop.tile))
-            for neighbour in _sized(hardware, candidate, bases, price, [(*now[:position], size, *now[position + 1:])])]
-    return sorted(near, key=lambda neighbour: float(price(neighbour.estimate)))
+            for neighbour in _sized(compiled, candidate, price, [(*now[:position], size, *now[position + 1:])])]
+    return sorted(near, key=lambda neighbour: price(neighbour.estimate))
 
 
-def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price) -> list[Candidate]:
+def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
+             price: NetworkPrice) -> list[Candidate]:
     """Finds candidates with the same loops and half of one tile, for where tiles turn out not to fit.
 
     Args:
         hardware: The design.
         candidate: The candidate.
         bases: Each of its layers by itself, as estimates need it.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
     """
+    compiled = compiled_segment(hardware, candidate.segment, bases)
     now = [loop.tile for loop in candidate.group.loops]
     return [half for position, size in enumerate(now) if size > 1 for half in _sized(
-        hardware, candidate, bases, price, [(*now[:position], -(-size // 2), *now[position + 1:])])]
+        compiled, candidate, price, [(*now[:position], -(-size // 2), *now[position + 1:])])]
 
 
-def _sized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: Price,
+def _sized(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice,
            sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
     """The same loops in the best of these sizes; none where nothing fits."""
     if not sizes or not sizes[0]:
         return []
-    segment, group = candidate.segment, candidate.group
+    group = candidate.group
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
                     tuple(link.stay.across for link in group.links), group.spilled)
-    return _best_of(sheet_of(hardware, segment, bases, nest, list(np.array(sizes, dtype=np.float64).T)), price)
+    return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
 
 
-def _best_of(sheet: Sheet, price: Price) -> list[Candidate]:
+def _best_of(sheet: Sheet, price: NetworkPrice) -> list[Candidate]:
     """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
-    best: list[Candidate] = []
+    best: SizedNest | None = None
     bar = inf
-    choices = residency_choices([layer.choices for layer in sheet.layers])
-    lower = lower_prices(sheet, choices, price)
-    for row in lower.min(axis=1, initial=inf).argsort(kind="stable"):
-        sized = best_tile_sizes(sheet, choices[row], lower[row], price, bar) if lower[row].min() < bar else None
+    for least, choice in sorted((least, choice) for choice, least in enumerate(sheet.lower_prices(price))):
+        sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
         if sized is not None:
-            bar, best = sized[0], [sized[1]]
-    return best
+            bar, best = sized.price, sized
+    return [best.candidate()] if best else []
 
 
 def _near(bound: int, tile: int) -> set[int]:
@@ -173,7 +168,7 @@ def _near(bound: int, tile: int) -> set[int]:
 
 
 def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
-                     price: Price, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
+                     price: NetworkPrice, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
     """Finds the candidates of a segment in one order of loops.
 
     Args:
@@ -181,7 +176,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         segment: The segment.
         dims: Dimensions of the last layer, outermost loop first.
         bases: Each layer by itself, as estimates need it.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
         tiles: Tile sizes to try beside those of the grid.
 
     Returns:
@@ -189,21 +184,21 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     """
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
-    sizes = _grid(segment, bases, dims, tiles)
+    sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases)
     return [candidate for nest in nests_of(hardware, segment, dims)
-            for candidate in _best_of(sheet_of(hardware, segment, bases, nest, sizes), price)]
+            for candidate in _best_of(sheet_of(compiled, nest, sizes), price)]
 
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
-          tiles: Collection[tuple[int, ...]] = ()) -> list[np.ndarray]:
-    """Every combination of tile sizes for some loops, and the given ones: for each loop its sizes, [B]."""
+          tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
+    """Every combination of tile sizes for some loops, and the given ones, [loops, B]."""
+    if not dims:
+        return np.empty((0, 1))
     last, most = segment.problems[-1], SIZES.get(len(dims), 1)
     axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
-    grid = [axis.reshape(-1).astype(np.float64) for axis in np.meshgrid(*axes, indexing="ij")] if dims else []
-    if tiles and dims:
-        grid = [np.concatenate(pair) for pair in zip(grid, np.array(sorted(tiles), dtype=np.float64).T, strict=True)]
-    steps = prod((np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)), start=1.0)
-    return [axis[steps <= MOST_STEPS] for axis in grid]
+    grid = np.array([*product(*axes), *sorted(tiles)], dtype=np.float64).reshape(-1, len(dims)).T
+    steps = np.prod([np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)], axis=0)
+    return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
 
 
 def _sizes(bound: int, lanes: int) -> list[int]:

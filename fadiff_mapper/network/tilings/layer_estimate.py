@@ -3,10 +3,10 @@
 Problem. Thousands of candidates cannot be mapped; they have to be ranked from what is known of the layers by
 themselves.
 
-Method. A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
-outermost level and multiplies its work where halos are recomputed. Latency is the roofline of FADiff eq. (16), of the
-chip against the outermost level. Estimates only rank candidates; every plan that is returned is evaluated exactly, and
-`revised` corrects the estimate once a group has run a layer faster than expected.
+Method. A layer's best mapping by itself gives its energy and cycles on the chip (`LayerBase`). The estimate
+(`kernel/nest_estimate.cpp`) replaces its traffic with the outermost level and multiplies its work where halos are
+recomputed. Estimates only rank candidates; every plan that is returned is evaluated exactly, and `revised` corrects the
+estimate once a group has run a layer faster than expected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
-from typing import Any
-
-import numpy as np
 
 from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.exact.stats import dense_count
@@ -165,19 +162,3 @@ def _prices(result: MappedLayer) -> OutermostPrices:
     word = word_energy(machine)
     return OutermostPrices(float(word.read[-1, 0]), float(word.update[-1, 0]), min(width),
                            dict(zip(spec.arch.level_names(), map(float, word.read[:, 0]), strict=True)))
-
-
-def estimated(base: LayerBase, computed: Any, reads: Any, writes: Any, more_home_energy: Any,
-              slowed: Any) -> OperatingPoint:
-    """Estimates one run of a layer in a group; all arguments but the first are numbers, or arrays of one shape.
-
-    Args:
-        base: The layer by itself.
-        computed: How often the layer does its operations.
-        reads: Words read from the outermost level.
-        writes: Words written to it.
-        more_home_energy: pJ of accesses to the home beyond those of the layer by itself.
-        slowed: Times the layer's cycles: `computed`, and more where lanes are idle.
-    """
-    energy = base.inside * computed + reads * base.prices.read + writes * base.prices.write + more_home_energy
-    return OperatingPoint(energy, np.maximum(base.compute * slowed, (reads + writes) / base.prices.words_per_cycle))

@@ -11,13 +11,14 @@ links.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from fadiff_mapper.fusion import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.network.chains.segments import Segment
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.tilings.candidates import candidates_along
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Price
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.network.tilings.tile_nests import orders
 
@@ -29,8 +30,8 @@ Dims = tuple[str, ...]
 
 
 def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
-             segments: Sequence[Segment], bases: Mapping[str, LayerBase],
-             price: Price) -> dict[Hashable, list[Candidate]]:
+             segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
+             stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
     """Finds candidates next to the groups of a plan.
 
     Args:
@@ -39,7 +40,8 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
         chains: Nodes of every chain of the network.
         segments: All segments that could be groups.
         bases: Each layer by itself, as estimates need it, by name.
-        price: Price of an operating point in the network's metric.
+        price: The price of parts of the network.
+        stopped: Asked before every segment; once true, the others are left out.
 
     Returns:
         Candidates by the key of their segment.
@@ -47,8 +49,10 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
     for segment, dims in _moved(plan, chains, by_nodes):
+        if stopped():
+            break
         key = segment.key
-        single = [] if key in proposed else [order for order in orders(segment) if len(order) == 1]
+        single = [] if key in proposed else [order for order in orders(segment, 1) if order]
         known = proposed.setdefault(key, {})
         for order in (dims, *single):
             if order not in known:

@@ -4,23 +4,25 @@ Problem. The shared loops of a group run over dimensions of its last layer; each
 cuts the earlier layers. Order and retention decide what has to stay on the chip between steps.
 
 Method. Enumeration, in the terms of LoopTree: inter-layer tiling, and retention or recomputation of each intermediate
-per loop. Up to two loops, or three where one adds up sums; one representative of equal dimensions (rows and columns);
+per loop. Up to two loops, or three where one adds up sums, and one loop in long segments; one representative of equal
+dimensions (rows and columns);
 halos retained along all loops, along all but one, or along none; every level on the chip with a single instance as
 home; and sums of the last layer that go on in later steps either stay or are spilled to the outermost level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
+from fadiff_mapper.fusion.groups.tile_steps import space_of
 from fadiff_mapper.network.chains.segments import Segment
+from fadiff_mapper.spec.problem import Problem
 
 LOOPED = 3
-"""Layers of the longest segments whose loops are enumerated; loops of longer ones come from the descent.
+"""Layers of the longest segments that are tried in nests of several loops; longer ones have at most one.
 
 A limit of time. `benchmarks/fusion_ablation.py` measures plans with enumeration alone, descent alone and both.
 """
@@ -57,13 +59,13 @@ def homes(hardware: Hardware) -> list[str]:
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those without loops.
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none.
 
     Args:
         hardware: The design.
         segment: The segment.
     """
-    for dims in orders(segment) if len(segment.problems) <= LOOPED else [()]:
+    for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
         yield from nests_of(hardware, segment, dims)
 
 
@@ -84,11 +86,12 @@ def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Ite
                 yield TileNest(home, dims, retained, True)
 
 
-def orders(segment: Segment) -> Iterator[tuple[str, ...]]:
+def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     """Enumerates the orders of loops: up to two, or two over linked outputs and one that adds up sums.
 
     Args:
         segment: The segment.
+        loops: Loops of an order at most.
 
     Returns:
         Dimensions of the last layer, outermost loop first. Only dimensions of its output or of its link are cut: a loop
@@ -100,21 +103,20 @@ def orders(segment: Segment) -> Iterator[tuple[str, ...]]:
             and (dim in last.output.dimensions or dim in linked)]
     moving = [dim for dim in dims if dim in last.output.dimensions]
     adding = [dim for dim in dims if dim not in last.output.dimensions]
+    alike = [pair for pair in combinations(last.bounds, 2) if _alike(segment, *pair)]
     yield ()
-    for count in (1, 2):
-        yield from (order for order in permutations(dims, count) if _first_of_equals(segment, order))
+    for count in range(1, min(loops, 2) + 1):
+        yield from (order for order in permutations(dims, count) if _first_of_equals(alike, order))
     inner = [dim for dim in moving if dim in linked]
-    for pair in combinations(inner, 2):
+    for pair in combinations(inner, 2) if loops > 2 else ():
         yield from (order for dim in adding for order in ((*pair, dim), (dim, *pair)))
 
 
-def _first_of_equals(segment: Segment, order: tuple[str, ...]) -> bool:
+def _first_of_equals(alike: Sequence[tuple[str, str]], order: tuple[str, ...]) -> bool:
     """Whether an order is the representative of those that differ by exchanging equal dimensions, rows with columns.
 
     Of two equal dimensions, the first must be in the order, and before the second.
     """
-    bounds = segment.problems[-1].bounds
-    alike = [(first, second) for first, second in combinations(bounds, 2) if _alike(segment, first, second)]
     return all(first in order and order.index(first) < order.index(second)
                for first, second in alike if second in order)
 
@@ -125,21 +127,24 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
         problem = segment.problems[index]
         if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
             return False
-        windows = [[(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
-                     sorted(term.coefficient for term in rank))
-                    for space in problem.dataspaces for rank in space.ranks
-                    if any(term.dimension == dim for term in rank)] for dim in (first, second)]
-        if windows[0] != windows[1]:
+        if _windows(problem, first) != _windows(problem, second):
             return False
         if index:
-            link = segment.links[index - 1]
+            link, slides = segment.links[index - 1], segment.slides[index - 1]
             back = {theirs: own for own, theirs in link.dims.items()}
             if first not in back or second not in back:
                 return False
-            if read_slide(problem, link, first) != read_slide(problem, link, second):
-                return False
             first, second = back[first], back[second]
+            if slides[first] != slides[second]:
+                return False
     return True
+
+
+def _windows(problem: Problem, dim: str) -> list[tuple[str, int, list[int], list[int]]]:
+    """The ranks that a dimension moves, by data space: terms, their extents and coefficients."""
+    return [(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
+             sorted(term.coefficient for term in rank))
+            for space in problem.dataspaces for rank in space.ranks if any(term.dimension == dim for term in rank)]
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
@@ -191,11 +196,10 @@ def _cut_of(segment: Segment, index: int, dim: str) -> str | None:
 def _has_halo(segment: Segment, index: int, dim: str) -> bool:
     """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
     cut: str | None = dim
-    for link, after in zip(reversed(segment.links[index:]), reversed(segment.problems[index + 1:]), strict=True):
-        if cut is None or cut not in space_of(after, link.tensor).dimensions:
-            return False
-        slide = read_slide(after, link, cut)
-        if slide.overlaps:
-            return True
+    for link, slides in zip(reversed(segment.links[index:]), reversed(segment.slides[index:]), strict=True):
         cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
+        if cut is None:
+            return False
+        if slides[cut].overlaps:
+            return True
     return False

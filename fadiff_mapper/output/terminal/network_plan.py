@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.network_summary import print_coverage
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A line on the terminal with the stage and the best value so far; silent where there is no terminal.
+def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[[str, float], None]]:
+    """A line on the terminal with the stage, the best value so far and the time; silent where there is no terminal.
 
     Args:
         quiet: Whether to stay silent in any case.
+        time_limit: Seconds that the search may take; the line then tells how many are left.
 
     Yields:
         A function to call with the name of a stage and the network's metric.
@@ -29,8 +31,27 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
     if quiet or not terminal.is_terminal:
         yield lambda *_: None
         return
-    with terminal.status("searching the layers") as status:
-        yield lambda stage, value: status.update(f"{stage}: best {value:.6g}")
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeColumn(time_limit), console=terminal,
+                  transient=True) as line:
+        task = line.add_task("searching the layers", total=None)
+        yield lambda stage, value: line.update(task, description=f"{stage}: best {value:.6g}")
+
+
+class TimeColumn(ProgressColumn):
+    """The seconds that are left of a limit or, without one, those since the start.
+
+    Args:
+        time_limit: Seconds that the search may take, if any.
+    """
+
+    def __init__(self, time_limit: float | None) -> None:
+        super().__init__()
+        self.time_limit = time_limit
+
+    def render(self, task: Task) -> str:
+        """The text of the column."""
+        spent = task.elapsed or 0.0
+        return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
 
 
 def print_plan(result: MappedNetwork, written_to: str) -> None:

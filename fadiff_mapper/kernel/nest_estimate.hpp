@@ -1,0 +1,95 @@
+// Estimates of one nest of shared loops: many tile sizes and all residency choices.
+//
+// For one order of loops, tile sizes and resident operands trade the room in the home level against traffic to the
+// outermost one. An operand from outside passes, or it stays along the innermost of the loops whose steps share words
+// of it, along more and more of them as long as that saves words. All combinations are priced up to a limit; beyond,
+// two greedy sequences. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
+// refetches of tiles that do not fit, for the most promising sizes of one choice.
+//
+// A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
+// outermost level and multiplies its work where halos are recomputed. Latency is the roofline of FADiff eq. (16).
+
+#pragma once
+
+#include "refetch.hpp"
+
+namespace fadiff {
+
+// Weights of energy and cycles in the network's metric: their sums, infinite where one does not count.
+struct Price {
+    double energy, cycles;
+
+    double of(double pj, double some) const { return pj / energy + some / cycles; }
+};
+
+// A residency of an operand that comes from outside the group; arrays over the B tile sizes.
+struct Residency {
+    bool stays = false;
+    Loops64 across = 0;                // loops along which it stays
+    std::vector<double> words, reads;  // words that lie there; words fetched from outside over all steps
+};
+
+struct Operand {
+    int layer, tensor;
+    std::vector<Residency> residencies;  // passing first
+};
+
+struct NestOptions {
+    int home = 0;              // number of the home among those of the layers' tables
+    double usable = 0;         // its words
+    std::vector<int> dims;     // loops over dimensions of the last layer, outermost first
+    std::vector<Loops64> retained;  // for each link the loops along which its words are retained
+    bool spilled = false;      // sums that go on leave the chip in between
+};
+
+struct Sized {
+    bool found = false;
+    double price = 0, energy = 0, cycles = 0;
+    std::size_t column = 0;    // the tile sizes
+};
+
+class NestEstimate {
+public:
+    // `sizes`: [loops][B], the tile sizes.
+    NestEstimate(const FusedSegment& segment, NestOptions options, std::vector<double> sizes, std::size_t batch);
+
+    std::size_t choices() const { return picks_.size(); }
+    const std::vector<Operand>& operands() const { return operands_; }
+
+    // For each operand the number of its residency.
+    const std::vector<int>& choice(std::size_t row) const { return picks_[row]; }
+
+    // The least lower price of a choice over all tile sizes; infinite where nothing fits.
+    double lower(std::size_t row, const Price& price) const;
+
+    // The best tile sizes of a choice below a price, with passing operands brought in as often as they must be.
+    Sized best(std::size_t row, const Price& price, double bar) const;
+
+    void cuts_of(std::size_t column, Cuts& cuts) const;
+
+private:
+    struct Work {  // a layer with some tile sizes, apart from the operands that come from outside
+        double computed, slowed, reads, writes, extra, room, sums;
+    };
+
+    const Work& work(std::size_t column, int layer) const { return work_[column * segment_.layers.size() + layer]; }
+    void lay_out(const Cuts& cuts);
+    Work work_of(int layer, const Cuts& cuts) const;
+    void list_residencies(const std::vector<Cuts>& cuts);
+    void list_choices();
+    double staying(const std::vector<int>& pick, std::size_t column) const;
+    void price_column(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
+                      double& energy, double& cycles) const;
+    double lower_price(const std::vector<int>& pick, std::size_t column, const Price& price) const;
+
+    const FusedSegment& segment_;
+    NestOptions options_;
+    std::vector<double> sizes_;
+    std::size_t batch_;
+    std::vector<Work> work_;          // [B][layer]
+    std::vector<double> least_room_;  // [B]
+    std::vector<Operand> operands_;
+    std::vector<std::vector<int>> picks_;
+};
+
+}  // namespace fadiff

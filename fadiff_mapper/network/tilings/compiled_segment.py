@@ -1,0 +1,91 @@
+"""A segment in the form that the compiled estimates take (`kernel/nest_estimate.hpp`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from fadiff_mapper.fusion import FusedLink, Hardware
+from fadiff_mapper.kernel._kernel import FusedSegment
+from fadiff_mapper.network.chains.segments import Segment
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase
+from fadiff_mapper.network.tilings.tile_nests import homes
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.workload.axis_algebra import WindowSlide
+
+
+@dataclass(frozen=True)
+class CompiledSegment:
+    """A segment with what is known of its layers, ready to be estimated.
+
+    Attributes:
+        segment: The segment.
+        bases: Each layer by itself.
+        usable: Words of every level that can be a home, by name; infinite without a limit.
+        tables: The same for the kernel.
+    """
+
+    segment: Segment
+    bases: Sequence[LayerBase]
+    usable: dict[str, float]
+    tables: FusedSegment
+
+    def home(self, name: str) -> int:
+        """The number of a home in the kernel's tables."""
+        return list(self.usable).index(name)
+
+
+def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase]) -> CompiledSegment:
+    """Translates a segment for the compiled estimates.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        bases: Each layer by itself, as estimates need it.
+    """
+    levels = {name: hardware.arch.levels[hardware.level(name)].usable for name in homes(hardware)}
+    usable = {name: inf if words is None else float(words) for name, words in levels.items()}
+    read = [None, *(link.tensor for link in segment.links)]
+    layers = [_layer(problem, linked, base, list(usable))
+              for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
+    links = [_link(link, slides, producer, consumer) for link, slides, producer, consumer in zip(
+        segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
+    return CompiledSegment(segment, bases, usable, FusedSegment(layers, links, float(segment.repeat), len(usable)))
+
+
+def _layer(problem: Problem, linked: str | None, base: LayerBase, levels: Sequence[str]) -> dict[str, Any]:
+    """The kernel's FusedLayer."""
+    names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
+    return {
+        "bounds": list(problem.bounds.values()), "lanes": [base.lanes.get(dim, 1) for dim in problem.dimensions],
+        "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
+                   for space in problem.dataspaces],
+        "output": names.index(problem.output.name), "linked": -1 if linked is None else names.index(linked),
+        "inside": base.inside, "compute": base.compute, "sums_room": base.sums_room, "read": base.prices.read,
+        "write": base.prices.write, "words_per_cycle": base.prices.words_per_cycle,
+        "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
+        "home_price": [base.prices.level_read.get(level, 0.0) for level in levels],
+    }
+
+
+def _link(link: FusedLink, slides: dict[str, WindowSlide], producer: Problem, consumer: Problem) -> dict[str, Any]:
+    """The kernel's FusedLink; tables are by dimension of the producer."""
+    position = {dim: index for index, dim in enumerate(consumer.dimensions)}
+    strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
+               if link.lies_pooled and theirs in link.pooled}
+    lying = 1 + link.company
+    return {
+        "theirs": [position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
+        "slides": [_slide(slides.get(dim, WindowSlide(1, 1))) for dim in producer.dimensions],
+        "stored": [strides.get(dim, 1) for dim in producer.dimensions],
+        "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
+        "written_whole": link.written_whole, "written_pooled": link.written_pooled,
+    }
+
+
+def _slide(slide: WindowSlide) -> tuple[float, ...]:
+    """The kernel's ReadSlide; `lead` are points of the first input point that lie before the window."""
+    return ((slide.kernel - 1) * slide.dilation + 1,
+            slide.stride, slide.shrink, -slide.pad % slide.shrink, slide.block, slide.ahead, slide.advance)
