@@ -130,7 +130,7 @@ def sheet_of(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], n
     rest = [outlasting(problem.output, problem, own, retained, link) for problem, own, retained, link in links]
     rooms = [usable - sum(live_intermediates(whole, rest, index)) for index in range(len(segment.problems))]
     for index, link in enumerate(segment.links, 1):
-        if link.beside:    # overlapping pools: the consumer's tile lies beside the intermediate that it is pooled from
+        if link.beside:    # the consumer's tile lies beside the intermediate that it is pooled from, or scaled with
             rooms[index] = rooms[index] - _tile_words(segment.problems[index], link.tensor, cuts[index])
     sums = [np.full(batch, base.sums_room) for base in bases]
     if not nest.spilled and any(dim not in segment.problems[-1].output.dimensions for dim in nest.dims):
@@ -163,7 +163,7 @@ def _layer_sheet(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCu
     passed_on = float(problem.tensor_size(space_of(problem, linked))) if linked and segment.links[
         index - 1].written_pooled else 0.0
     joined = float(segment.links[index - 1].elsewhere) * fetched(
-        space_of(problem, linked), problem, cuts, nest.retained[index - 1]) if linked else 0.0
+        space_of(problem, linked), problem, cuts, () if segment.links[index - 1].beside else nest.retained[index - 1]) if linked else 0.0
     times = computed(problem, cuts) * every
     return _LayerSheet(
         base, cuts, times, times / _busy_lanes(cuts, base) * every, (made * (rounds - 1) + joined) * every,

@@ -129,6 +129,9 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     if kind in ("rows", "reduce", "transpose", "opaque"):
         details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
                            else reader.take("axes", _integers))
+    if op in ("pad", "slice") and details["window"] and len(details["window"].kernel) != len(details["axes"]):
+        raise reader.node.where.error(f"{name} ({op}): a window over {len(details['window'].kernel)} axes, the axes "
+                                      f"{list(details['axes'])}", "one entry per axis")
     if op in GENERIC:
         details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:

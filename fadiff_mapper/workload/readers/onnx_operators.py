@@ -184,15 +184,15 @@ def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
         elif op == NOT_UNDERSTOOD:
             outputs.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
         else:
-            outputs.append(_picked(call, to, name, shape, op))
+            outputs.append(_picked(call, to, name, index, op))
     return outputs
 
 
-def _picked(call: OnnxCall, to: Assembly, name: str, shape: Shape | None, op: str) -> Tensor:
+def _picked(call: OnnxCall, to: Assembly, name: str, index: int, op: str) -> Tensor:
     """A node that picks, repeats or puts together elements, with what its attributes and constants say of it."""
-    first, details = call.tensors[0], Details()
+    first, details, shape = call.tensors[0], Details(), call.outs[index]
     if shape is not None and first.known:
-        details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, shape,
+        details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, call.outs, index,
                                all(tensor.constant for tensor in call.tensors[1:]))
         op = "slice" if op == "gather" and details and len(shape) < len(first.shape) else op
     return to.put(Node(name, op, tuple(t.node for t in call.tensors if t.node), shape, where=call.where,

@@ -117,7 +117,9 @@ def understood(call: TorchCall, to: Assembly) -> Any:
     if name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
         return _results(call, _pointwise(call, to))
     if name in OPAQUE:
-        return _each(call, lambda tag, shape: _picked(call, to, call.name + tag, shape))
+        shapes = call.shape if isinstance(call.shape, list) else [call.shape]
+        parts = [_picked(call, to, index, shapes) for index in range(len(shapes))]
+        return parts if isinstance(call.shape, list) else parts[0]
     if call.tag == "reduction":
         return _each(call, lambda tag, shape: to.plain_node(call.name + tag, "other", call.operands, shape, call.where,
                                                             what=name))
@@ -148,15 +150,16 @@ def _pointwise(call: TorchCall, to: Assembly) -> Tensor:
     return to.plain_node(call.name, op, read, call.out, call.where, what=call.operator if op in GENERIC else "")
 
 
-def _picked(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
-    """Elements picked or put together; no opaque node where all of them are picked."""
-    op = OPAQUE[call.operator]
+def _picked(call: TorchCall, to: Assembly, index: int, shapes: Sequence[Shape]) -> Tensor:
+    """Elements picked or put together, one of several results; no opaque node where all of them are picked."""
+    op, shape = OPAQUE[call.operator], shapes[index]
+    name = f"{call.name}.{index}" if isinstance(call.shape, list) else call.name
     filled = [tensor for tensor in call.operands if math.prod(tensor.shape)]
     if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
         return filled[0]
     if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
         return to.reshape(name, call.first, shape, call.where)
-    details = torch_details(call.operator, call.arguments, call.first.shape, shape,
+    details = torch_details(call.operator, call.arguments, call.first.shape, shapes, index,
                             all(tensor.constant for tensor in call.operands[1:]))
     result = to.put(Node(name, op, tuple(t.node for t in call.operands if t.node), shape, where=call.where,
                          what=call.operator if op in GENERIC else "", **details))
