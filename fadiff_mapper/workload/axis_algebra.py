@@ -65,8 +65,7 @@ OBSTACLES = {
     "in_turn": "its steps run one after the other, each with the result of the one before",
     "untold": "the way in which its elements hang together with those of its operands is not known",
     "no_shape": "its shape is not known",
-    "mixed": "a part is taken, or a pool is formed, along an axis on which several tensors stand at places that are not "
-             "stated",
+    "mixed": "a part is taken, or a pool is formed, along an axis on which several tensors stand, where is not stated",
     "sums": "a rank of its output is a sum of dimensions",
     "window": "a pooling window in between is not stated",
     "far": "too many operators lie in between",

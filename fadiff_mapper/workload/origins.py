@@ -3,10 +3,10 @@
 Problem. Behind a concatenation only some elements of a tensor come from the operator that a route starts at; the others
 are fetched. A part taken later, as of shuffled channels, may hold more or fewer of them.
 
-Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many axes
-as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image need
-as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None stands for places that are
-not known.
+Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
+axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
+need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None stands for places
+that are not known.
 
 Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
 
@@ -125,7 +125,11 @@ def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -
 
 
 def joined(paths: Sequence[Origins]) -> Origins:
-    """Tensors joined point by point, axes aligned at the last one: an element needs the producer if any operand does."""
+    """Tensors joined point by point, axes aligned at the last one.
+
+    Args:
+        paths: the origins of each operand, or of one over each path; an element needs the producer if any operand does.
+    """
     rank = max(path.ndim for path in paths)
     result = all_own(rank) & False
     for path in paths:

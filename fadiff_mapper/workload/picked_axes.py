@@ -5,7 +5,8 @@ where windows can say what is read, and else the dimensions behind it must be th
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
               part of its points that comes from other tensors is `Picked.elsewhere`
-    slice     the axis of which a part is taken is scattered: the producer computes all of it
+    slice     the axis of which a part is taken is scattered: the producer computes all of it. Where several tensors
+              stand along that axis, the places that are taken must be stated
     pad       a window of one point with padding where the node says how many zeros stand before, else scattered
     resize    a window that shrinks where the node states its interpolation, else scattered
     expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
@@ -125,7 +126,7 @@ def _one_point(node: Node, arrival: Arrival) -> Picked:
     """One point of an axis, which is no axis any more."""
     axes, (gone,) = arrival.axes or (), node.axes
     own = None if arrival.own is None else taken(arrival.own, gone, _places(node, gone, 1))
-    return _found(axes[:gone] + axes[gone + 1:], (axes[gone],), None if own is None else own[(slice(None),) * gone + (0,)],
+    return _found(axes[:gone] + axes[gone + 1:], (axes[gone],), None if own is None else np.take(own, 0, gone),
                   arrival.elsewhere)
 
 

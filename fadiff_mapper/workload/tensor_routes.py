@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from fadiff_mapper.workload import origins
 from fadiff_mapper.workload.axis_algebra import (
     OBSTACLES,
     SCATTERED,
@@ -27,7 +28,6 @@ from fadiff_mapper.workload.axis_algebra import (
     regrouped,
     scattered,
 )
-from fadiff_mapper.workload import origins
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import Origins

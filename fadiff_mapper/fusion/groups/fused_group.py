@@ -125,10 +125,15 @@ class FusedLink:
         return self.elsewhere == 1
 
     @property
+    def put_together(self) -> bool:
+        """True if other tensors stand beside the intermediate along some axis of the operand, as in a concatenation."""
+        return bool(self.elsewhere) and not self.scales
+
+    @property
     def beside(self) -> bool:
         """True if the words that the next layer's tile reads have room of their own, beside the intermediate: pooled
         ones, and those of a larger tensor that the intermediate scales."""
-        return bool(self.pooled) and not self.lies_pooled or self.scales
+        return (bool(self.pooled) and not self.lies_pooled) or self.scales
 
     @property
     def written_whole(self) -> bool:

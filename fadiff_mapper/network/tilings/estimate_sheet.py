@@ -163,7 +163,8 @@ def _layer_sheet(segment: Segment, nest: TileNest, index: int, cuts: list[LoopCu
     passed_on = float(problem.tensor_size(space_of(problem, linked))) if linked and segment.links[
         index - 1].written_pooled else 0.0
     joined = float(segment.links[index - 1].elsewhere) * fetched(
-        space_of(problem, linked), problem, cuts, () if segment.links[index - 1].beside else nest.retained[index - 1]) if linked else 0.0
+        space_of(problem, linked), problem, cuts,
+        () if segment.links[index - 1].beside else nest.retained[index - 1]) if linked else 0.0
     times = computed(problem, cuts) * every
     return _LayerSheet(
         base, cuts, times, times / _busy_lanes(cuts, base) * every, (made * (rounds - 1) + joined) * every,

@@ -125,13 +125,13 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     kind = KIND[op]
     details: dict[str, Any] = {}
     if kind in ("pool", "opaque"):
-        details["window"] = _window(reader)
+        details["window"] = _slice_window(reader) if op == "slice" else _window(reader)
     if kind in ("rows", "reduce", "transpose", "opaque"):
         details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
                            else reader.take("axes", _integers))
     if op in ("pad", "slice") and details["window"] and len(details["window"].kernel) != len(details["axes"]):
-        raise reader.node.where.error(f"{name} ({op}): a window over {len(details['window'].kernel)} axes, the axes "
-                                      f"{list(details['axes'])}", "one entry per axis")
+        raise reader.at("axes").error(f"{name} ({op}): the axes {list(details['axes'])}, entries for "
+                                      f"{len(details['window'].kernel)}", "one entry per axis")
     if op in GENERIC:
         details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:
@@ -152,6 +152,18 @@ def _window(reader: Reader) -> Window | None:
     if not len(kernel) == len(stride) == len(dilation) == len(pad):
         raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
     return Window(kernel, stride, pad, dilation)
+
+
+def _slice_window(reader: Reader) -> Window | None:
+    """The window of one point through which a slice reads: its first points and steps; None where it states none."""
+    starts = reader.take("start", _shape, None)
+    if starts is None:
+        return None
+    ones = (1,) * len(starts)
+    steps = reader.take("step", extents, ones)
+    if len(steps) != len(starts):
+        raise reader.at("step").error(f"{len(starts)} starts and {len(steps)} steps", "one of each per axis")
+    return Window(ones, steps, tuple((-start, 0) for start in starts), ones)
 
 
 def _check_counts(shapes: Seq, counted: Counter[str]) -> None:
