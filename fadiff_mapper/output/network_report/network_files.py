@@ -77,6 +77,7 @@ def network_json(result: MappedNetwork) -> str:
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp},
+        "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles},
         "area_mm2": result.layers[0].stats.area_mm2,
         "notes": [f"warning: {warning}" for warning in result.warnings],
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
