@@ -139,4 +139,4 @@ def joined(paths: Sequence[Origins]) -> Origins:
 
 def reduced(own: Origins, axes: Sequence[int]) -> Origins:
     """One element for all along some axes, which stay with one point."""
-    return own.any(axis=tuple(axes), keepdims=True)
+    return np.asarray(own.any(axis=tuple(axes), keepdims=True))

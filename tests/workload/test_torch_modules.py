@@ -219,6 +219,6 @@ def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
     program = torch.export.export(Cached().eval(), inputs)
     found = load_network(program, name="cached")
     (written,) = found.links()
-    assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "picked")
+    assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "placed")
     scores = found.layers[-1].layer
     assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)

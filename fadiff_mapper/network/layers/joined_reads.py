@@ -4,10 +4,10 @@ Problem. Operators account for one operand of a sum; the other one is read again
 producer wrote it. Timeloop has no such nodes; in LoopTree and in a problem of its own, a sum would read both operands.
 
 Method. Every word is read once from the outermost level: at its energy per word, and at its bandwidth for the cycles,
-which are added, since operators run one after the other. The same holds with fusion and without: a tensor with a reader
-outside its group is written to the outermost level in any case (`FusedLink.written`). Where a group computes halos again,
-it would read their part of the operand again; that is not counted. The sum itself is a point on its way, and costs
-nothing.
+which are added, since operators run one after the other. The same holds with fusion and without: a tensor with a
+reader outside its group is written to the outermost level in any case (`FusedLink.written`). Where a group computes
+halos again, it would read their part of the operand again; that is not counted. The sum itself is a point on its way,
+and costs nothing.
 """
 
 from __future__ import annotations

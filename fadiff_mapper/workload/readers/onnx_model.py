@@ -21,7 +21,7 @@ from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
-from fadiff_mapper.workload.readers.onnx_operators import LAYERS, OnnxCall, understood
+from fadiff_mapper.workload.readers.onnx_operators import understood
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
 from fadiff_mapper.yaml.located import Where
 
@@ -33,8 +33,10 @@ except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
+from fadiff_mapper.workload.readers.onnx_call import OnnxCall
 from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values  # these import onnx
 from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
+from fadiff_mapper.workload.readers.onnx_layers import LAYERS
 from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
 from fadiff_mapper.workload.readers.onnx_twins import shape_twins
 
