@@ -124,6 +124,27 @@ def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -
     return np.concatenate([np.broadcast_to(part, extent) for part, extent in zip(parts, extents, strict=True)], axis)
 
 
+def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: range) -> Origins | None:
+    """A tensor with a part of one axis taken from another one.
+
+    Args:
+        own: the origins of the tensor.
+        part: those of the part.
+        shape: shape of the tensor.
+        axis: the axis.
+        places: the points of the axis that the part takes, all of which must lie on it.
+    """
+    if own.all() and part.all():
+        return own
+    extents = [max(first, second) for first, second in zip(own.shape, part.shape, strict=True)]
+    extents[axis] = shape[axis]
+    if math.prod(extents) > MOST_ELEMENTS or not all(0 <= end < shape[axis] for end in (places[0], places[-1])):
+        return None
+    result = np.broadcast_to(own, extents).copy()
+    result[(slice(None),) * axis + (np.asarray(places),)] = part
+    return result
+
+
 def joined(paths: Sequence[Origins]) -> Origins:
     """Tensors joined point by point, axes aligned at the last one.
 

@@ -12,6 +12,7 @@ where windows can say what is read, and else the dimensions behind it must be th
     expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
     gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
               that is computed, and nothing is known
+    scatter   where the places of an axis are stated that another tensor takes, that axis is scattered among both
     interleave  several tensors whose points take turns along some axes, which are scattered
 """
 
@@ -34,7 +35,15 @@ from fadiff_mapper.workload.axis_algebra import (
 )
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.origins import Origins, all_own, put_together, share_from_elsewhere, taken, uniform
+from fadiff_mapper.workload.origins import (
+    Origins,
+    all_own,
+    overwritten,
+    put_together,
+    share_from_elsewhere,
+    taken,
+    uniform,
+)
 
 FOLLOWED = ("concat", "slice", "pad", "resize", "expand", "gather", "interleave")
 """Nodes of the kind "opaque" of which this file knows what they do; of all others nothing is known."""
@@ -89,6 +98,8 @@ def picked(node: Node, arrivals: Sequence[Arrival]) -> Picked:
         arrivals: its operands, of which at least one has axes.
     """
     assert node.shape is not None
+    if node.op == "scatter" and len(node.axes) == 1 and node.window is not None:
+        return _overwritten(node, node.shape, arrivals)
     if node.op not in FOLLOWED:
         return _refused(NOT_FOLLOWED.get(node.op, "untold"))
     if node.op == "concat":
@@ -131,8 +142,8 @@ def _one_point(node: Node, arrival: Arrival) -> Picked:
 
 
 def _places(node: Node, axis: int, extent: int) -> range | None:
-    """The places along an axis that a slice takes, None where it does not state them."""
-    if node.op != "slice" or node.window is None or axis not in node.axes:
+    """The places along an axis that a slice takes or a scatter gives, None where it does not state them."""
+    if node.op not in ("slice", "scatter") or node.window is None or axis not in node.axes:
         return None
     index = node.axes.index(axis)
     start, step = -node.window.pad[index][0], node.window.stride[index]
@@ -225,6 +236,34 @@ def _put_together(node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Pick
     if places is None and not any(arrival.elsewhere for arrival in found):
         return Picked(result, tuple(axes[along] for axes in own), None, elsewhere)
     return _found(result, [axes[along] for axes in own], places, elsewhere)
+
+
+def _overwritten(node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Picked:
+    """A tensor, stretches of one axis of which come from another one; either may be a constant, and no operand."""
+    (along,) = node.axes
+    parts = [arrival for arrival in arrivals if arrival.shape != shape]
+    whole = [arrival for arrival in arrivals if arrival.shape == shape]
+    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    if len(parts) > 1 or len(whole) > 1 or any(len(axes) != len(shape) for axes in own) or not 0 <= along < len(shape):
+        return _refused("untold")
+    if any(axes[index].extent != extent for axes in own for index, extent in enumerate(shape) if index != along):
+        return _refused("untold")
+    columns = [list(dict.fromkeys(axes[index] for axes in own)) for index in range(len(shape))]
+    result = tuple(scattered(column, extent) if index == along else column[0] if len(column) == 1 else merged(column)
+                   for index, (column, extent) in enumerate(zip(columns, shape, strict=True)))
+    length = (parts[0].shape or shape)[along] if parts else 0
+    places = _places(node, along, length)
+    base, part = (_own_of(each[0] if each else None, len(shape)) for each in (whole, parts))
+    known = None if base is None or part is None or not places else overwritten(base, part, shape, along, places)
+    return _found(result, columns[along], known, Fraction(1))
+
+
+def _own_of(arrival: Arrival | None, rank: int) -> Origins | None:
+    """The elements of an operand that the producer makes: none of a tensor from elsewhere. A constant is fetched by
+    nobody, and counts as its own."""
+    if arrival is None:
+        return all_own(rank)
+    return all_own(rank) & False if arrival.axes is None else arrival.own
 
 
 def _with_new_axis(arrival: Arrival, axis: int) -> Arrival:

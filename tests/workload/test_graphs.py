@@ -339,6 +339,19 @@ def test_a_part_of_tensors_put_together_has_the_words_of_those_that_stand_there(
     assert [axis.dimension for axis in link(found, "a", "b").axes] == ["P", "Q"]
 
 
+@pytest.mark.parametrize(("base", "part", "elsewhere"), [
+    ("a", "b", Fraction(3, 4)), ("b", "a", Fraction(1, 4)), ("b", "b", Fraction(0))])
+def test_a_part_of_an_axis_that_another_tensor_takes_brings_its_words(base: str, part: str,
+                                                                      elsewhere: Fraction) -> None:
+    ones = (1,)
+    place = Window(ones, ones, ((-2, 0),), ones)
+    half = Node("h", "slice", (part,), (1, 4, 2, 8), axes=(2,), window=place)
+    found = network(conv("a", "x", 4, 4, 8), conv("b", "a", 4, 4, 8), half,
+                    Node("w", "scatter", (base, "h"), (1, 4, 8, 8), axes=(2,), window=place), conv("c", "w", 4, 4, 8))
+    passed = link(found, "b", "c")
+    assert (passed.obstacle, passed.elsewhere, passed.whole) == (None, elsewhere, ("P",))
+
+
 def test_a_tensor_and_pools_of_it_are_read_through_the_widest_window() -> None:
     pools = [pool("p", "a", 5, 1, 2), pool("q", "p", 5, 1, 2)]
     together = Node("c", "concat", ("a", "p", "q"), (1, 12, 8, 8))

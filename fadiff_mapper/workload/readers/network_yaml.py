@@ -125,13 +125,14 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     kind = KIND[op]
     details: dict[str, Any] = {}
     if kind in ("pool", "opaque"):
-        details["window"] = _slice_window(reader) if op == "slice" else _window(reader)
+        details["window"] = _slice_window(reader) if op in ("slice", "scatter") else _window(reader)
     if kind in ("rows", "reduce", "transpose", "opaque"):
         details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
                            else reader.take("axes", _integers))
-    if op in ("pad", "slice") and details["window"] and len(details["window"].kernel) != len(details["axes"]):
+    entries = len(details["window"].kernel) if details.get("window") else len(details.get("axes", ()))
+    if op in ("pad", "slice", "scatter") and entries != len(details["axes"]):
         raise reader.at("axes").error(f"{name} ({op}): the axes {list(details['axes'])}, entries for "
-                                      f"{len(details['window'].kernel)}", "one entry per axis")
+                                      f"{entries}", "one entry per axis")
     if op in GENERIC:
         details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:

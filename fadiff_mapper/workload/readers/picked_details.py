@@ -42,6 +42,8 @@ def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, re
         return taken(before, axis, sum(1 if operator == "unbind" else shape[axis] for shape in results[:index]), 1)
     if operator == "stack":
         return {"axes": (_axis(arguments.get("dim"), rank + 1),)}
+    if operator == "slice_scatter" and rank:
+        return taken(before, _axis(arguments.get("dim"), rank), arguments.get("start"), arguments.get("step"))
     if operator in ("roll", "flip") or (operator == "index_select" and constant_index):
         dims = arguments.get("dims", arguments.get("dim"))
         listed = list(dims) if isinstance(dims, list | tuple) else [dims or 0]
