@@ -146,6 +146,8 @@ def _places(node: Node, axis: int, extent: int) -> range | None:
     if node.op not in ("slice", "scatter") or node.window is None or axis not in node.axes:
         return None
     index = node.axes.index(axis)
+    if index >= len(node.window.pad):
+        return None
     start, step = -node.window.pad[index][0], node.window.stride[index]
     return range(start, start + extent * step, step)
 
@@ -172,7 +174,7 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
     regular = len(axis.pieces) == 1 and axis.pieces[0].dimension != SCATTERED
     if not regular:
         return None
-    if node.op == "pad" and index in node.axes and node.window is not None:
+    if node.op == "pad" and index in node.axes and node.window is not None and len(node.window.pad) == len(node.axes):
         return WindowSlide(1, 1, 1, node.window.pad[node.axes.index(index)][0])
     if node.op == "resize" and node.window is not None and extent % axis.extent == 0:
         place = index - (len(node.shape or ()) - len(node.window.kernel))
@@ -232,7 +234,9 @@ def _put_together(node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Pick
                    for index, (column, extent) in enumerate(zip(columns, shape, strict=True)))
     elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
     elsewhere = 1 - Fraction(elements, math.prod(shape))
-    places = _origins(every, along)
+    if elsewhere < 0:
+        return _refused("untold")
+    places = _origins(every, along, shape)
     if places is None and not any(arrival.elsewhere for arrival in found):
         return Picked(result, tuple(axes[along] for axes in own), None, elsewhere)
     return _found(result, [axes[along] for axes in own], places, elsewhere)
@@ -274,9 +278,14 @@ def _with_new_axis(arrival: Arrival, axis: int) -> Arrival:
                    None if own is None else np.expand_dims(own, axis), arrival.elsewhere)
 
 
-def _origins(arrivals: Sequence[Arrival], axis: int) -> Origins | None:
-    """The elements of tensors put together that the producer makes; None where not all places are known."""
+def _origins(arrivals: Sequence[Arrival], axis: int, shape: Shape) -> Origins | None:
+    """The elements of tensors put together that the producer makes; None where not all places are known.
+
+    They are not where a constant, which is no operand, takes some of them.
+    """
     shapes = [arrival.shape for arrival in arrivals if arrival.shape is not None]
+    if any(len(each) != len(shape) for each in shapes) or sum(each[axis] for each in shapes) != shape[axis]:
+        return None
     parts = [all_own(len(shapes[0])) & False if arrival.axes is None else arrival.own for arrival in arrivals]
     known = [part for part in parts if part is not None]
     return put_together(known, shapes, axis) if len(shapes) == len(known) == len(arrivals) else None

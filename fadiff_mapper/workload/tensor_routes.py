@@ -131,6 +131,8 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
         return blocked(route, "window", node.name)
     if route.obstacle is not None or node.shape is None:
         return route if route.obstacle else blocked(route, "no_shape", f"{node.name} ({node.op})")
+    if 0 in node.shape:
+        return blocked(route, "untold", f"{node.name} ({node.op}), without elements")
     arrivals = [_arrival(name, main.producer, before, shapes) for name in node.inputs]
     if node.kind == "join":
         return _joined(route, node, arrivals)

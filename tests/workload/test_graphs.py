@@ -352,6 +352,13 @@ def test_a_part_of_an_axis_that_another_tensor_takes_brings_its_words(base: str,
     assert (passed.obstacle, passed.elsewhere, passed.whole) == (None, elsewhere, ("P",))
 
 
+@pytest.mark.parametrize("op", ["interleave", "slice", "expand", "gather"])
+def test_a_tensor_without_elements_carries_no_tile(op: str) -> None:
+    found = network(conv("a", "x", 4, 4, 8), Node("e", op, ("a",), (1, 4, 0, 8), axes=(2,)),
+                    Node("o", "concat", ("e", "x"), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8))
+    assert [item.obstacle.name for item in found.links() if item.obstacle] == ["untold"]
+
+
 def test_a_tensor_and_pools_of_it_are_read_through_the_widest_window() -> None:
     pools = [pool("p", "a", 5, 1, 2), pool("q", "p", 5, 1, 2)]
     together = Node("c", "concat", ("a", "p", "q"), (1, 12, 8, 8))
@@ -463,6 +470,7 @@ def test_regrouped_axes_name_the_same_elements_in_the_same_order(shape: list[int
     ((conv("a", "x", 4, 4, 8, 3, pad=((0, 0), (1, 1))),), r"a: Inputs needs 10 along P, the tensor has 8 with padding"),
     ((product("a", "x", n=1, c=100, m=1),), "a: Inputs is 1 x 100, 100 elements, the tensor 1 x 4 x 8 x 8 has 256"),
     ((conv("a", "x", 4, 2, 8), Node("s", "add", ("a", "x"))), "joins tensors that do not fit"),
+    ((conv("a", "x", 4, 4, 8), Node("s", "add", ("a", "x"), (1, 256))), "said to be 1 x 256, its operands make it"),
     ((conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 1))), "do not reorder a tensor of"),
     ((conv("a", "x", 4, 4, 8), Node("s", "softmax", ("a",), axes=(4,))), "axes .4. of a tensor with 4 axes"),
     ((conv("a", "x", 4, 4, 8), Node("r", "relu", ("a",), (1, 4, 8, 9))), "is said to be 1 x 4 x 8 x 9"),
