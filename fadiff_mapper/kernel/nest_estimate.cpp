@@ -64,7 +64,7 @@ void NestEstimate::lay_out(const Cuts& cuts) {
         work.room = options_.usable - resting;
         if (index > 0) work.room -= beyond[index - 1];
         if (index + 1 < layers) work.room -= beyond[index];
-        if (index > 0 && segment_.links[index - 1].beside) {  // its tile lies beside what it is pooled from
+        if (index > 0 && segment_.links[index - 1].beside) {  // its tile lies beside what it is pooled from, or scaled with
             const FusedLayer& layer = segment_.layers[index];
             largest_tile(layer, cuts.of.data() + std::size_t(index) * cuts.loops, cuts.loops, tile);
             work.room -= layer.spaces[layer.linked].words(tile);
@@ -106,7 +106,8 @@ NestEstimate::Work NestEstimate::work_of(int index, const Cuts& cuts) const {
         const FusedLink& before = segment_.links[index - 1];
         if (before.written_pooled) passed_on = layer.spaces[layer.linked].words(layer.bounds.data());
         if (before.elsewhere > 0)
-            joined = before.elsewhere * fetched(layer, layer.linked, own, cuts.loops, options_.retained[index - 1]);
+            joined = before.elsewhere * fetched(layer, layer.linked, own, cuts.loops,
+                                                before.beside ? 0 : options_.retained[index - 1]);
     }
     const double times = computed(layer, own, cuts.loops);
     const bool handed = last || segment_.links[index].written_whole;

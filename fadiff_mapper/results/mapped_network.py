@@ -88,6 +88,10 @@ class GroupInNetwork:
     tiles: tuple[TileMapping, ...] = ()
 
 
+NO_READS = Totals(0.0, 0)
+"""Energy and cycles of a network that joins no tensors."""
+
+
 @dataclass(frozen=True)
 class MappedNetwork:
     """A plan for a network, every number of it computed exactly.
@@ -97,12 +101,14 @@ class MappedNetwork:
         hardware: Architecture and energies.
         layers: Every distinct problem, mapped by itself; layers that are in no group run so.
         groups: The fused groups.
-        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan.
-        unfused_stats: The same of all layers one by one.
+        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan, `joined` included.
+        unfused_stats: The same of all layers one by one, `joined` included.
         history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that met it.
         options: The options of the search, by name.
         status: How the search ended, in words.
         time_s: Seconds that the search took.
+        joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
+            such as residual operands: from the outermost level, with fusion and without.
     """
 
     workload: Workload
@@ -115,6 +121,7 @@ class MappedNetwork:
     options: dict[str, Any]
     status: str
     time_s: float
+    joined: Totals = NO_READS
 
     @property
     def gain(self) -> float:

@@ -19,9 +19,10 @@ Words, each for one thing:
 
 ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
 
-In the order of use: `operator` and `node` (values), `shapes` (which tensors fit), `axis_algebra` and `tensor_routes` (a
-tensor's axes on its way), `producer_consumer` (links), `graph` (the whole network), `coverage` (the part of it
-that is mapped), `readers` (ONNX, PyTorch, files).
+In the order of use: `operator` and `node` (values), `shapes` (which tensors fit), `axis_algebra`, `origins` and
+`tensor_routes` (a tensor's axes and elements on its way), `producer_consumer` (links), `graph` (the whole network),
+`joined_operands` (what sums read besides), `coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and
+files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 

@@ -60,12 +60,15 @@ class Obstacle:
 OBSTACLES = {
     "not_understood": "an operator in between is not understood",
     "picked": "elements are picked by an index that is computed, or by one that is not stated",
-    "rearranged": "a pooled tensor is put into axes that no window follows",
-    "mixed": "a part is taken, or a pool is formed, of several tensors put together",
-    "gate": "the tensor is a factor or a summand of a larger one, which comes from elsewhere",
+    "placed": "elements are put at places that an index names",
+    "sorted": "the order of the elements depends on their values",
+    "in_turn": "its steps run one after the other, each with the result of the one before",
+    "untold": "the way in which its elements hang together with those of its operands is not known",
+    "no_shape": "its shape is not known",
+    "mixed": "a part is taken, or a pool is formed, along an axis on which several tensors stand, where is not stated",
+    "sums": "a rank of its output is a sum of dimensions",
     "window": "a pooling window in between is not stated",
     "far": "too many operators lie in between",
-    "two_paths": "the tensor arrives over two paths with different windows",
 }
 """Names of obstacles, and their sentences."""
 
@@ -230,6 +233,27 @@ def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
     return TensorAxis(math.prod(piece.extent for piece in joined), tuple(joined))
 
 
+def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
+    """The axis of a tensor that arrives over several paths, arranged or slid over differently.
+
+    Args:
+        axes: the axis as it arrives over each path, all of the same extent.
+
+    Returns:
+        An axis behind one window that covers those of all paths, where they slide over the same pieces with equal
+        strides: x and a pool of x, 5 wide, are together read through the window of the pool. Else a scattered one.
+    """
+    extent, pieces = axes[0].extent, axes[0].pieces
+    slides = [composed(axis.slides) for axis in axes if composable(axis.slides)]
+    fits = len(slides) == len(axes) and all(axis.pieces == pieces for axis in axes) and all(
+        (slide.stride, slide.shrink, slide.block) == (slides[0].stride, 1, 1) for slide in slides)
+    if not fits or any(piece.dimension == SCATTERED for piece in pieces):
+        return scattered(axes, extent)
+    pad = max(slide.pad for slide in slides)
+    kernel = pad + max(slide.reach(1) - slide.pad for slide in slides)
+    return TensorAxis(extent, pieces, (WindowSlide(kernel, slides[0].stride, 1, pad),))
+
+
 def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
     """An axis of some extent whose points come from those of other axes, in an order that no tile follows.
 
@@ -241,7 +265,7 @@ def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
     return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),) if extent > 1 else ())
 
 
-def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...] | None:
+def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...]:
     """The axes of a reshaped tensor: the same elements in the same order under another shape.
 
     Args:
@@ -249,12 +273,13 @@ def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...
         shape: the extents after.
 
     Returns:
-        An axis per extent; None where a window would stand across a boundary. Stretches of axes of equal size are taken
-        together: an axis that stays as it is keeps its windows, others are cut at the new boundaries; where these do
-        not divide the pieces, the whole stretch is scattered.
+        An axis per extent. Stretches of axes of equal size are taken together: an axis that stays as it is keeps its
+        windows, others are cut at the new boundaries. The points of an axis behind windows are scattered then, and
+        where the boundaries do not divide the pieces, those of the whole stretch; all of them where the tensor has
+        another number of elements than stated.
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):
-        return None
+        return tuple(scattered(axes, extent) for extent in shape)
     result: list[TensorAxis] = []
     rest = [axis for axis in axes if axis.extent != 1]
     wanted = list(shape)
@@ -264,10 +289,7 @@ def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...
             wanted.pop(0)
             continue
         old, new = _stretch(rest, wanted)
-        parts = [old[0]] if len(old) == len(new) == 1 else _cut(old, new)
-        if parts is None:
-            return None
-        result += parts
+        result += [old[0]] if len(old) == len(new) == 1 else _cut(old, new)
         rest, wanted = rest[len(old):], wanted[len(new):]
     return tuple(result)
 
@@ -286,11 +308,10 @@ def _stretch(rest: Sequence[TensorAxis], wanted: Sequence[int]) -> tuple[Sequenc
     return rest[:old], wanted[:new]
 
 
-def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis] | None:
-    """The pieces of several axes as axes of these extents; None where a window stands across a boundary."""
-    if any(axis.slides for axis in axes):
-        return None
-    pieces = [piece for axis in axes for piece in axis.pieces]
+def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis]:
+    """The pieces of several axes as axes of these extents."""
+    pieces = [piece for axis in axes
+              for piece in (scattered([axis], axis.extent) if axis.slides else axis).pieces]
     result = []
     for extent in reversed(shape):  # from the minor end, where a boundary falls at a multiple
         taken: list[AxisPiece] = []

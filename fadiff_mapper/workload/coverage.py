@@ -1,20 +1,19 @@
 """The part of a network that a plan accounts for, and all that it leaves out.
 
-A plan charges operators. Left out are nodes that are not understood, operators that read constants alone (a compiler
-computes them once), and what nodes between operators read and write besides the tensor that flows on: at the sum behind
-a residual block, for example, one operand is charged as the output of its producer, while the other one, read again for
-the sum, is not. With fusion and without, these are the same words.
+A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
+residual operands (`joined_operands`). Left out are nodes that are not understood, operators that read constants alone
+(a compiler computes them once), and all else that nodes between operators do.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
+from fadiff_mapper.workload.joined_operands import joined_operands
 
 COMPLETE = 0.999
 """Share of the multiply-accumulates from which on nothing is pointed out loudly."""
@@ -33,7 +32,7 @@ class Coverage:
         not_understood: these nodes.
         folded: operators that read constants alone, whose multiply-accumulates count on neither side.
         free: operation -> number of nodes without multiply-accumulates, which cost nothing in a plan.
-        joined_words: words that nodes of the kind join read besides their largest operand, charged nowhere.
+        joined_words: words that nodes of the kind join read besides the tensor that flows on.
         joins: number of these nodes.
         assumed: what was assumed of operators -> their number.
     """
@@ -76,8 +75,8 @@ class Coverage:
             lines.append("computed from constants alone, not counted: "
                          + _shown([f"{f.what} ({f.node}), {f.macs:,} multiply-accumulates" for f in listed]))
         if self.joins:
-            lines.append(f"not charged: {self.joined_words:,} words that {self.joins} sums, products and the like read "
-                         "besides the tensor that flows on, such as residual operands")
+            lines.append(f"charged apart: {self.joined_words:,} words that {self.joins} sums, products and the like "
+                         "read besides the tensor that flows on, such as residual operands")
         lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
         return lines
 
@@ -90,7 +89,7 @@ class Coverage:
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())),
-                "not_charged": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed}
+                "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed}
 
 
 def coverage(network: Workload) -> Coverage:
@@ -100,14 +99,12 @@ def coverage(network: Workload) -> Coverage:
         network: the network.
     """
     unknown = network.not_understood()
-    shapes = {node.name: node.shape for node in network.nodes}
-    read = [[math.prod(shapes[name] or ()) for name in dict.fromkeys(node.inputs)]
-            for node in network.nodes if node.kind == "join"]
-    joined = [sum(words) - max(words) for words in read if len(words) > 1]
+    joined = joined_operands(network.nodes)
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown), unknown, network.folded, dict(free),
-                    sum(joined), len(joined), dict(Counter(node.what for node in network.layers if node.what)))
+                    sum(operand.words for operand in joined), len({operand.node for operand in joined}),
+                    dict(Counter(node.what for node in network.layers if node.what)))
 
 
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:

@@ -84,11 +84,12 @@ class Node:
         layer: the problem that it poses, for operators; None for all other nodes.
         operands: for operators, the data space that each input becomes.
         pad: for operators, the padding, (before, after) per sliding axis; None where it is not stated.
-        window: for pools, the window; for pad and resize, the window through which each output point reads the input;
-            None where it is not stated.
+        window: for pools, the window; for pad, resize and slice, the window through which each output point reads the
+            input (a slice from point 3 on has the padding -3), for scatter that of the slice which it undoes; None
+            where it is not stated.
         axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
-            their new order; for pad and gather the axes along which they act, for a slice or concat that takes away or
-            adds an axis that axis; none where they are not stated.
+            their new order; for pad, slice, scatter and gather those along which they act; for a concat that adds an
+            axis, that axis; none where they are not stated.
         what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
             assumed of them (the spread of rows over experts).
         macs: for nodes that are not understood, their multiply-accumulates where they are known.

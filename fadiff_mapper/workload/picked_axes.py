@@ -5,12 +5,14 @@ where windows can say what is read, and else the dimensions behind it must be th
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
               part of its points that comes from other tensors is `Picked.elsewhere`
-    slice     the axis of which a part is taken is scattered: the producer computes all of it
+    slice     the axis of which a part is taken is scattered: the producer computes all of it. Where several tensors
+              stand along that axis, the places that are taken must be stated
     pad       a window of one point with padding where the node says how many zeros stand before, else scattered
     resize    a window that shrinks where the node states its interpolation, else scattered
     expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
     gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
               that is computed, and nothing is known
+    scatter   where the places of an axis are stated that another tensor takes, that axis is scattered among both
     interleave  several tensors whose points take turns along some axes, which are scattered
 """
 
@@ -18,81 +20,153 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+import numpy as np
 
 from fadiff_mapper.workload.axis_algebra import (
     SCATTERED,
     TensorAxis,
     WindowSlide,
     composable,
+    merged,
     scattered,
 )
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.origins import (
+    Origins,
+    all_own,
+    overwritten,
+    put_together,
+    share_from_elsewhere,
+    taken,
+    uniform,
+)
 
 FOLLOWED = ("concat", "slice", "pad", "resize", "expand", "gather", "interleave")
 """Nodes of the kind "opaque" of which this file knows what they do; of all others nothing is known."""
 
 Axes = tuple[TensorAxis, ...]
 
-Arrival = tuple[Axes | None, Shape | None]
-"""The axes of an operand, None where it comes from elsewhere, and its shape."""
+@dataclass(frozen=True)
+class Arrival:
+    """An operand of a node.
+
+    Attributes:
+        axes: its axes in the producer's dimensions; None where it comes from elsewhere.
+        shape: its extents, None where they are not known.
+        own: the elements that the producer makes; None where their places are not known.
+        elsewhere: the part of the elements that other tensors bring.
+    """
+
+    axes: Axes | None
+    shape: Shape | None
+    own: Origins | None = field(default=None, compare=False)
+    elsewhere: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
 class Picked:
-    """Axes behind a node that picks, repeats or puts together elements.
+    """A tensor behind a node that picks, repeats or puts together elements.
 
     Attributes:
-        axes: one per axis of the output; None where nothing is known.
+        axes: one per axis of the output; None where an obstacle stands in the way.
         whole: axes of the operands whose dimensions must be there whole.
+        own: the elements that the producer makes; None where their places are not known.
         elsewhere: the part of the output that comes from other tensors.
+        obstacle: where there are no axes, the reason: a key of `axis_algebra.OBSTACLES`.
     """
 
     axes: Axes | None
     whole: tuple[TensorAxis, ...] = ()
+    own: Origins | None = field(default=None, compare=False)
     elsewhere: Fraction = Fraction(0)
+    obstacle: str = ""
+
+
+NOT_FOLLOWED = {"scatter": "placed", "sort": "sorted", "recurrence": "in_turn"}
+"""Nodes that are not followed -> the obstacle that they are; of all others nothing is known."""
 
 
 def picked(node: Node, arrivals: Sequence[Arrival]) -> Picked:
-    """The axes behind a node of the kind "opaque".
+    """The tensor behind a node of the kind "opaque".
 
     Args:
         node: the node, of known shape.
         arrivals: its operands, of which at least one has axes.
     """
     assert node.shape is not None
+    if node.op == "scatter" and len(node.axes) == 1 and node.window is not None:
+        return _overwritten(node, node.shape, arrivals)
     if node.op not in FOLLOWED:
-        return Picked(None)
+        return _refused(NOT_FOLLOWED.get(node.op, "untold"))
     if node.op == "concat":
         return _put_together(node, node.shape, arrivals)
     if node.op == "interleave":
-        return _interleaved(node.shape, [axes for axes, _ in arrivals if axes is not None])
-    axes = next(axes for axes, _ in arrivals if axes is not None)
+        return _interleaved(node.shape, arrivals)
+    arrival = next(arrival for arrival in arrivals if arrival.axes is not None)
+    assert arrival.axes is not None
     if node.op == "expand":
-        return _repeated(node.shape, axes)
-    if node.op == "slice" and len(axes) == len(node.shape) + 1 and len(node.axes) == 1:
-        taken = axes[node.axes[0]]
-        return Picked(axes[:node.axes[0]] + axes[node.axes[0] + 1:], (taken,))
-    if len(axes) != len(node.shape) or (node.op == "gather" and not node.axes):
-        return Picked(None)
-    return _along_axes(node, node.shape, axes)
+        return _repeated(node.shape, arrival)
+    if any(not 0 <= axis < len(arrival.axes) for axis in node.axes):
+        return _refused("untold")
+    if node.op == "slice" and len(arrival.axes) == len(node.shape) + 1 and len(node.axes) == 1:
+        return _one_point(node, arrival)
+    if node.op == "gather" and not node.axes:
+        return _refused("picked")
+    if len(arrival.axes) != len(node.shape):
+        return _refused("untold")
+    return _along_axes(node, node.shape, arrival)
 
 
-def _along_axes(node: Node, shape: Shape, axes: Axes) -> Picked:
+def _refused(obstacle: str) -> Picked:
+    """Nothing to follow."""
+    return Picked(None, obstacle=obstacle)
+
+
+def _found(axes: Axes, whole: Sequence[TensorAxis], own: Origins | None, elsewhere: Fraction) -> Picked:
+    """The result, where the places of elements from elsewhere are known, or there are none."""
+    if own is not None:
+        return Picked(axes, tuple(whole), own, share_from_elsewhere(own))
+    return _refused("mixed") if elsewhere else Picked(axes, tuple(whole))
+
+
+def _one_point(node: Node, arrival: Arrival) -> Picked:
+    """One point of an axis, which is no axis any more."""
+    axes, (gone,) = arrival.axes or (), node.axes
+    own = None if arrival.own is None else taken(arrival.own, gone, _places(node, gone, 1))
+    return _found(axes[:gone] + axes[gone + 1:], (axes[gone],), None if own is None else np.take(own, 0, gone),
+                  arrival.elsewhere)
+
+
+def _places(node: Node, axis: int, extent: int) -> range | None:
+    """The places along an axis that a slice takes or a scatter gives, None where it does not state them."""
+    if node.op not in ("slice", "scatter") or node.window is None or axis not in node.axes:
+        return None
+    index = node.axes.index(axis)
+    if index >= len(node.window.pad):
+        return None
+    start, step = -node.window.pad[index][0], node.window.stride[index]
+    return range(start, start + extent * step, step)
+
+
+def _along_axes(node: Node, shape: Shape, arrival: Arrival) -> Picked:
     """A slice, a padding, a resizing, or elements picked along stated axes; all other axes stay."""
+    axes, own = arrival.axes or (), arrival.own
     result, whole = list(axes), []
     for index, (axis, extent) in enumerate(zip(axes, shape, strict=True)):
         if axis.extent == extent and not (node.op == "gather" and index in node.axes):
             continue
+        own = None if own is None else taken(own, index, _places(node, index, extent))
         window = _window(node, index, axis, extent)
         if window is not None and composable((*axis.slides, window)):
             result[index] = TensorAxis(extent, axis.pieces, (*axis.slides, window))
         else:
             result[index] = scattered([axis], extent)
             whole.append(axis)
-    return Picked(tuple(result), tuple(whole))
+    return _found(tuple(result), whole, own, arrival.elsewhere)
 
 
 def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlide | None:
@@ -100,7 +174,7 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
     regular = len(axis.pieces) == 1 and axis.pieces[0].dimension != SCATTERED
     if not regular:
         return None
-    if node.op == "pad" and index in node.axes and node.window is not None:
+    if node.op == "pad" and index in node.axes and node.window is not None and len(node.window.pad) == len(node.axes):
         return WindowSlide(1, 1, 1, node.window.pad[node.axes.index(index)][0])
     if node.op == "resize" and node.window is not None and extent % axis.extent == 0:
         place = index - (len(node.shape or ()) - len(node.window.kernel))
@@ -109,47 +183,109 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
     return None
 
 
-def _interleaved(shape: Shape, own: Sequence[Axes]) -> Picked:
+def _interleaved(shape: Shape, arrivals: Sequence[Arrival]) -> Picked:
     """Points of several tensors in turn, along all axes that are longer behind the node than before it."""
+    found = [arrival for arrival in arrivals if arrival.axes is not None]
+    own = [arrival.axes or () for arrival in found]
     if any(len(axes) != len(shape) for axes in own):
-        return Picked(None)
+        return _refused("untold")
+    if any(arrival.elsewhere for arrival in found):
+        return _refused("mixed")
     columns = [list(dict.fromkeys(axes[index] for axes in own)) for index in range(len(shape))]
     longer = [any(axis.extent != extent for axis in column) for column, extent in zip(columns, shape, strict=True)]
     result = tuple(scattered(column, extent) if grown or len(column) > 1 else column[0]
                    for column, extent, grown in zip(columns, shape, longer, strict=True))
     elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
     whole = tuple(axis for column, grown in zip(columns, longer, strict=True) if grown for axis in column)
-    return Picked(result, whole, max(1 - Fraction(elements, math.prod(shape)), Fraction(0)))
+    return Picked(result, whole, None, max(1 - Fraction(elements, math.prod(shape)), Fraction(0)))
 
 
-def _repeated(shape: Shape, axes: Axes) -> Picked:
+def _repeated(shape: Shape, arrival: Arrival) -> Picked:
     """Axes aligned at the last one; those of one point are repeated."""
-    padded = (TensorAxis(1, ()),) * (len(shape) - len(axes)) + axes
-    if len(padded) != len(shape):
-        return Picked(None)
-    return Picked(tuple(axis if axis.extent == extent else scattered([axis] if axis.extent > 1 else [], extent)
+    axes = arrival.axes or ()
+    lead = len(shape) - len(axes)
+    padded = (TensorAxis(1, ()),) * lead + axes
+    if lead < 0:
+        return _refused("untold")
+    again = [index for index, (axis, extent) in enumerate(zip(padded, shape, strict=True)) if 1 < axis.extent != extent]
+    own = None if arrival.own is None else arrival.own.reshape((1,) * lead + arrival.own.shape)
+    own = None if own is None or not uniform(own, again) else own
+    return _found(tuple(axis if axis.extent == extent else scattered([axis] if axis.extent > 1 else [], extent)
                         for axis, extent in zip(padded, shape, strict=True)),
-                  tuple(axis for axis, extent in zip(padded, shape, strict=True) if 1 < axis.extent != extent))
+                  [padded[index] for index in again], own, arrival.elsewhere)
 
 
 def _put_together(node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Picked:
     """Tensors one behind the other along one axis, or as the points of a new one."""
-    own = [axes for axes, _ in arrivals if axes is not None]
-    stacked = len(own[0]) + 1 == len(shape)
-    if stacked:
-        if len(node.axes) != 1:
-            return Picked(None)
-        own = [(*axes[:node.axes[0]], TensorAxis(1, ()), *axes[node.axes[0]:]) for axes in own]
+    stacked = any(arrival.axes is not None and len(arrival.axes) + 1 == len(shape) for arrival in arrivals)
+    if stacked and (len(node.axes) != 1 or not 0 <= node.axes[0] < len(shape)):
+        return _refused("untold")
+    every = [_with_new_axis(arrival, node.axes[0]) for arrival in arrivals] if stacked else list(arrivals)
+    found = [arrival for arrival in every if arrival.axes is not None]
+    own = [arrival.axes or () for arrival in found]
     if any(len(axes) != len(shape) for axes in own):
-        return Picked(None)
+        return _refused("untold")
     joined = [index for index, extent in enumerate(shape) if any(axes[index].extent != extent for axes in own)]
     if len(joined) > 1 or not joined:
-        return Picked(None)
+        return _refused("untold")
     (along,) = joined
     columns = [list(dict.fromkeys(axes[index] for axes in own)) for index in range(len(shape))]
-    if any(len(column) > 1 and any(axis.slides for axis in column) for column in columns):
-        return Picked(None)
-    result = tuple(scattered(column, extent) if index == along or len(column) > 1 else column[0]
+    result = tuple(scattered(column, extent) if index == along else column[0] if len(column) == 1 else merged(column)
                    for index, (column, extent) in enumerate(zip(columns, shape, strict=True)))
     elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
-    return Picked(result, tuple(axes[along] for axes in own), 1 - Fraction(elements, math.prod(shape)))
+    elsewhere = 1 - Fraction(elements, math.prod(shape))
+    if elsewhere < 0:
+        return _refused("untold")
+    places = _origins(every, along, shape)
+    if places is None and not any(arrival.elsewhere for arrival in found):
+        return Picked(result, tuple(axes[along] for axes in own), None, elsewhere)
+    return _found(result, [axes[along] for axes in own], places, elsewhere)
+
+
+def _overwritten(node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Picked:
+    """A tensor, stretches of one axis of which come from another one; either may be a constant, and no operand."""
+    (along,) = node.axes
+    parts = [arrival for arrival in arrivals if arrival.shape != shape]
+    whole = [arrival for arrival in arrivals if arrival.shape == shape]
+    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    if len(parts) > 1 or len(whole) > 1 or any(len(axes) != len(shape) for axes in own) or not 0 <= along < len(shape):
+        return _refused("untold")
+    if any(axes[index].extent != extent for axes in own for index, extent in enumerate(shape) if index != along):
+        return _refused("untold")
+    columns = [list(dict.fromkeys(axes[index] for axes in own)) for index in range(len(shape))]
+    result = tuple(scattered(column, extent) if index == along else column[0] if len(column) == 1 else merged(column)
+                   for index, (column, extent) in enumerate(zip(columns, shape, strict=True)))
+    length = (parts[0].shape or shape)[along] if parts else 0
+    places = _places(node, along, length)
+    base, part = (_own_of(each[0] if each else None, len(shape)) for each in (whole, parts))
+    known = None if base is None or part is None or not places else overwritten(base, part, shape, along, places)
+    return _found(result, columns[along], known, Fraction(1))
+
+
+def _own_of(arrival: Arrival | None, rank: int) -> Origins | None:
+    """The elements of an operand that the producer makes: none of a tensor from elsewhere. A constant is fetched by
+    nobody, and counts as its own."""
+    if arrival is None:
+        return all_own(rank)
+    return all_own(rank) & False if arrival.axes is None else arrival.own
+
+
+def _with_new_axis(arrival: Arrival, axis: int) -> Arrival:
+    """An operand with an axis of one point more."""
+    axes, shape, own = arrival.axes, arrival.shape, arrival.own
+    return Arrival(None if axes is None else (*axes[:axis], TensorAxis(1, ()), *axes[axis:]),
+                   None if shape is None else (*shape[:axis], 1, *shape[axis:]),
+                   None if own is None else np.expand_dims(own, axis), arrival.elsewhere)
+
+
+def _origins(arrivals: Sequence[Arrival], axis: int, shape: Shape) -> Origins | None:
+    """The elements of tensors put together that the producer makes; None where not all places are known.
+
+    They are not where a constant, which is no operand, takes some of them.
+    """
+    shapes = [arrival.shape for arrival in arrivals if arrival.shape is not None]
+    if any(len(each) != len(shape) for each in shapes) or sum(each[axis] for each in shapes) != shape[axis]:
+        return None
+    parts = [all_own(len(shapes[0])) & False if arrival.axes is None else arrival.own for arrival in arrivals]
+    known = [part for part in parts if part is not None]
+    return put_together(known, shapes, axis) if len(shapes) == len(known) == len(arrivals) else None

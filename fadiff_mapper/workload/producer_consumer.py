@@ -36,7 +36,7 @@ from fadiff_mapper.workload.axis_algebra import (
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
-from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, blocked, routes
+from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, routes
 
 OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""
@@ -179,19 +179,13 @@ def _matched(route: Route, producer: Node, consumer: Node, operand: str,
         return route, ()
     names, target = _ranks(second, operand, shape)
     axes = regrouped(route.axes, target)
-    if axes is None:
-        return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
     claims: dict[str, AxisMap] = {}  # the producer's dimension -> the consumer's that takes the most of it in a point
     for name, axis in zip(names, axes, strict=True):
         own = () if axis.extent == 1 else _own_slides(consumer, second, operand, name, shape)
         found = _claim(first, name, axis, own)
         if found is not None and _stretch(found) > _stretch(claims.get(found.producer)):
             claims[found.producer] = found
-    maps = tuple(found for found in claims.values())
-    if any(axis.slides and not any(found.dimension == name for found in maps)
-           for name, axis in zip(names, axes, strict=True)):
-        return blocked(route, "rearranged", f"{operand} of {consumer.name}"), ()
-    return route, maps
+    return route, tuple(claims.values())
 
 
 def _claim(first: Operator, name: str, axis: TensorAxis, own: tuple[WindowSlide, ...]) -> AxisMap | None:

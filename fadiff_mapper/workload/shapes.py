@@ -54,7 +54,8 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
 def _agree(node: Node, stated: Shape, inferred: Shape) -> bool:
     """True if a stated shape can be right: a constant operand may broadcast, a reduction may drop its axes."""
     if node.kind == "join":
-        return math.prod(stated) % math.prod(inferred) == 0
+        aligned = zip(reversed(stated), reversed(inferred), strict=False)
+        return len(stated) >= len(inferred) and all(own in (1, whole) for whole, own in aligned)
     if node.kind == "reduce":
         return math.prod(stated) == math.prod(inferred)
     if node.kind == "pool":  # rounding up, or part of a window beyond the edge

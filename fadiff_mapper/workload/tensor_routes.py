@@ -10,10 +10,12 @@ that links can name it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from fadiff_mapper.workload import origins
 from fadiff_mapper.workload.axis_algebra import (
     OBSTACLES,
     SCATTERED,
@@ -22,11 +24,13 @@ from fadiff_mapper.workload.axis_algebra import (
     TensorAxis,
     WindowSlide,
     axis_of,
+    merged,
     regrouped,
     scattered,
 )
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.origins import Origins
 from fadiff_mapper.workload.picked_axes import Arrival, picked
 from fadiff_mapper.workload.shapes import whole_axes
 
@@ -46,8 +50,10 @@ class Route:
         through: nodes passed, in topological order.
         joins: other tensors joined on the way.
         whole: dimensions of the producer of which a tile must cover whole aligned stretches, each with their length.
-        elsewhere: the part of the tensor's elements that other tensors bring (concatenation).
+        elsewhere: the part of the tensor's elements that other tensors bring: a part of a concatenation, all of a
+            larger tensor of which this one is a factor or summand.
         obstacle: the first obstacle on the way, if any.
+        own: the elements that the producer makes, as far as their places are known.
     """
 
     producer: str
@@ -58,6 +64,7 @@ class Route:
     whole: frozenset[tuple[str, int]] = frozenset()
     elsewhere: Fraction = Fraction(0)
     obstacle: Obstacle | None = None
+    own: Origins | None = field(default=None, compare=False, repr=False)
 
 
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
@@ -101,8 +108,8 @@ def _start(node: Node, before: Mapping[str, Route]) -> Route:
     extents = layer.extents(output.name)
     axes = [axis_of([AxisPiece(name, extents[name]) for name in axis]) for axis in layer.view(output.name)]
     simple = all(len(rank) == 1 for rank in output.ranks)
-    start = Route(node.name, tuple(axes), depth)
-    return _reshaped(start, node, node.shape) if simple else blocked(start, "rearranged", node.name)
+    start = Route(node.name, tuple(axes), depth, own=origins.all_own(len(axes)))
+    return _reshaped(start, node.shape) if simple else blocked(start, "sums", node.name)
 
 
 def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape | None],
@@ -123,14 +130,15 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
     if node.kind == "pool" and node.window is None:
         return blocked(route, "window", node.name)
     if route.obstacle is not None or node.shape is None:
-        return route if route.obstacle else blocked(route, "picked", f"{node.name} ({node.op}), of no known shape")
+        return route if route.obstacle else blocked(route, "no_shape", f"{node.name} ({node.op})")
+    if 0 in node.shape:
+        return blocked(route, "untold", f"{node.name} ({node.op}), without elements")
     arrivals = [_arrival(name, main.producer, before, shapes) for name in node.inputs]
     if node.kind == "join":
-        return _joined(route, node, [axes for axes, _ in arrivals if axes is not None])
+        return _joined(route, node, arrivals)
     if node.kind == "opaque":
         return _picked(route, node, arrivals)
-    assert twins[0].axes is not None
-    return _through_one(replace(route, axes=twins[0].axes), node)
+    return _through_one(replace(route, axes=twins[0].axes, own=twins[0].own, elsewhere=twins[0].elsewhere), node)
 
 
 def _merged(twins: Sequence[Route], node: Node, before: Mapping[str, Route], place: Mapping[str, int]) -> Route:
@@ -139,66 +147,82 @@ def _merged(twins: Sequence[Route], node: Node, before: Mapping[str, Route], pla
     others = [name for name in node.inputs if name not in before or before[name].producer != main.producer]
     joins = dict.fromkeys([name for route in twins for name in route.joins] + others)
     merged = replace(main, whole=frozenset().union(*(route.whole for route in twins)), joins=tuple(joins))
-    unclear = next((route.obstacle for route in twins if route.obstacle), None)
-    if unclear is None and len({route.elsewhere for route in twins}) > 1:
-        return blocked(merged, "mixed", f"{node.name} ({node.op})")
-    return replace(merged, obstacle=unclear)
+    return replace(merged, obstacle=next((route.obstacle for route in twins if route.obstacle), None))
 
 
 def _arrival(name: str, producer: str, before: Mapping[str, Route], shapes: Mapping[str, Shape | None]) -> Arrival:
-    """The axes of an operand, None where it comes from elsewhere, and its shape."""
+    """An operand as it arrives: its axes and own elements where it comes from the producer, and its shape."""
     route = before.get(name)
-    return (route.axes if route is not None and route.producer == producer else None), shapes[name]
+    if route is None or route.producer != producer:
+        return Arrival(None, shapes[name])
+    return Arrival(route.axes, shapes[name], route.own, route.elsewhere)
 
 
-def _joined(route: Route, node: Node, paths: Sequence[tuple[TensorAxis, ...]]) -> Route:
-    """The route behind a node that joins its operands point by point, over one path or several."""
+def _joined(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
+    """The route behind a node that joins its operands point by point, over one path or several.
+
+    Along an axis on which the operand is repeated, the result is as long as a tensor from elsewhere: it brings all the
+    elements, of which the operand is a factor or summand.
+    """
     assert node.shape is not None
-    padded = [((TensorAxis(1, ()),) * (len(node.shape) - len(axes)) + axes) for axes in paths]
-    axes = []
+    own = [arrival for arrival in arrivals if arrival.axes is not None]
+    alone = len(own) == len(arrivals) and math.prod(node.shape) == max(
+        math.prod(arrival.shape or ()) for arrival in arrivals)
+    padded = [((TensorAxis(1, ()),) * (len(node.shape) - len(arrival.axes or ())) + (arrival.axes or ()))
+              for arrival in own]
+    axes, repeated = [], False
     for extent, column in zip(node.shape, zip(*padded, strict=True), strict=True):
         long = list(dict.fromkeys(axis for axis in column if axis.extent > 1))
-        if extent > 1 and not long:
-            return blocked(route, "gate", f"{node.name} ({node.op})")
-        if any(axis.slides for axis in long) and len(long) > 1:
-            return blocked(route, "two_paths", node.name)
-        axes.append(TensorAxis(1, ()) if not long else long[0] if len(long) == 1 else scattered(long, extent))
-    return replace(route, axes=tuple(axes))
+        repeated = repeated or (extent > 1 and not alone and all(map(_is_repetition, long)))
+        axes.append(scattered([], extent) if not long else long[0] if len(long) == 1 else merged(long))
+    if repeated:
+        return _of_origins(replace(route, axes=tuple(axes)), origins.all_own(len(axes)) & False)
+    paths = [arrival.own for arrival in own if arrival.own is not None]
+    if len(paths) < len(own):
+        return replace(route, axes=tuple(axes), own=None, elsewhere=min(arrival.elsewhere for arrival in own))
+    return _of_origins(replace(route, axes=tuple(axes)), origins.joined(paths))
+
+
+def _is_repetition(axis: TensorAxis) -> bool:
+    """Whether all points of an axis are one and the same."""
+    return all(piece.dimension == SCATTERED and not piece.among for piece in axis.pieces)
+
+
+def _of_origins(route: Route, own: Origins) -> Route:
+    """The route with its own elements, and the part that the others make up."""
+    return replace(route, own=own, elsewhere=origins.share_from_elsewhere(own))
 
 
 def _picked(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
     """The route behind a node that picks, repeats or puts together elements."""
     found = picked(node, arrivals)
-    mixed = route.elsewhere and (found.elsewhere or node.op == "slice")
-    if found.axes is None or mixed:
-        return blocked(route, "mixed" if mixed else "picked", f"{node.name} ({node.op})")
+    if found.axes is None:
+        return blocked(route, found.obstacle, f"{node.name} ({node.what or node.op})")
     whole = route.whole | {span for axis in found.whole for piece in axis.pieces for span in piece.spans}
-    return replace(route, axes=found.axes, whole=whole, elsewhere=route.elsewhere + found.elsewhere)
+    return replace(route, axes=found.axes, whole=whole, own=found.own, elsewhere=found.elsewhere)
 
 
 def _through_one(route: Route, node: Node) -> Route:
     """The route behind a node of one operand."""
     assert route.axes is not None
-    if node.kind in ("pool", "reduce") and route.elsewhere:
-        return blocked(route, "mixed", f"{node.name} ({node.op})")
     if node.kind == "pool":
         return _pooled(route, node)
     if node.kind in ("rows", "reduce"):
         return _whole(route, node)
     if node.kind == "transpose":
-        return replace(route, axes=tuple(route.axes[axis] for axis in node.axes))
-    return _reshaped(route, node, node.shape)
+        return replace(route, axes=tuple(route.axes[axis] for axis in node.axes),
+                       own=None if route.own is None else route.own.transpose(node.axes))
+    return _reshaped(route, node.shape)
 
 
-def _reshaped(route: Route, node: Node, shape: Shape | None) -> Route:
+def _reshaped(route: Route, shape: Shape | None) -> Route:
     """The route with its axes under another shape."""
     if route.axes is None:
         return route
     assert shape is not None  # axes are only known where shapes are
-    axes = regrouped(route.axes, shape)
-    if axes is None:
-        return blocked(route, "rearranged", f"{node.name} ({node.op})")
-    return replace(route, axes=axes)
+    before = tuple(axis.extent for axis in route.axes)
+    own = None if route.own is None else origins.reshaped(route.own, before, shape)
+    return replace(route, axes=regrouped(route.axes, shape), own=own)
 
 
 def _whole(route: Route, node: Node) -> Route:
@@ -209,8 +233,16 @@ def _whole(route: Route, node: Node) -> Route:
     route = replace(route, whole=route.whole | spans)
     if node.kind == "rows":
         return route
+    if route.elsewhere and route.own is None:
+        return blocked(route, "mixed", f"{node.name} ({node.op})")
     axes = tuple(TensorAxis(1, ()) if index in chosen else axis for index, axis in enumerate(route.axes or ()))
-    return _reshaped(replace(route, axes=axes), node, node.shape)
+    own = None if route.own is None else origins.reduced(route.own, tuple(chosen))
+    return _reshaped(_with(replace(route, axes=axes), own), node.shape)
+
+
+def _with(route: Route, own: Origins | None) -> Route:
+    """The route with its own elements, where their places are known."""
+    return route if own is None else _of_origins(route, own)
 
 
 def _pooled(route: Route, node: Node) -> Route:
@@ -219,6 +251,9 @@ def _pooled(route: Route, node: Node) -> Route:
     assert window is not None and shape is not None
     whole = set(route.whole)
     lead = len(axes) - len(window.kernel)
+    slid = [lead + index for index, kernel in enumerate(window.kernel) if (kernel, window.stride[index]) != (1, 1)]
+    if route.elsewhere and (route.own is None or not origins.uniform(route.own, slid)):
+        return blocked(route, "mixed", f"{node.name} ({node.op})")
     for index, kernel in enumerate(window.kernel):
         axis, extent = axes[lead + index], shape[lead + index]
         passed = WindowSlide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])

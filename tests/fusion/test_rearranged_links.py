@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import GroupTraffic, group_cost
 from fadiff_mapper.fusion.groups.group_legality import group_violations
+from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.model.energy_latency import word_energy
@@ -94,6 +95,53 @@ def test_no_loop_cuts_channels_that_are_put_together() -> None:
     broken = group_violations(hardware(), concatenated([("C", 2)], ""))
     assert any("put together" in violation.reason or "channels of no intermediate" in violation.reason
                for violation in broken)
+
+
+def gated(loops: list[tuple[str, int]]) -> FusedGroup:
+    """A layer that makes a factor per channel, and a convolution that reads an image scaled by it."""
+    first, second = conv("gate", C=3, M=OWN), conv("second", C=OWN, M=2, P=8, Q=6, **KERNEL)
+    link = FusedLink("Inputs", {"N": "N", "M": "C"}, Stay("Scratchpad", frozenset(dim for dim, _ in loops)),
+                     elsewhere=Fraction(1))
+    return with_mappings(FusedGroup((FusedLayer(first, {}), FusedLayer(second, {})), (link,),
+                                    tuple(TileLoop(dim, tile) for dim, tile in loops)))
+
+
+@pytest.mark.parametrize("loops", [[], [("P", 2)], [("P", 4), ("Q", 3)], [("C", 1)], [("M", 1)]])
+def test_a_scaled_image_is_fetched_tile_by_tile_and_its_factor_never(loops: list) -> None:
+    fused = gated(loops)
+    assert group_violations(hardware(), fused) == []
+    sizes = dict(loops)
+    fetched = sum(sizes.get("C", OWN) * (len(p) + 2) * (len(q) + 2)
+                  for p in tiles(8, sizes.get("P", 8)) for q in tiles(6, sizes.get("Q", 6)))
+    fetched *= (OWN // sizes.get("C", OWN)) * (2 // sizes.get("M", 2))
+    gate, second = group_cost(hardware(), fused).layers
+    assert ("DRAM", "Outputs") not in gate.traffic and gate.recomputed == 0
+    assert second.traffic["DRAM", "Inputs"].reads == second.traffic["Scratchpad", "Inputs"].fills == fetched
+
+
+def test_a_scaled_image_has_room_of_its_own_beside_its_factor() -> None:
+    for loops in ([], [("P", 2)]):
+        fused = gated(loops)
+        alone = with_mappings(FusedGroup((fused.layers[1],), (), fused.loops))
+        level = hardware().level("Scratchpad")
+        assert live_words(hardware(), fused, level) == live_words(hardware(), alone, level) + OWN
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1)])
+@pytest.mark.parametrize(("loops", "across"), [([("P", 2)], "P"), ([("P", 4)], ""), ([("M", 1), ("P", 2)], "MP")])
+def test_pooled_words_from_elsewhere_are_fetched_pooled(kernel: int, stride: int, loops: list, across: str) -> None:
+    """Pooled words stay along a loop where they are stored, and pass where they have room of their own."""
+    pooled = concatenated(loops, across)
+    rows, columns = 9 * stride + kernel, 7 * stride + kernel
+    slides = {"P": WindowSlide(kernel, stride), "Q": WindowSlide(kernel, stride)}
+    link = replace(pooled.links[0], pooled=slides)
+    first = replace(pooled.layers[0].problem, bounds=pooled.layers[0].problem.bounds | {"P": rows, "Q": columns})
+    fused = with_mappings(replace(pooled, layers=(FusedLayer(first, {}), pooled.layers[1]), links=(link,)))
+    assert group_violations(hardware(), fused) == []
+    size, kept = dict(loops), link.lies_pooled and across
+    steps = [(p, m) for p in tiles(8, size.get("P", 8)) for m in range(2 // size.get("M", 2))]
+    fetched = OTHERS * 8 * (10 if kept else sum(len(p) + 2 for p, _ in steps))
+    assert group_cost(hardware(), fused).layers[1].traffic["DRAM", "Inputs"].reads == fetched
 
 
 def linked(first: Problem, second: Problem, link: FusedLink, loop: TileLoop) -> FusedGroup:

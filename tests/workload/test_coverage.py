@@ -40,10 +40,10 @@ def test_the_share_is_of_all_known_multiply_accumulates(tmp_path: Path, macs: in
     assert (found.understood, found.share, found.complete) == (512, share, complete)
 
 
-def test_sentences_say_what_is_left_out_and_what_is_not_charged(tmp_path: Path) -> None:
+def test_sentences_say_what_is_left_out_and_what_is_charged_apart(tmp_path: Path) -> None:
     assert coverage(load_network(part(tmp_path, 128))).sentences() == [
         "understood: 80 % (512 of 640 multiply-accumulates)", "left out: spectrum (odd), 20 %",
-        "not charged: 32 words that 1 sums, products and the like read besides the tensor that flows on, such as "
+        "charged apart: 32 words that 1 sums, products and the like read besides the tensor that flows on, such as "
         "residual operands"]
     assert coverage(load_network(part(tmp_path, None))).sentences()[0] == (
         "understood: 100 % (512 of 512 multiply-accumulates); how many spectrum has is not known")

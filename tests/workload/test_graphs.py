@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -303,23 +304,115 @@ def test_a_flattened_image_is_handed_on_whole() -> None:
     assert turned.fusable and not turned.in_tiles
 
 
-def test_every_obstacle_has_a_way_to_come_up() -> None:
-    a = conv("a", "x", 4, 4, 8)
-    odd = Node("o", "not_understood", ("a",), (1, 4, 8, 8), what="Odd")
-    pooled, mean = pool("p", "a", 3, 1, 1), Node("g", "mean", ("a",), axes=(2, 3), shape=(1, 4, 1, 1))
-    gate = Node("m", "mul", ("x", "f"), (1, 4, 8, 8))
-    both = Node("c", "concat", ("a", "x"), (1, 8, 8, 8))
+def test_a_gate_on_another_tensor_passes_by_channels_and_brings_none_of_the_words() -> None:
+    """Squeeze-and-excitation: the factor of an image is made from its means."""
+    mean = Node("g", "mean", ("a",), axes=(2, 3), shape=(1, 4, 1, 1))
+    scaled = Node("m", "mul", ("a", "f"), (1, 4, 8, 8))
+    for spread in ([scaled], [Node("e", "expand", ("f",), (1, 4, 8, 8)), replace(scaled, inputs=("a", "e"))]):
+        found = network(conv("a", "x", 4, 4, 8), mean, conv("f", "g", 4, 4, 1), *spread, conv("b", "m", 4, 4, 8))
+        passed = link(found, "f", "b")
+        assert (passed.obstacle, passed.in_tiles, passed.whole, passed.elsewhere) == (None, True, (), 1)
+        assert passed.axes == (AxisMap("C", "M"),)
+
+
+def test_a_pool_of_tensors_put_together_keeps_the_share_of_each() -> None:
+    both = Node("c", "concat", ("x", "a"), (1, 8, 8, 8))
+    for pooled, size in ((pool("p", "c", 3, 1, 1), 8), (Node("p", "mean", ("c",), axes=(2, 3), shape=(1, 8, 1, 1)), 1)):
+        found = link(network(conv("a", "x", 4, 4, 8), both, pooled, conv("b", "p", 8, 2, size)), "a", "b")
+        assert (found.obstacle, found.elsewhere) == (None, Fraction(1, 2))
+        assert found.whole == (("M",) if size == 8 else ("M", "P", "Q"))
+
+
+@pytest.mark.parametrize(("start", "shuffled", "elsewhere"), [
+    (4, True, Fraction(1, 2)), (0, True, Fraction(1, 2)), (4, False, Fraction(0)), (0, False, Fraction(1)),
+    (2, False, Fraction(1, 2))])
+def test_a_part_of_tensors_put_together_has_the_words_of_those_that_stand_there(
+        start: int, shuffled: bool, elsewhere: Fraction) -> None:
+    shuffle = [Node("s1", "reshape", ("c",), (1, 2, 4, 8, 8)), Node("s2", "transpose", ("s1",), axes=(0, 2, 1, 3, 4)),
+               Node("s3", "reshape", ("s2",), (1, 8, 8, 8))] if shuffled else []
+    ones = (1,)
+    half = Node("h", "slice", ("s3" if shuffled else "c",), (1, 4, 8, 8), axes=ones,
+                window=Window(ones, ones, ((-start, 0),), ones))
+    found = network(conv("a", "x", 4, 4, 8), Node("c", "concat", ("x", "a"), (1, 8, 8, 8)), *shuffle, half,
+                    conv("b", "h", 4, 4, 8))
+    assert link(found, "a", "b").elsewhere == elsewhere
+    assert [axis.dimension for axis in link(found, "a", "b").axes] == ["P", "Q"]
+
+
+@pytest.mark.parametrize(("base", "part", "elsewhere"), [
+    ("a", "b", Fraction(3, 4)), ("b", "a", Fraction(1, 4)), ("b", "b", Fraction(0))])
+def test_a_part_of_an_axis_that_another_tensor_takes_brings_its_words(base: str, part: str,
+                                                                      elsewhere: Fraction) -> None:
+    ones = (1,)
+    place = Window(ones, ones, ((-2, 0),), ones)
+    half = Node("h", "slice", (part,), (1, 4, 2, 8), axes=(2,), window=place)
+    found = network(conv("a", "x", 4, 4, 8), conv("b", "a", 4, 4, 8), half,
+                    Node("w", "scatter", (base, "h"), (1, 4, 8, 8), axes=(2,), window=place), conv("c", "w", 4, 4, 8))
+    passed = link(found, "b", "c")
+    assert (passed.obstacle, passed.elsewhere, passed.whole) == (None, elsewhere, ("P",))
+
+
+@pytest.mark.parametrize("op", ["interleave", "slice", "expand", "gather"])
+def test_a_tensor_without_elements_carries_no_tile(op: str) -> None:
+    found = network(conv("a", "x", 4, 4, 8), Node("e", op, ("a",), (1, 4, 0, 8), axes=(2,)),
+                    Node("o", "concat", ("e", "x"), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8))
+    assert [item.obstacle.name for item in found.links() if item.obstacle] == ["untold"]
+
+
+def test_a_tensor_and_pools_of_it_are_read_through_the_widest_window() -> None:
+    pools = [pool("p", "a", 5, 1, 2), pool("q", "p", 5, 1, 2)]
+    together = Node("c", "concat", ("a", "p", "q"), (1, 12, 8, 8))
+    for joined, channels in ((together, 12), (Node("c", "add", ("a", "q")), 4)):
+        found = link(network(conv("a", "x", 4, 4, 8), *pools, joined, conv("b", "c", channels, 2, 8)), "a", "b")
+        assert found.axes[-1] == AxisMap("Q", "Q", (WindowSlide(9, 1, 1, 4),))
+
+
+def test_a_flattened_pool_is_cut_by_channels() -> None:
+    found = link(network(conv("a", "x", 4, 4, 8), pool("p", "a", 2, 2), Node("f", "reshape", ("p",), (1, 64)),
+                         product("b", "f", n=1, c=64, m=2)), "a", "b")
+    assert found.axes == (AxisMap("C", "M", (WindowSlide(1, 1, shrink=16),)),) and found.whole == ("P", "Q")
+
+
+SUMS = """
+workload:
+  version: 1
+  name: sums
+  shapes:
+  - id: a
+    op: problem
+    problem:
+      shape:
+        name: odd
+        dimensions: [P, R]
+        data_spaces:
+        - {name: Inputs, projection: [[[P]], [[R]]]}
+        - {name: Outputs, projection: [[[P], [R]]], read_write: true}
+      instance: {P: 4, R: 5}
+  - {id: b, op: gemm, dims: {N: 1, C: 8, M: 2, P: 1, Q: 1, R: 1, S: 1}}
+  graph:
+  - {name: a, shape: a, from: [input]}
+  - {name: b, shape: b, from: [a]}
+"""
+
+
+def test_every_obstacle_has_a_way_to_come_up(tmp_path: Path) -> None:
+    file = tmp_path / "sums.yaml"
+    file.write_text(SUMS)
+    a, after = conv("a", "x", 4, 4, 8), conv("b", "o", 4, 4, 8)
+    both, same = Node("c", "concat", ("a", "x"), (1, 8, 8, 8)), (1, 4, 8, 8)
     cases = {
-        "not_understood": network(a, odd, conv("b", "o", 4, 4, 8)),
-        "picked": network(a, Node("o", "gather", ("a",), (1, 4, 8, 8)), conv("b", "o", 4, 4, 8)),
-        "rearranged": network(a, pool("p", "a", 2, 2), Node("f", "reshape", ("p",), (1, 64)),
-                              product("b", "f", n=1, c=64, m=2)),
-        "mixed": network(a, both, Node("h", "slice", ("c",), (1, 4, 8, 8)), conv("b", "h", 4, 4, 8)),
-        "gate": network(a, mean, conv("f", "g", 4, 4, 1), gate, conv("b", "m", 4, 4, 8)),
+        "not_understood": network(a, Node("o", "not_understood", ("a",), same, what="Odd"), after),
+        "picked": network(a, Node("o", "gather", ("a",), same), after),
+        "placed": network(a, Node("o", "scatter", ("a",), same), after),
+        "sorted": network(a, Node("o", "sort", ("a",), same), after),
+        "in_turn": network(a, Node("o", "recurrence", ("a",), same), after),
+        "untold": network(a, Node("o", "other", ("a",), same, what="Odd"), after),
+        "no_shape": network(a, Node("s", "slice", ("a",)), Node("o", "relu", ("s",)), after),
+        "mixed": network(a, both, Node("o", "slice", ("c",), same), after),
+        "sums": load_network(file),
         "window": network(a, Node("p", "maxpool", ("a",)), conv("b", "p", 4, 4, 4)),
         "far": network(a, *[Node(f"r{i}", "relu", (f"r{i - 1}" if i else "a",)) for i in range(250)],
                        conv("b", "r249", 4, 4, 8)),
-        "two_paths": network(a, pooled, Node("m", "add", ("a", "p")), conv("b", "m", 4, 4, 8)),
     }
     for name, found in cases.items():
         assert [item.obstacle.name for item in found.links() if item.obstacle] == [name], name
@@ -377,6 +470,7 @@ def test_regrouped_axes_name_the_same_elements_in_the_same_order(shape: list[int
     ((conv("a", "x", 4, 4, 8, 3, pad=((0, 0), (1, 1))),), r"a: Inputs needs 10 along P, the tensor has 8 with padding"),
     ((product("a", "x", n=1, c=100, m=1),), "a: Inputs is 1 x 100, 100 elements, the tensor 1 x 4 x 8 x 8 has 256"),
     ((conv("a", "x", 4, 2, 8), Node("s", "add", ("a", "x"))), "joins tensors that do not fit"),
+    ((conv("a", "x", 4, 4, 8), Node("s", "add", ("a", "x"), (1, 256))), "said to be 1 x 256, its operands make it"),
     ((conv("a", "x", 4, 4, 8), Node("t", "transpose", ("a",), axes=(0, 1))), "do not reorder a tensor of"),
     ((conv("a", "x", 4, 4, 8), Node("s", "softmax", ("a",), axes=(4,))), "axes .4. of a tensor with 4 axes"),
     ((conv("a", "x", 4, 4, 8), Node("r", "relu", ("a",), (1, 4, 8, 9))), "is said to be 1 x 4 x 8 x 9"),

@@ -70,12 +70,11 @@ def test_keys_and_values_are_read_once_for_all_query_heads_that_share_them(model
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_link_passes_that_no_computed_index_and_no_mixture_stops(name: str) -> None:
+def test_every_link_passes_that_no_computed_index_stops(name: str) -> None:
     found = Counter(link.obstacle.name if link.obstacle else "passes" for link in block(name).links())
     experts = name.startswith(("mixtral", "deepseek"))
-    assert set(found) - {"passes"} <= ({"picked", "mixed"} if experts else set())
+    assert set(found) - {"passes"} <= {"picked"}
     assert found["picked"] == (2 if experts else 0)  # the tokens of an expert, for its gate and its projection
-    assert found["mixed"] == (name == "deepseek_v3_decode")  # a part of new and earlier latent vectors
 
 
 @pytest.mark.parametrize("name", ["llama3_8b_decode", "deepseek_v3_prefill"])

@@ -208,6 +208,32 @@ class Cached(nn.Module):
         return q @ keys.transpose(-2, -1)
 
 
+class Masked(nn.Module):
+    """A mask of zeros of the image's size, written region by region, and a sum through nn.Identity in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.around = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1), nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = x.new_zeros(8, 8)
+        mask[:4, 4:] = 1
+        y = torch.ops.aten.alias(self.first(x))
+        y += self.around(x)
+        return self.second(y.masked_fill(mask == 0, 0.0))
+
+
+def test_masks_of_a_computed_shape_and_other_names_of_a_tensor_are_followed_without_another_trace(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    def traced(*arguments: Any) -> Any:
+        raise NotImplementedError("traced again")
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", traced)
+    found = load_network(Masked().eval(), (torch.empty(1, 4, 8, 8),))
+    (passed,) = found.links()
+    assert (passed.obstacle, passed.joins, passed.in_tiles) == (None, ("x",), True)
+    assert all(node.op != "scatter" for node in found.nodes)
+
+
 @pytest.mark.parametrize("works", [True, False])
 def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
         works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +245,6 @@ def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
     program = torch.export.export(Cached().eval(), inputs)
     found = load_network(program, name="cached")
     (written,) = found.links()
-    assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "picked")
+    assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "placed")
     scores = found.layers[-1].layer
     assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)

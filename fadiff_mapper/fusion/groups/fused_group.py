@@ -96,7 +96,8 @@ class FusedLink:
         whole: dimensions of this layer's output that lead to none of the next layer's: they are there whole in every
             step, whichever part of them the next layer reads.
         elsewhere: the part of the operand's words that comes from the outermost level, put together with this layer's
-            output in the home level; 0 where this layer makes all of them.
+            output in the home level; 0 where this layer makes all of them, 1 where its output is a factor or summand of
+            a larger tensor (the gate of squeeze-and-excitation).
         company: words of other tensors that lie in the home level beside each word of the intermediate.
     """
 
@@ -119,9 +120,20 @@ class FusedLink:
                                          for slide in self.pooled.values())
 
     @property
+    def scales(self) -> bool:
+        """True if the intermediate is a factor or summand of a larger tensor, all of which comes from outside."""
+        return self.elsewhere == 1
+
+    @property
+    def put_together(self) -> bool:
+        """True if other tensors stand beside the intermediate along some axis of the operand, as in a concatenation."""
+        return bool(self.elsewhere) and not self.scales
+
+    @property
     def beside(self) -> bool:
-        """True if the pooled words that the next layer's tile reads have room of their own, beside the intermediate."""
-        return bool(self.pooled) and not self.lies_pooled
+        """True if the words that the next layer's tile reads have room of their own, beside the intermediate: pooled
+        ones, and those of a larger tensor that the intermediate scales."""
+        return (bool(self.pooled) and not self.lies_pooled) or self.scales
 
     @property
     def written_whole(self) -> bool:

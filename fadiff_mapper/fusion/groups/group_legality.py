@@ -121,7 +121,7 @@ def _put_together(group: FusedGroup) -> Iterator[Violation]:
     for link, after, steps in zip(group.links, group.layers[1:], layer_steps(group)[1:], strict=True):
         along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
         for loop, cut in zip(group.loops, steps.cut, strict=True):
-            if link.elsewhere and cut in along:
+            if link.put_together and cut in along:
                 yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
                               "together with other tensors")
 

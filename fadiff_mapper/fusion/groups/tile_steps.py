@@ -85,7 +85,9 @@ def _counted(group: FusedGroup, link: FusedLink) -> tuple[str, Stay] | None:
     """An intermediate of which words cross the outermost level's boundary, and along which loops each does so once."""
     if link.written_pooled:  # written once: as if it stayed along every loop, at no level in particular
         return link.tensor, Stay("", frozenset(loop.dim for loop in group.loops))
-    return (link.tensor, link.stay) if link.elsewhere else None
+    if not link.elsewhere:
+        return None
+    return link.tensor, Stay("") if link.beside else link.stay  # beside an intermediate, words do not outlast a step
 
 
 def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...]]:

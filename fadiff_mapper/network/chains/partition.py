@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, metric_value, summed
+from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, metric_price, metric_value, summed
 
 Plan = TypeVar("Plan")
 
@@ -35,7 +35,7 @@ class CoverPart(Generic[Plan]):
 
 
 def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPoint], parts: Sequence[CoverPart[Plan]],
-              metric: str = "edp") -> list[CoverPart[Plan]]:
+              metric: str = "edp", besides: OperatingPoint = NOTHING) -> list[CoverPart[Plan]]:
     """Picks the groups that make the metric of the whole network smallest.
 
     Args:
@@ -43,6 +43,7 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
         alone: Energy and cycles of each layer by itself, all repeats together.
         parts: Groups to choose from; several may cover the same layers.
         metric: "edp", "energy" or "delay".
+        besides: Energy and cycles of the network that no group changes.
 
     Returns:
         Groups that do not overlap, none where no group helps.
@@ -51,10 +52,10 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
     for part in parts:
         by_end.setdefault(part.nodes[-1], []).append(part)
     best: list[CoverPart[Plan]] = []
-    total = summed(list(alone.values()))
+    total = summed([*alone.values(), besides])
     while True:
         cover = [part for chain in chains for part in _cover(chain, alone, by_end, total, metric)]
-        after = _total(alone, cover)
+        after = summed([_total(alone, cover), besides])
         if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             return best
         best, total = cover, after

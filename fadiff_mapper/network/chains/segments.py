@@ -6,13 +6,15 @@ stand between layers, and a group must run in one go, without waiting for a laye
 Method. A *chain* is a maximal path of layers in which each hands its tensor to the next one tile by tile; each layer is
 in one chain. A *segment* is a part of a chain that can run as one step of the network. Within a chain, every layer
 passes its tensor to at most one next layer; other readers (a residual, a second branch) get it from the outermost
-level, where it is then written too. Sums with other tensors on the way cost nothing here, as they do without fusion.
+level, where it is then written too. What sums with other tensors on the way read is charged for the whole network, with
+fusion and without (`layers.joined_reads`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -156,14 +158,14 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
     """Whether a group can have a link.
 
-    Not where a tensor before a pool has other readers or is put together with others, or where runs of a layer that is
-    no product would have to be one problem.
+    Not where a tensor before a pool has other readers, where a pooled one has and is put together with others, or where
+    runs of a layer that is no product would have to be one problem.
     """
     kinds = {node.name: node.kind for node in workload.nodes}
     if not link.fusable:
         return False
     pools = [index for index, name in enumerate(link.through) if kinds[name] == "pool"]
-    if pools and link.elsewhere:
+    if pools and link.elsewhere and link.also_read_by:
         return False
     if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
@@ -194,12 +196,21 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
     own = {axis.dimension: composed(axis.slides[axis.own:]).pad for axis in axes}
     output = producer.problem.output
     handed = {dim for dim in output.dimensions if producer.problem.bounds[dim] > 1} - {axis.producer for axis in axes}
-    made = producer.problem.tensor_size(output) * producer.repeat
-    return FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
-                     {dim: pad for dim, pad in own.items() if pad},
-                     {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
-                     bool(link.also_read_by), between, frozenset(handed), link.elsewhere,
-                     link.elsewhere * prod(link.shape or (1,)) / made)
+    group_link = FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
+                           {dim: pad for dim, pad in own.items() if pad},
+                           {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
+                           bool(link.also_read_by), between, frozenset(handed), link.elsewhere)
+    return replace(group_link, company=_company(group_link, link, producer))
+
+
+def _company(group_link: FusedLink, link: NetworkLink, producer: Operator) -> Fraction:
+    """Words of other tensors beside each stored word of an intermediate; none where all that is read has own room."""
+    if not link.elsewhere or group_link.beside:
+        return Fraction(0)
+    if group_link.lies_pooled:  # words of others are pooled, too, when they come
+        return link.elsewhere / (1 - link.elsewhere)
+    made = producer.problem.tensor_size(producer.problem.output) * producer.repeat
+    return link.elsewhere * prod(link.shape or (1,)) / made
 
 
 def _in_one_go(graph: nx.DiGraph[str], rank: Mapping[str, int], names: tuple[str, ...],

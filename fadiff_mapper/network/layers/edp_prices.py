@@ -41,6 +41,10 @@ class OperatingPoint:
         return self.energy_pj * self.cycles
 
 
+NOTHING = OperatingPoint(0.0, 0)
+"""The operating point of no part at all."""
+
+
 def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
     """Energy and cycles of parts that run one after the other."""
     return OperatingPoint(sum(point.energy_pj for point in points), sum(point.cycles for point in points))

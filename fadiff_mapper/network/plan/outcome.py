@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.network.chains.batched_runs import over_all_runs
 from fadiff_mapper.network.chains.partition import CoverPart
+from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
@@ -39,17 +40,20 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     """
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
-    unfused = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
+    joined = joined_reads(workload, results[0].spec)
+    layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
+    unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
     layers_of = {node.name: node.layer for node in workload.layers if node.layer}
     outcomes = tuple(_group(part, alone, layers_of, sigma) for part in groups)
     fused = {name for outcome in outcomes for name in outcome.nodes}
     left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
-        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes),
-        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)))
+        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes) + joined.energy_pj,
+        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)) + round(joined.cycles))
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
-    return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s)
+    return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
+                         Totals(joined.energy_pj, round(joined.cycles)))
 
 
 def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int]) -> Totals:

@@ -190,7 +190,7 @@ def _plan(board: PlanningBoard) -> list[CoverPart[EvaluatedGroup]]:
 def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
     """The best partition that the network's order allows: two groups may each wait for the other."""
     while True:
-        plan = partition(run.chains, run.alone, parts, run.options.metric)
+        plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
         if runs_in_order(run.workload, [part.nodes for part in plan]):
             return plan
         parts = [part for part in parts if part is not plan[-1]]

@@ -11,6 +11,7 @@ from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import chains
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
+from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
@@ -72,6 +73,7 @@ class PlanningRun:
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
         chains: Names of the layers of every chain.
         alone: Energy and cycles of each layer by itself, all repeats together, by name.
+        joined: Energy and cycles of the tensors that joins read besides those that flow on, with fusion and without.
         total: Energy and cycles of the network layer by layer.
     """
 
@@ -97,7 +99,8 @@ class PlanningRun:
         repeats = repeats_of(self.workload)
         self.alone = {name: OperatingPoint(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}
-        self.total = summed(list(self.alone.values()))
+        self.joined = joined_reads(self.workload, spec)
+        self.total = summed([*self.alone.values(), self.joined])
 
     def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
         """The network's metric with some groups and every other layer by itself.
@@ -107,7 +110,7 @@ class PlanningRun:
         """
         fused = {name for part in groups for name in part.nodes}
         return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
-                                    *(part.point for part in groups)]), self.options.metric)
+                                    *(part.point for part in groups), self.joined]), self.options.metric)
 
     def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
         """Records the network's metric after a stage, if it is better than before.

@@ -123,7 +123,7 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
         every = [(index, strategy, tiles[index].task(strategy))
                  for index, strategies in enumerate(wanted) for strategy in strategies]
-        # A tile may contradict constraints that its whole layer meets, such as a fixed factor of a dimension that it cuts.
+        # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
         pairs = [(index, strategy) for index, strategy, task in every if not task.impossible]
         tasks = [task for _, _, task in every if not task.impossible]
         for (index, strategy), outcome in zip(pairs, search_all(tasks, options, stopped=stopped) if tasks else [],

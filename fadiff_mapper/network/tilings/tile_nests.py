@@ -156,7 +156,7 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     """
     after = segment.problems[-1:0:-1]
     for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
-        if link.elsewhere and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
+        if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
             return True
         dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
         if dim in whole:

@@ -79,6 +79,7 @@ def network_json(result: MappedNetwork) -> str:
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp},
+        "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles},
         "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
         "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],

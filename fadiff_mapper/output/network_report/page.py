@@ -102,7 +102,9 @@ def network_html(result: MappedNetwork) -> str:
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return page_template(TEMPLATE).render(
         result=result, views=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
-        figures=[*_figures(result.stats, result.unfused_stats), traffic], colours=COLOURS, tint=tint,
+        figures=[*_figures(result.stats, result.unfused_stats), traffic],
+        joined=_figures(result.joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles else [],
+        colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),

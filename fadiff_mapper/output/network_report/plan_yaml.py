@@ -25,8 +25,9 @@ def plan_yaml(result: MappedNetwork) -> str:
 
     Returns:
         YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
-        and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the saved part of
-        the EDP, every group, and every distinct layer by itself.
+        and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
+        that residual and other joined operands make up, the saved part of the EDP, every group, and every distinct
+        layer by itself.
     """
     layers = []
     for outcome in result.layers:
@@ -37,7 +38,9 @@ def plan_yaml(result: MappedNetwork) -> str:
         "network": result.workload.name, "design": result.design, "status": result.status,
         "coverage": coverage(result.workload).as_dict(),
         "options": {name: value for name, value in result.options.items() if value is not None},
-        "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats), "saved_edp": result.gain,
+        "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
+        "joined_operands_cost": {"energy_pj": float(result.joined.energy_pj), "cycles": result.joined.cycles},
+        "saved_edp": result.gain,
         "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
     return dump({"plan": content})
 

@@ -76,6 +76,9 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
                   markup=False)
+    if result.joined.energy_pj or result.joined.cycles:
+        out.print(f"of either, for operands of sums and products: {result.joined.energy_pj / 1e6:.6g} uJ, "
+                  f"{result.joined.cycles} cycles", markup=False)
     out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
               f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
               f"({result.time_s:.2f} s); written to {written_to}", markup=False)

@@ -2,6 +2,6 @@
 
 `load_network` finds the reader of a source. `network_yaml` and `problem_folder` read text, `network_text` writes what
 `network_yaml` reads. `onnx_model` and `torch_program` walk the graph of a framework; `onnx_operators` and
-`torch_operators` hold the tables of its operators; `assembly` builds nodes for both. Every reader ends in
+`torch_operators` turn its operators into nodes; `assembly` builds nodes for both. Every reader ends in
 `graph.build_workload`, which checks the network.
 """

@@ -113,10 +113,13 @@ def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
             entry["as"] = list(node.operands)
     else:
         entry |= {"op": node.op, "from": list(node.inputs)}
-    if node.window:
+    if node.op in ("slice", "scatter") and node.window:
+        steps = {"step": list(node.window.stride)} if set(node.window.stride) != {1} else {}
+        entry |= {"start": [-before for before, _ in node.window.pad], **steps}
+    elif node.window:
         entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
                   "dilation": list(node.window.dilation)}
-    pad = node.window.pad if node.window else node.pad
+    pad = None if node.op in ("slice", "scatter") else node.window.pad if node.window else node.pad
     extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
              "what": node.what or None, "macs": node.macs, "out": _list(node.shape)}
     return entry | {key: value for key, value in extra.items() if value is not None}

@@ -125,10 +125,14 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     kind = KIND[op]
     details: dict[str, Any] = {}
     if kind in ("pool", "opaque"):
-        details["window"] = _window(reader)
+        details["window"] = _slice_window(reader) if op in ("slice", "scatter") else _window(reader)
     if kind in ("rows", "reduce", "transpose", "opaque"):
         details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
                            else reader.take("axes", _integers))
+    entries = len(details["window"].kernel) if details.get("window") else len(details.get("axes", ()))
+    if op in ("pad", "slice", "scatter") and entries != len(details["axes"]):
+        raise reader.at("axes").error(f"{name} ({op}): the axes {list(details['axes'])}, entries for "
+                                      f"{entries}", "one entry per axis")
     if op in GENERIC:
         details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:
@@ -149,6 +153,18 @@ def _window(reader: Reader) -> Window | None:
     if not len(kernel) == len(stride) == len(dilation) == len(pad):
         raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
     return Window(kernel, stride, pad, dilation)
+
+
+def _slice_window(reader: Reader) -> Window | None:
+    """The window of one point through which a slice reads: its first points and steps; None where it states none."""
+    starts = reader.take("start", _shape, None)
+    if starts is None:
+        return None
+    ones = (1,) * len(starts)
+    steps = reader.take("step", extents, ones)
+    if len(steps) != len(starts):
+        raise reader.at("step").error(f"{len(starts)} starts and {len(steps)} steps", "one of each per axis")
+    return Window(ones, steps, tuple((-start, 0) for start in starts), ones)
 
 
 def _check_counts(shapes: Seq, counted: Counter[str]) -> None:

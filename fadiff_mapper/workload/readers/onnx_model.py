@@ -21,7 +21,7 @@ from fadiff_mapper.workload.graph import MOST_NODES
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
-from fadiff_mapper.workload.readers.onnx_operators import LAYERS, OnnxCall, understood
+from fadiff_mapper.workload.readers.onnx_operators import understood
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
 from fadiff_mapper.yaml.located import Where
 
@@ -32,9 +32,11 @@ except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
-from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
+from fadiff_mapper.workload.readers.onnx_call import OnnxCall  # this and the next ones import onnx
+from fadiff_mapper.workload.readers.onnx_file import read_thin
 from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values
 from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
+from fadiff_mapper.workload.readers.onnx_layers import LAYERS
 from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
 from fadiff_mapper.workload.readers.onnx_twins import shape_twins
 

@@ -1,7 +1,8 @@
 """Details of operators that pick, pad, resize or put together elements: what `picked_axes` needs beside the shapes.
 
-A slice, a concatenation and a repetition follow from the shapes of their operands. Not so the axis of a selection, the
-zeros before a padded axis, the interpolation of a resizing, or the axes along which a constant index picks.
+A concatenation and a repetition follow from the shapes of their operands. Not so the place of a slice, the axis of a
+selection, the zeros before a padded axis, the interpolation of a resizing, or the axes along which a constant index
+picks. A slice states its place as the window of one point through which it reads: negative padding, and a stride.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Details(TypedDict, total=False):
     window: Window
 
 
-def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, after: Shape,
+def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, results: Sequence[Shape], index: int,
                   constant_index: bool) -> Details:
     """The details of an ATen operator.
 
@@ -28,14 +29,21 @@ def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, af
         operator: its name, such as "select".
         arguments: its arguments by name.
         before: shape of its first operand.
-        after: shape of its result.
+        results: shapes of its results.
+        index: the result that is meant.
         constant_index: True if all tensors beside the first operand are constants.
     """
-    rank = len(before)
-    if operator in ("select", "unbind"):
-        return {"axes": (_axis(arguments.get("dim"), rank),)}
+    rank, after = len(before), results[index]
+    if operator in SLICES and rank:
+        axis = _axis(arguments.get("dim"), rank)
+        start = arguments.get("start", arguments.get("index"))
+        if operator in ("slice", "select", "narrow"):
+            return taken(before, axis, start, arguments.get("step"))
+        return taken(before, axis, sum(1 if operator == "unbind" else shape[axis] for shape in results[:index]), 1)
     if operator == "stack":
         return {"axes": (_axis(arguments.get("dim"), rank + 1),)}
+    if operator == "slice_scatter" and rank:
+        return taken(before, _axis(arguments.get("dim"), rank), arguments.get("start"), arguments.get("step"))
     if operator in ("roll", "flip") or (operator == "index_select" and constant_index):
         dims = arguments.get("dims", arguments.get("dim"))
         listed = list(dims) if isinstance(dims, list | tuple) else [dims or 0]
@@ -54,7 +62,7 @@ def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, af
 
 
 def onnx_details(operator: str, attributes: Mapping[str, Any], numbers: Sequence[tuple[int, ...] | None],
-                 before: Shape, after: Shape, constant_index: bool) -> Details:
+                 before: Shape, results: Sequence[Shape | None], index: int, constant_index: bool) -> Details:
     """The details of an ONNX operator.
 
     Args:
@@ -62,13 +70,22 @@ def onnx_details(operator: str, attributes: Mapping[str, Any], numbers: Sequence
         attributes: its attributes by name.
         numbers: per operand, its values where it is a small constant of whole numbers.
         before: shape of its first operand.
-        after: shape of its output.
+        results: shapes of its outputs; that of the one that is meant is known.
+        index: the output that is meant.
         constant_index: True if all operands beside the first are constants.
     """
-    rank = len(before)
+    rank, after = len(before), results[index] or ()
     mode = attributes.get("mode", b"")
     if operator == "Gather" and constant_index and rank - 1 <= len(after) <= rank:
-        return {"axes": (_axis(attributes.get("axis"), rank),)}
+        axis, picked = _axis(attributes.get("axis"), rank), numbers[1] if len(numbers) > 1 else None
+        single = len(after) < rank and picked is not None and len(picked) == 1
+        return taken(before, axis, picked[0], 1) if single and picked else {"axes": (axis,)}
+    if operator == "Slice":
+        return _onnx_slice(attributes, numbers, before, after)
+    if operator == "Split" and rank:
+        axis, earlier = _axis(attributes.get("axis"), rank), [shape for shape in results[:index] if shape is not None]
+        known = len(earlier) == index
+        return taken(before, axis, sum(shape[axis] for shape in earlier), 1) if known else {}
     if operator == "Pad" and mode in (b"", b"constant"):
         stated = attributes.get("pads") or (numbers[1] if len(numbers) > 1 else None) or ()
         return padding(rank, list(zip(stated[:rank], stated[rank:], strict=True))) if len(stated) == 2 * rank else {}
@@ -76,6 +93,43 @@ def onnx_details(operator: str, attributes: Mapping[str, Any], numbers: Sequence
         return nearest(rank - 2)
     half = attributes.get("coordinate_transformation_mode", b"half_pixel") in (b"half_pixel", b"pytorch_half_pixel")
     return linear(before, after) if operator == "Resize" and mode == b"linear" and half else {}
+
+
+SLICES = ("slice", "select", "narrow", "split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split",
+          "unsafe_chunk", "unsafe_split_with_sizes")
+"""ATen operators that take a part of one axis: at a stated start, or one part after the other."""
+
+
+def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
+    """A part of one axis.
+
+    Args:
+        before: shape of the tensor.
+        axis: the axis.
+        start: its first point, negative ones counted from the end; None for 0.
+        step: points from one to the next; None for 1.
+
+    Returns:
+        The axis and the window; the axis alone where start and step are no numbers, or the step leads back.
+    """
+    first, apart = 0 if start is None else start, 1 if step is None else step
+    if type(first) is not int or type(apart) is not int or apart < 1:
+        return {"axes": (axis,)}
+    first = min(max(first + before[axis] if first < 0 else first, 0), before[axis])
+    return {"axes": (axis,), "window": Window((1,), (apart,), ((-first, 0),), (1,))}
+
+
+def _onnx_slice(attributes: Mapping[str, Any], numbers: Sequence[tuple[int, ...] | None], before: Shape,
+                after: Shape) -> Details:
+    """A slice of one axis; attributes before version 10 of the operator set, operands since."""
+    stated = [attributes.get(name) or (numbers[place] if len(numbers) > place else None)
+              for place, name in ((1, "starts"), (3, "axes"), (4, "steps"))]
+    starts, axes, steps = (tuple(values) if values else () for values in stated)
+    axes = tuple(_axis(axis, len(before)) for axis in axes) or tuple(range(len(starts)))
+    cut = [index for index, axis in enumerate(axes) if len(after) == len(before) and before[axis] != after[axis]]
+    if len(cut) != 1 or len(starts) != len(axes) or (steps and len(steps) != len(axes)):
+        return {}
+    return taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
 
 
 def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:

@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from fadiff_mapper.workload.readers.einsum import is_plain
+from fadiff_mapper.workload.readers.torch_names import FILLS
 from fadiff_mapper.workload.readers.torch_operators import has_name
 
 ROUNDS = 4
@@ -82,7 +83,7 @@ def _changes(program: ExportedProgram) -> bool:
     """True where there are regions, or updates in place that a later reader of the tensor must see.
 
     Most updates are of a tensor that nobody else reads (a ReLU behind a convolution) or of constants (masks, running
-    means). Making those explicit would trace the whole network once more.
+    means, new zeros of a computed shape). Making those explicit would trace the whole network once more.
     """
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     computed: set[torch.fx.Node] = set()
@@ -91,7 +92,7 @@ def _changes(program: ExportedProgram) -> bool:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return True
         reads = any(source in computed for source in node.all_input_nodes)
-        if reads or kinds.get(node.name) == InputKind.USER_INPUT:
+        if (reads and operator_name(node.target) not in FILLS) or kinds.get(node.name) == InputKind.USER_INPUT:
             computed.add(node)
         if reads and _updates(node) and not _private(node.args[0], node, seen):
             return True
@@ -106,6 +107,9 @@ def _updates(node: torch.fx.Node) -> bool:
 
 def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> bool:
     """True for a tensor that an update changes, and that nobody sees but by the update's result."""
+    while isinstance(tensor, torch.fx.Node) and tensor.target is torch.ops.aten.alias.default and all(
+            user is update for user in tensor.users):  # the tensor itself under another name
+        tensor, update = tensor.args[0], tensor
     if not isinstance(tensor, torch.fx.Node) or not isinstance(tensor.target, torch._ops.OpOverload):
         return False
     return (_updates(tensor) or not _is_view(tensor)) and all(

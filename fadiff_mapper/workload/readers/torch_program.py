@@ -25,8 +25,10 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
+from fadiff_mapper.workload.readers.torch_call import TorchCall
 from fadiff_mapper.workload.readers.torch_decompositions import flattened, operator_name, tag_of
-from fadiff_mapper.workload.readers.torch_operators import LAYERS, TorchCall, understood
+from fadiff_mapper.workload.readers.torch_layers import LAYERS
+from fadiff_mapper.workload.readers.torch_operators import understood
 from fadiff_mapper.yaml.located import Where
 
 

@@ -1,0 +1,163 @@
+"""The elements of a tensor that one producer makes, where those of other tensors are put together with them.
+
+Problem. Behind a concatenation only some elements of a tensor come from the operator that a route starts at; the others
+are fetched. A part taken later, as of shuffled channels, may hold more or fewer of them.
+
+Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
+axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
+need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None stands for places
+that are not known.
+
+Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
+
+    behind the concatenation        [False, False, True, True]
+    as 2 x 2, transposed, flat      [False, True, False, True]
+    the second half                 [False, True]: one half of the words comes from elsewhere
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from fadiff_mapper.workload.operator import Shape
+
+Origins: TypeAlias = np.ndarray
+"""Booleans, one axis per axis of the tensor; an axis of one point stands for any number of equal ones."""
+
+MOST_ELEMENTS = 1 << 20
+"""Booleans of one array; places beyond are not followed: a plain safety limit."""
+
+
+def all_own(rank: int) -> Origins:
+    """The origins of a tensor that the producer makes alone.
+
+    Args:
+        rank: number of its axes.
+    """
+    return np.ones((1,) * rank, dtype=bool)
+
+
+def share_from_elsewhere(own: Origins) -> Fraction:
+    """The part of the elements that other tensors bring."""
+    return 1 - Fraction(int(own.sum()), own.size)
+
+
+def reshaped(own: Origins, before: Shape, after: Shape) -> Origins | None:
+    """The same elements under another shape.
+
+    Args:
+        own: the origins before.
+        before: shape of the tensor before.
+        after: shape of the tensor after, with as many elements.
+
+    Returns:
+        The origins after; axes are taken together only where their points differ. None where the numbers of elements
+        differ, or there are too many.
+    """
+    if math.prod(before) != math.prod(after):
+        return None
+    extents, shape = [1] * len(before), [1] * len(after)
+    for old, new in _stretches(before, after):
+        if any(own.shape[axis] > 1 for axis in old):
+            for axis in old:
+                extents[axis] = before[axis]
+            for axis in new:
+                shape[axis] = after[axis]
+    if math.prod(extents) > MOST_ELEMENTS:
+        return None
+    return np.broadcast_to(own, extents).reshape(shape)
+
+
+def _stretches(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
+    """The shortest runs of axes of several points, before and after, that hold the same elements."""
+    old, new = ([axis for axis, extent in enumerate(shape) if extent > 1] for shape in (before, after))
+    runs: list[tuple[list[int], list[int]]] = []
+    while old and new:
+        run: tuple[list[int], list[int]] = ([old.pop(0)], [new.pop(0)])
+        while (left := math.prod(before[a] for a in run[0])) != (right := math.prod(after[a] for a in run[1])):
+            (run[0] if left < right else run[1]).append((old if left < right else new).pop(0))
+        runs.append(run)
+    return runs
+
+
+def taken(own: Origins, axis: int, places: range | None) -> Origins | None:
+    """The elements at some places of an axis.
+
+    Args:
+        own: the origins of the tensor.
+        axis: the axis.
+        places: the places, None where they are not stated.
+
+    Returns:
+        Their origins; None where the places are needed and not stated, or lie outside the axis.
+    """
+    if own.shape[axis] == 1:
+        return own
+    inside = places is not None and all(0 <= end < own.shape[axis] for end in (*places[:1], *places[-1:]))
+    return own.take(np.asarray(places, dtype=np.int64), axis) if inside else None
+
+
+def uniform(own: Origins, axes: Sequence[int]) -> bool:
+    """Whether all points along some axes are alike, so that picking, pooling or resizing along them changes nothing."""
+    return all(own.shape[axis] == 1 for axis in axes)
+
+
+def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
+    """Several tensors one behind the other.
+
+    Args:
+        parts: their origins.
+        shapes: their shapes, equal but for the axis.
+        axis: the axis along which they are put together.
+    """
+    if all(part.all() for part in parts):
+        return all_own(len(shapes[0]))
+    longest = [max(part.shape[index] for part in parts) for index in range(len(shapes[0]))]
+    extents = [[*longest[:axis], shape[axis], *longest[axis + 1:]] for shape in shapes]
+    if sum(map(math.prod, extents)) > MOST_ELEMENTS:
+        return None
+    return np.concatenate([np.broadcast_to(part, extent) for part, extent in zip(parts, extents, strict=True)], axis)
+
+
+def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: range) -> Origins | None:
+    """A tensor with a part of one axis taken from another one.
+
+    Args:
+        own: the origins of the tensor.
+        part: those of the part.
+        shape: shape of the tensor.
+        axis: the axis.
+        places: the points of the axis that the part takes, all of which must lie on it.
+    """
+    if own.all() and part.all():
+        return own
+    extents = [max(first, second) for first, second in zip(own.shape, part.shape, strict=True)]
+    extents[axis] = shape[axis]
+    if math.prod(extents) > MOST_ELEMENTS or not all(0 <= end < shape[axis] for end in (places[0], places[-1])):
+        return None
+    result = np.broadcast_to(own, extents).copy()
+    result[(slice(None),) * axis + (np.asarray(places),)] = part
+    return result
+
+
+def joined(paths: Sequence[Origins]) -> Origins:
+    """Tensors joined point by point, axes aligned at the last one.
+
+    Args:
+        paths: the origins of each operand, or of one over each path; an element needs the producer if any operand does.
+    """
+    rank = max(path.ndim for path in paths)
+    result = all_own(rank) & False
+    for path in paths:
+        result = result | path.reshape((1,) * (rank - path.ndim) + path.shape)
+    return result
+
+
+def reduced(own: Origins, axes: Sequence[int]) -> Origins:
+    """One element for all along some axes, which stay with one point."""
+    return np.asarray(own.any(axis=tuple(axes), keepdims=True))
