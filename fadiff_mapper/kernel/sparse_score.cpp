@@ -138,6 +138,19 @@ static bool instances_suffice(const Layer& layer, const MappedTiles& mapped, con
     return true;
 }
 
+// Accesses of the outermost level: the dense ones, as Timeloop counts them. `counts` [T][L].
+static double outermost_accesses(const Layer& layer, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
+                                 const std::vector<DenseCounts>& counts, double instances) {
+    double accesses = 0;
+    for (int t = 0; t < layer.tensors; ++t) {
+        const std::size_t cell = std::size_t(layer.levels - 1) * layer.tensors + t;
+        if (!mapped.tiles[cell].kept) continue;
+        const DenseCounts& own = counts[(t + 1) * layer.levels - 1];
+        accesses += std::trunc(instances * occupancies[cell].used * (own.of[READ] + own.of[UPDATE] + own.of[FILL]));
+    }
+    return accesses;
+}
+
 // Accesses, computes, cycles and energy from the dense counts; false where Timeloop rejects the mapping.
 bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int lane, Scores& scores) {
     const Layer& layer = design_->layer;
@@ -192,15 +205,8 @@ bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int l
         for (int t = 0; t < tensors; ++t) own += own_energy[level][t] + leakage / tensors;
         energy += own;
     }
-    scores.last_level_accesses = 0;
     const double outermost = dense.tiles.used_x[levels][lane] * dense.tiles.used_y[levels][lane];
-    for (int t = 0; t < tensors; ++t) {
-        const std::size_t cell = std::size_t(levels - 1) * tensors + t;
-        if (!mapped.tiles[cell].kept) continue;
-        const DenseCounts& counts = counts_[t * levels + levels - 1];
-        scores.last_level_accesses += std::trunc(outermost * candidate.occupancies[cell].used
-                                                 * (counts.of[READ] + counts.of[UPDATE] + counts.of[FILL]));
-    }
+    scores.last_level_accesses = outermost_accesses(layer, mapped, candidate.occupancies, counts_, outermost);
     scores.energy = energy + scores.energy;  // so far that of the interconnects
     scores.cycles = std::trunc(busy + layer.network_latency);
     return true;

@@ -22,6 +22,7 @@ from fadiff_validation.tools import Backend, Tool
 
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
+from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.timeloop.compare_answers import compared
@@ -181,3 +182,16 @@ def test_options_that_cannot_be_followed_are_refused(arguments: list[str], said:
                                                      capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", *arguments, "-o", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("number", "network", "space", "ingresses", "reductions"), [
+    (5385, "L0 <==> MAC", "O", [[2, 2, -1.0], [2, 5, 5.0]], 0),
+    (5400, "L1 <==> L0", "O", [[3, 1, 16.0], [3, 4, 0.0]], 32),
+    (7803, "L0 <==> MAC", "Z", [[1, 1, 0.0], [4, 4, 4.0]], 12)])
+def test_kinds_of_transfer_that_lose_their_words_are_listed_and_wrap_the_sum_of_reductions(
+        number: int, network: str, space: str, ingresses: list[list[float]], reductions: int) -> None:
+    question = corner(number, 100).question()
+    spec = question.task.spec
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, question.mapping, details=True)
+    found = next(one for one in stats_of(layer, evaluation, 0).networks if one["name"] == network)["dataspaces"][space]
+    assert (found["ingresses"], found["spatial_reductions"]) == (ingresses, reductions)

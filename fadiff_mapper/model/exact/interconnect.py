@@ -15,6 +15,9 @@ from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.tile_boxes import total as sum_of
 from fadiff_mapper.spec.arch import Architecture
 
+WRAP = 2.0 ** 64
+"""Timeloop adds reductions up in whole numbers of 64 bits without sign."""
+
 
 @dataclass(frozen=True)
 class InterconnectUse:
@@ -22,6 +25,7 @@ class InterconnectUse:
 
     Attributes:
         words: [K, L, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
+        sent: [K, L, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
         hops: [L, T, B]. Average hops of an ingress.
         reductions: [L, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
         energy: [L, T, B]. pJ of wires, routers and ingresses, per instance of the level.
@@ -30,6 +34,7 @@ class InterconnectUse:
     """
 
     words: np.ndarray
+    sent: np.ndarray
     hops: np.ndarray
     reductions: np.ndarray
     energy: np.ndarray
@@ -59,6 +64,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     assert tally.hop_words is not None
     reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1]
     words, hop_words = tally.words * reaches, tally.hop_words * reaches
+    sent = words != 0
     for level, unit in enumerate(arch.levels):
         for t, read_write in enumerate(projection.read_write):
             if read_write and not unit.interconnect.reduction_supported:
@@ -74,14 +80,15 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
     reductions, routers = np.zeros_like(total), np.zeros_like(total)
     for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
-        reductions = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
+        added = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
+        # Without sign: less than nothing wraps, and the processor makes 0 of the sum that follows, beyond 64 bits.
+        reductions = np.where(added < 0, added + WRAP, np.where(added >= WRAP, 0, added))
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
-    reductions = np.where(reductions < 0, reductions + 2.0 ** 64, reductions)  # unsigned: less than nothing wraps
     energy = travelled * hop + routers * router + total * ingress
     links = tally.links * (hop + 2 * router)
     spent = (energy + links) * instances[:, None]
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
     everything = sum_of([spent[level, t] for level in range(len(spent)) for t in range(spent.shape[1])])
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
-    return InterconnectUse(words, hops, reductions, energy, links, everything)
+    return InterconnectUse(words, sent, hops, reductions, energy, links, everything)

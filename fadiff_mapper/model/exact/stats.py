@@ -205,7 +205,9 @@ def _network(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int)
     spaces = {}
     for t, name in enumerate(layer.problem.dataspace_names()):
         at = level, t, row
-        kinds = [k for k in range(len(network.words)) if network.words[(k, *at)]]
+        kinds = [k for k in range(len(network.words)) if network.sent[(k, *at)]]
+        if not any(network.words[(k, *at)] for k in kinds):
+            kinds = []
         links = float(evaluation.tally.links[at])
         if not kinds and not links:
             continue
