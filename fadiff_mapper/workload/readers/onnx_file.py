@@ -27,8 +27,8 @@ MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""
 
 MEMORY = 600 << 20
-"""Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes takes
-a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
+"""Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes
+takes a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
 
 PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
 """Bytes of memory that a message, a number or text, and a byte in a list of numbers take through a whole import:
