@@ -108,7 +108,7 @@ def test_a_file_of_more_than_a_gibibyte_of_weights_takes_the_memory_of_its_graph
 def test_a_graph_that_would_take_much_memory_is_refused(content: bytes, tmp_path: Path,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx_networks.resnet18().SerializeToString()
-    monkeypatch.setattr(onnx_file.Budget.__init__, "__defaults__", (4 * MIB,))
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (4 * MIB,))
     assert thin(tmp_path, model).graph.node
     with pytest.raises(SpecError, match="MiB of memory without its weights"):
         thin(tmp_path, model + content)

@@ -27,8 +27,8 @@ MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""
 
 MEMORY = 600 << 20
-"""Bytes of memory that a model without its weights may take, as `Budget` estimates them; a graph of 10,000 nodes takes
-a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
+"""Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes
+takes a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
 
 PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
 """Bytes of memory that a message, a number or text, and a byte in a list of numbers take through a whole import:
@@ -71,7 +71,7 @@ def read_thin(path: Path, where: Where) -> Any:
             raise where.error(f"has {status.st_size / (1 << 30):.1f} GiB", f"at most {MAX_BYTES >> 30} GiB")
         with path.open("rb") as file:
             return onnx.ModelProto.FromString(
-                _thin(file, status.st_size, onnx.ModelProto.DESCRIPTOR, Budget(where), DEEPEST))
+                _thin(file, status.st_size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
     except (OSError, ValueError) as error:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:
@@ -79,7 +79,7 @@ def read_thin(path: Path, where: Where) -> Any:
 
 
 @dataclass
-class Budget:
+class MemoryLeft:
     """The memory that a model may still take.
 
     Attributes:
@@ -108,7 +108,7 @@ def _kept(message: Any) -> Mapping[int, Any]:
             if field.name not in SKIPPED and not (message.name == "TensorProto" and field.name in VALUES)}
 
 
-def _thin(file: BinaryIO, length: int, message: Any, budget: Budget, depth: int) -> bytes:
+def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: int) -> bytes:
     """The next message in a file without what is skipped.
 
     Args:
