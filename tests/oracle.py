@@ -280,7 +280,7 @@ def _counts(arch: Architecture, problem: Problem, mapping: Mapping, space: DataS
             # Partial sums travel back as well.
             words = {kind: 2 * n - (partition[level] if kept[level] else 0) for kind, n in words.items()}
         yield Counted(tile[level] if kept[level] else 0, partition[level], reads, fills, updates, words,
-                      sum(here.hop_words.values()), here.links)
+                      sum(hops for kind, hops in here.hop_words.items() if words[kind] > 0), here.links)
 
 
 def _round(words: float) -> int:

@@ -154,7 +154,7 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
 }
 
 void add_sparse(py::module_& module) {
-    py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseDesign").def(py::init(&design_of));
+    py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables").def(py::init(&design_of));
     py::class_<Evaluator>(module, "SparseEvaluator")
         .def(py::init([](std::shared_ptr<SparseDesign> design) { return std::make_unique<Evaluator>(std::move(design)); }))
         .def("score", [](Evaluator& evaluator, const Array<double>& temporal, const Array<double>& spatial,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fadiff_mapper.kernel._kernel import Chains, SparseDesign
+from fadiff_mapper.kernel._kernel import Chains, SparseTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
@@ -97,7 +97,7 @@ class Refinement:
 def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
                   watcher: Callable[[Nest, Progress], None], out_of_time: Callable[[], bool],
                   room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
-                  sparse: SparseDesign | None = None) -> Refinement:
+                  sparse: SparseTables | None = None) -> Refinement:
     """The chains of one problem at their first mappings.
 
     Args:

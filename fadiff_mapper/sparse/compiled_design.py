@@ -36,7 +36,7 @@ ACCESSES = ("read", "fill", "update")
 
 def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...],
                     energies: tuple[StorageEnergies, ...],
-                    compute_energies: ComputeEnergies) -> _kernel.SparseDesign | None:
+                    compute_energies: ComputeEnergies) -> _kernel.SparseTables | None:
     """The constants of a layer on a sparse design for the compiled kernel.
 
     Args:
@@ -66,7 +66,7 @@ def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: t
         "occupancy_of": _TileNumbers(layer, sparse, models),
         "empty_of": lambda tensor, words: models[tensor].empty((int(words),)),
     }
-    return _kernel.SparseDesign(layer.compiled, table)
+    return _kernel.SparseTables(layer.compiled, table)
 
 
 def _is_modelled(layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...]) -> bool:

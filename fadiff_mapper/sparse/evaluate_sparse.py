@@ -48,7 +48,7 @@ class SparseDesign:
     compute_energies: ComputeEnergies
 
     @cached_property
-    def compiled(self) -> _kernel.SparseDesign | None:
+    def compiled(self) -> _kernel.SparseTables | None:
         """The same constants for the compiled kernel, made once; None where it does not model the design."""
         return compiled_design(self.layer, self.sparse, self.models, self.energies, self.compute_energies)
 

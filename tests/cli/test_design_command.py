@@ -43,7 +43,7 @@ def test_a_front_is_found_written_and_printed(given: Path, capsys: pytest.Captur
     assert "hypervolume of the front" in printed and "written to out" in printed
     with open("out/designs.csv", encoding="utf-8") as file:
         designs = list(csv.DictReader(file))
-    assert sum(row["mapped"] == "True" for row in designs) == 2
+    assert sum(row["mapped"] == "True" for row in designs) >= 2    # and neighbours of the best, while one is better
     assert all(int(row["columns"]) * int(row["rows"]) <= 128 for row in designs if row["feasible"] == "True")
     best = json.loads((given / "out/fadiff.design.json").read_text())["front"][0]
     plan = json.loads((given / "out/pair/fadiff.network.json").read_text())
