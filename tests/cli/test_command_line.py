@@ -103,7 +103,8 @@ def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None
 
 
 def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--option", "rounds=1000000"]
+    command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--option", "rounds=1000000",
+               "--option", "chains_agreeing=65536"]
     written = tmp_path / "conv1x1_1024_1024_7_s1" / "fadiff.result.json"
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
