@@ -149,3 +149,11 @@ def test_a_sparse_design_has_the_areas_of_the_dense_one() -> None:
     found = [evaluate(load(tree)) for tree in (dense, sparse)]
     assert found[0].area_mm2 == found[1].area_mm2 == pytest.approx(90e-6)
     assert found[0].area_source == found[1].area_source
+
+
+def test_what_stands_beside_the_first_subtree_is_no_component() -> None:
+    """Timeloop does not read `local` there, so anything may stand in it."""
+    design = document()
+    design["architecture"]["local"] = {"name": "loose"}
+    spec = load(design)
+    assert "loose" not in total_areas(spec.arch, spec.tables)

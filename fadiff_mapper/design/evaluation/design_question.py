@@ -87,8 +87,8 @@ class DesignQuestion:
     def network_options(self) -> NetworkOptions:
         """The search of every network, as `map_network` has it; designs run side by side, so each takes one thread.
 
-        Lighter searches (fewer candidates of a segment, shorter groups) took as long on MobileNetV1 and `gemmini_large`:
-        5.1 to 6.7 s of processor time.
+        Lighter searches (fewer candidates of a segment, shorter groups) took as long on MobileNetV1 and
+        `gemmini_large`: 5.1 to 6.7 s of processor time.
         """
         return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1)
 

@@ -38,8 +38,9 @@ class WrittenComponent:
 
 
 def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
-    """Every component of an architecture by its name without range."""
-    return {component.name: component for tree in arch.native.values() for component in _components(tree, {})}
+    """Every component of an architecture by its name without range; Timeloop reads none beside the first subtree."""
+    return {component.name: component for tree in arch.native.values()
+            for component in _components({key: tree[key] for key in tree if key != "local"}, {})}
 
 
 def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
