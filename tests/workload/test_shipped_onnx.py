@@ -154,6 +154,13 @@ def test_recurrent_layers_are_products_of_all_steps_and_of_every_step(kind: str,
     assert [node.layer.repeat for node in network.layers if node.layer] == [1, 7] * directions + [1]
 
 
+def test_weights_for_more_directions_than_there_are_are_refused() -> None:
+    def build(g: Graph) -> str:
+        return g.op("GRU", "x", g.weight(65537, 48, 8), g.weight(2, 48, 16), outputs=2, hidden_size=16)
+    with pytest.raises(SpecError, match="65537 and 2 directions"):
+        of(build, 7, 3, 8)
+
+
 def runtime(g: Graph, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
     return g.op(kind, *inputs, outputs=outputs, domain="com.microsoft", **attributes)
 
