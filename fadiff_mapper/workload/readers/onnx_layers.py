@@ -62,7 +62,8 @@ def _recurrent(call: OnnxCall, to: Assembly) -> list[Tensor]:
                                f"{call.whole('layout', 0)}", "three axes each, and the layout 0")
     directions = inputs.shape[0]
     if directions not in (1, 2) or states.shape[0] != directions:
-        raise call.where.error(f"weights for {directions} and {states.shape[0]} directions", "1 or 2, the same for both")
+        raise call.where.error(f"weights for {directions} and {states.shape[0]} directions",
+                               "1 or 2, the same for both")
     outs = []
     for back in range(directions):
         own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
