@@ -40,8 +40,11 @@ def read(key: str) -> dict[str, str] | None:
     base = folder()
     if base is None:
         return None
+    kept = base / f"{key}.json"
+    if not kept.is_file():    # a pipe would be waited for
+        return None
     with suppress(OSError, ValueError, RecursionError):
-        texts = json.loads((base / f"{key}.json").read_text(encoding="utf-8"))
+        texts = json.loads(kept.read_text(encoding="utf-8"))
         if isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values()):
             return texts
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -134,6 +135,13 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
         map_network(pair(), ARCH, seed=1, checkpoint_file=file)
     file.write_text("{")
     with pytest.raises(FadiffError, match="not a checkpoint that can be read"):
+        map_network(pair(), ARCH, checkpoint_file=file)
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.json"
+    os.mkfifo(file)
+    with pytest.raises(FadiffError, match="no regular file"):
         map_network(pair(), ARCH, checkpoint_file=file)
 
 

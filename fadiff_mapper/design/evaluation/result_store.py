@@ -47,7 +47,7 @@ class ResultStore:
             return None
         path = self._path(key)
         try:
-            if path.stat().st_size > LARGEST:
+            if not path.is_file() or path.stat().st_size > LARGEST:    # a pipe would be waited for
                 return None
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):

@@ -231,6 +231,8 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 def _content(path: Path) -> dict[str, Any]:
     """The content of a checkpoint's file, checked for its form."""
     try:
+        if not path.is_file():    # a pipe would be waited for
+            raise FadiffError(f"{path}: not a checkpoint: no regular file")
         if path.stat().st_size > LARGEST:
             raise FadiffError(f"{path}: too large for a checkpoint")
         content = json.loads(path.read_text(encoding="utf-8"))
