@@ -41,6 +41,10 @@ POOL = 48
 SCATTERED = 24
 """Designs at random that a round judges, so that no corner of a space goes unseen. Set by hand."""
 
+FIRST, ROUND = 3, 4
+"""Designs of the first round and of every later one at most: what they show is worth more than to map many at once.
+Set by hand on BERT and DOSA's space."""
+
 HYPERCUBES = 32
 """Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
 
@@ -104,7 +108,7 @@ class _GradientProposer:
         rng = np.random.default_rng([self.question.seed, self.rounds])
         self.rounds += 1
         if not mapped:
-            return self._scattered(rng, count, known)
+            return self._scattered(rng, min(count, FIRST), known)
         exponents = self._exponents(rng)
         ranked = sorted(mapped, key=lambda outcome: _logarithm(outcome, exponents))
         self._pool(ranked)
@@ -117,7 +121,7 @@ class _GradientProposer:
                 value, distance = self._borrowed(point, self.pool, exponents), self._distance(point, mapped)
                 self.judged[point] = _Judgement(value, distance)
                 expected[point] = value - trust * distance
-        return sorted(expected, key=lambda point: (expected[point], point))[:count]
+        return sorted(expected, key=lambda point: (expected[point], point))[:min(count, ROUND)]
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
         """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
