@@ -215,28 +215,26 @@ def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
 
 def test_borrowed_mappings_bound_the_metric_from_above(bench: Bench) -> None:
     """With the mappings of a design itself they give its figures; with fewer they give no less."""
-    networks = joint_networks(bench.question)
     points = [(1, 3), (2, 4), (3, 5)]
     pool = pooled(bench.reader.specs(points[0]), [bench.mappings(point) for point in points[:2]])
-    foreign = borrowed_point(bench.reader.specs(points[2]), pool, networks.times, "edp")
+    foreign = borrowed_point(bench.reader.specs(points[2]), pool, bench.question.loads, "edp")
     full = extended(pool, bench.reader.specs(points[2]), bench.mappings(points[2]))
-    own = borrowed_point(bench.reader.specs(points[2]), full, networks.times, "edp")
+    own = borrowed_point(bench.reader.specs(points[2]), full, bench.question.loads, "edp")
     exact = bench.outcome(points[2])
     assert foreign is not None
     assert own is not None
     assert own.edp <= foreign.edp
     assert own.edp <= exact.edp * (1 + 1e-12)
     assert borrowed_point(bench.reader.specs((0, 0)), pooled(bench.reader.specs((3, 6)), [bench.mappings((3, 6))]),
-                          networks.times, "edp") is None, "a mapping for a large design does not run on a small one"
+                          bench.question.loads, "edp") is None, "mappings for a large design do not run on a small one"
 
 
 def test_the_least_hardware_runs_the_same_mappings_no_worse(bench: Bench) -> None:
-    networks, space = joint_networks(bench.question), bench.question.space
-    point = (2, 6)
+    space, point = bench.question.space, (2, 6)
     own = pooled(bench.reader.specs(point), [bench.mappings(point)])
 
     def value_at(candidate: Point) -> float:
-        total = borrowed_point(bench.reader.specs(candidate), own, networks.times, "edp")
+        total = borrowed_point(bench.reader.specs(candidate), own, bench.question.loads, "edp")
         return log(total.edp) if total else float("inf")
 
     least = least_hardware(space, point, value_at)

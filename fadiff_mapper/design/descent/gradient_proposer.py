@@ -61,7 +61,8 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
 
     Args:
         question: The question.
-        specs_at: Every distinct layer on a design, network by network; raises FadiffError where it is none.
+        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises
+            FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
     """
     return _GradientProposer(question, specs_at, mappings_at, joint_networks(question))
@@ -166,7 +167,7 @@ class _GradientProposer:
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of the metric of a design with the best mappings of a pool; infinite where some layer has none."""
         specs = self._specs(point)
-        total = specs and borrowed_point(specs, pool, self.networks.times, self.question.mapping_metric)
+        total = specs and borrowed_point(specs, pool, self.question.loads, self.question.mapping_metric)
         if not specs or not total:
             return inf
         return _metric(exponents, total.energy_pj, total.cycles, design_area_mm2(specs[0]))
@@ -179,7 +180,7 @@ class _GradientProposer:
         return least_hardware(self.question.space, best.point, lambda point: self._borrowed(point, own, exponents))
 
     def _neighbours(self, point: Point) -> list[Point]:
-        """Designs beside one along every parameter: the next value, and values two and four times as far."""
+        """Designs beside one along every parameter: one and two values away, and a 32nd, 16th and 8th of its values."""
         found = []
         for axis, parameter in enumerate(self.question.space.parameters):
             steps = {max(1, len(parameter.values) >> shift) for shift in (31, 5, 4, 3)} | {2}

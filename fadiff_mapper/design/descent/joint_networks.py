@@ -26,14 +26,12 @@ class JointNetworks:
         pairs: Segments of two layers whose link can be fused, by both names; none where nothing is to be fused.
         runs: How often each layer runs, times the weight of its network, by name.
         distinct: Number of each layer in `DesignQuestion.layers`, by name.
-        times: How often each of these runs in all, times the weights.
     """
 
     chains: tuple[tuple[str, ...], ...]
     pairs: Mapping[tuple[str, str], Segment]
     runs: Mapping[str, float]
     distinct: Mapping[str, int]
-    times: tuple[float, ...]
 
 
 def joint_networks(question: DesignQuestion) -> JointNetworks:
@@ -42,17 +40,14 @@ def joint_networks(question: DesignQuestion) -> JointNetworks:
     pairs: dict[tuple[str, str], Segment] = {}
     runs: dict[str, float] = {}
     distinct: dict[str, int] = {}
-    times = [0.0] * len(question.layers)
     for number, workload in enumerate(question.networks):
         weight, own = question.weights[number], question.runs[number]
         every += [tuple(f"{number}/{name}" for name in names) for names, _ in chains(workload)]
         distinct |= {f"{number}/{name}": run.layer for name, run in by_node(workload, own).items()}
         runs |= {f"{number}/{name}": weight * repeat for name, repeat in repeats_of(workload).items()}
-        for run in own:
-            times[run.layer] += weight * run.times
         pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
                   for segment in (segments(workload, 2) if question.fuse else ()) if not segment.batched}
-    return JointNetworks(tuple(every), pairs, runs, distinct, tuple(times))
+    return JointNetworks(tuple(every), pairs, runs, distinct)
 
 
 def relaxed_around(networks: JointNetworks, widest: Sequence[Spec], specs: Sequence[Spec],

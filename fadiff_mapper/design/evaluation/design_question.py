@@ -69,6 +69,15 @@ class DesignQuestion:
                            for entry in network.distinct())
                      for network, fusable in ((network, _fusable(network)) for network in self.networks))
 
+    @cached_property
+    def loads(self) -> tuple[float, ...]:
+        """How often each of `layers` runs in all networks together, times their weights."""
+        runs = [0.0] * len(self.layers)
+        for network, weight in zip(self.runs, self.weights, strict=True):
+            for entry in network:
+                runs[entry.layer] += weight * entry.times
+        return tuple(runs)
+
     @property
     def mapping_metric(self) -> str:
         """The metric that mappings and plans minimise: "edp", "energy" or "delay", whichever the metrics ask for."""

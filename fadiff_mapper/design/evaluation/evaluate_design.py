@@ -15,7 +15,7 @@ from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, layer_entr
 from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
 from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures
 from fadiff_mapper.design.evaluation.result_store import ResultStore
-from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, limit_values, parameter_values
+from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
 from fadiff_mapper.results.designed_machine import DesignOutcome
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.spec.mapping import Mapping
@@ -115,9 +115,9 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     except SpecError as error:
         return refused(error.problems[0])
     area = design_area_mm2(specs[0])
-    for name, (value, most) in limit_values(question.space, point, specs[0], area).items():
-        if not value <= most:
-            return refused(f"{name} is {value:.6g}; the limit is {most:.6g}", area)
+    broken = broken_limit(question.space, point, specs[0], area)
+    if broken:
+        return refused(broken, area)
     least = bound_that_loses(question, specs, area, rivals)
     if least is not None:
         return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",

@@ -81,7 +81,7 @@ def bound_that_loses(question: DesignQuestion, specs: Sequence[Spec], area_mm2: 
     """
     if not rivals or any(is_sparse(spec) for spec in specs):
         return None
-    runs, fusable = _loads(question)
+    runs, fusable = question.loads, _fusable(question)
     least = [_arithmetic(spec).times(count) for spec, count in zip(specs, runs, strict=True)]
     total = sum(least, LeastFigures(0.0, 0.0, 0.0))
     for layer in sorted(range(len(specs)), key=lambda layer: -least[layer].cycles):
@@ -95,14 +95,13 @@ def bound_that_loses(question: DesignQuestion, specs: Sequence[Spec], area_mm2: 
     return total if _loses(total, question, area_mm2, rivals) else None
 
 
-def _loads(question: DesignQuestion) -> tuple[list[float], list[bool]]:
-    """For every distinct layer its runs in all networks with their weights, and whether some run could be fused."""
-    runs, fusable = [0.0] * len(question.layers), [False] * len(question.layers)
-    for network, weight in zip(question.runs, question.weights, strict=True):
+def _fusable(question: DesignQuestion) -> list[bool]:
+    """For every distinct layer whether some run of it could be fused."""
+    fusable = [False] * len(question.layers)
+    for network in question.runs:
         for entry in network:
-            runs[entry.layer] += weight * entry.times
             fusable[entry.layer] |= question.fuse and entry.fusable
-    return runs, fusable
+    return fusable
 
 
 def _arithmetic(spec: Spec) -> LeastFigures:

@@ -14,13 +14,15 @@ from fadiff_mapper.yaml.expressions import evaluate
 UM2_PER_MM2 = 1e6
 
 
-def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None) -> str | None:
+def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
+                 area_mm2: float | None = None) -> str | None:
     """The first limit of the space that a design breaks.
 
     Args:
         space: The space with its limits.
         point: The design.
         spec: The design as read, with any problem; None judges the expressions over parameters alone.
+        area_mm2: Its area where the caller knows it; None computes it.
 
     Returns:
         A sentence with the limit and the value that breaks it; None where the design meets all limits.
@@ -28,7 +30,7 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None) -> 
     Raises:
         SpecError: An expression among the limits cannot be computed, or is no number.
     """
-    for name, (value, most) in limit_values(space, point, spec).items():
+    for name, (value, most) in limit_values(space, point, spec, area_mm2).items():
         if not value <= most:
             return f"{name} is {value:.6g}; the limit is {most:.6g}"
     return None
