@@ -70,3 +70,17 @@ def space(constraints: str = "[]", problem: Problem | None = None, arch: Archite
     document = with_places({"mapspace": yaml.safe_load(constraints)}, Where("c.yaml"))
     fanouts = [arch.fanout(i) for i in range(len(arch.levels))]
     return build_mapspace(arch, problem, read_constraints(document, arch.levels, fanouts, problem))
+
+TWO_LAYERS = """
+workload:
+  version: 1
+  name: two
+  inputs: {input: [1, 4, 8, 8]}
+  shapes:
+  - {id: one, op: conv, dims: {N: 1, M: 8, C: 4, P: 8, Q: 8, R: 3, S: 3}, stride: [1, 1]}
+  - {id: two, op: conv, dims: {N: 1, M: 8, C: 8, P: 8, Q: 8, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: first, shape: one, from: [input]}
+  - {name: second, shape: two, from: [first]}
+"""
+"""A network of two convolutions, the second on the output of the first."""

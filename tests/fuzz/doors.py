@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from fuzz.attack import Case
 from fuzz.mutations import NUMBERS, WORDS, mutated_bytes, mutated_text, mutated_tree, nasty
+from small_specs import TWO_LAYERS
 
 from fadiff_mapper import SearchOptions, load, map_layer
 from fadiff_mapper.base.bundled_files import designs, find, root
@@ -23,19 +24,6 @@ TABLES = ("--energy", "bundled")
 
 EFFORT = tuple(word for option in ("restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0")
                for word in ("--option", option))
-
-TWO_LAYERS = """
-workload:
-  version: 1
-  name: two
-  inputs: {input: [1, 4, 8, 8]}
-  shapes:
-  - {id: one, op: conv, dims: {N: 1, M: 8, C: 4, P: 8, Q: 8, R: 3, S: 3}, stride: [1, 1]}
-  - {id: two, op: conv, dims: {N: 1, M: 8, C: 8, P: 8, Q: 8, R: 1, S: 1}, stride: [1, 1]}
-  graph:
-  - {name: first, shape: one, from: [input]}
-  - {name: second, shape: two, from: [first]}
-"""
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from small_network import result
+from small_specs import TWO_LAYERS
 
 from fadiff_mapper import evaluate_fused, load_network
 from fadiff_mapper.base import bundled_files
@@ -15,18 +16,6 @@ from fadiff_mapper.output.network_report.write_network import write_network
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map
 
-NETWORK = """
-workload:
-  version: 1
-  name: two
-  inputs: {input: [1, 4, 8, 8]}
-  shapes:
-  - {id: one, op: conv, dims: {N: 1, M: 8, C: 4, P: 8, Q: 8, R: 3, S: 3}, stride: [1, 1]}
-  - {id: two, op: conv, dims: {N: 1, M: 8, C: 8, P: 8, Q: 8, R: 1, S: 1}, stride: [1, 1]}
-  graph:
-  - {name: first, shape: one, from: [input]}
-  - {name: second, shape: two, from: [first]}
-"""
 DESIGN = str(bundled_files.find("arch/gemmini_small"))
 EFFORT = ("--quiet", "--energy", "bundled", *(word for option in (
     "restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0") for word in ("--option", option)))
@@ -63,7 +52,7 @@ def test_launchers(program: str, mapped: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_import(tmp_path: Path) -> None:
-    (tmp_path / "net.yaml").write_text(NETWORK)
+    (tmp_path / "net.yaml").write_text(TWO_LAYERS)
     assert main(["import", str(tmp_path / "net.yaml"), "-o", str(tmp_path / "out" / "net.yaml")]) == 0
     assert read_all(tmp_path / "out") == {"net.yaml"}
     assert load_network(tmp_path / "out" / "net.yaml") == load_network(tmp_path / "net.yaml")
