@@ -98,7 +98,7 @@ def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
 def _attribute_names(node: dict[str, Any]) -> Iterator[str]:
     """Names of all attributes in a tree."""
     yield from node.get("attributes") or {}
-    for inner in (*node.get("local", ()), *node.get("subtree", ())):
+    for inner in (*(node.get("local") or ()), *(node.get("subtree") or ())):
         yield from _attribute_names(inner)
 
 

@@ -18,6 +18,10 @@ from fadiff_mapper.sparse.banded_matrix import Box, Histogram, banded_histogram,
 from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
 from fadiff_mapper.spec.densities import BANDED, FIXED, Density
 
+FARTHEST = 400
+"""A number of nonzeros further than sqrt(FARTHEST * draws) from its mean has the probability 0 in a double: at most
+exp(-2 * FARTHEST), by Hoeffding's inequality, which also holds for draws without replacement."""
+
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
 
@@ -219,7 +223,10 @@ def ordered_sum(values: np.ndarray) -> float:
 
 @lru_cache(maxsize=65536)
 def _drawn(nonzeros: int, tile: int, words: int) -> Histogram:
-    occupancies = np.arange(max(0, tile + nonzeros - words), min(tile, nonzeros) + 1, dtype=np.int64)
+    draws = min(tile, nonzeros)
+    likely, reach = tile * nonzeros // words, math.isqrt(FARTHEST * draws) + 2
+    occupancies = np.arange(max(0, tile + nonzeros - words, likely - reach), min(draws, likely + reach) + 1,
+                            dtype=np.int64)
     probabilities = hypergeometric_pdf(occupancies, np.full_like(occupancies, nonzeros), tile, words)
     return occupancies[probabilities != 0], probabilities[probabilities != 0]
 

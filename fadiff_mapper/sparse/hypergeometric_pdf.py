@@ -26,6 +26,8 @@ MOST_TABLE = 4096
 """Words up to which the exponents of primes in factorials are kept in a table (of some megabytes)."""
 SAFE_BITS = 16_000
 """Running products within 2 ** -SAFE_BITS and 2 ** SAFE_BITS stay in the range of extended precision."""
+STIRLING = 1024
+"""Words from which the series of log k! is exact to extended precision: its next term is below 1e-24 there."""
 
 Real = np.longdouble
 
@@ -180,15 +182,26 @@ def _joined(parts: list[np.longdouble]) -> np.longdouble:
     return product
 
 
-@lru_cache(maxsize=4)
-def _log_factorials(total: int) -> np.ndarray:
-    return np.concatenate([[Real(0)], np.cumsum(np.log(np.arange(1, total + 1, dtype=Real)))])
+@lru_cache(maxsize=1)
+def _first_logarithms() -> np.ndarray:
+    """[STIRLING]. log k! for k below `STIRLING`."""
+    return np.concatenate([[Real(0)], np.cumsum(np.log(np.arange(1, STIRLING, dtype=Real)))])
+
+
+def _log_factorial(k: np.ndarray) -> np.ndarray:
+    """[X]. log k!, by Stirling's series where k is large, in memory that does not grow with k."""
+    large = np.maximum(k, STIRLING).astype(Real)
+    inverse = 1 / large
+    series = (large * np.log(large) - large + np.log(2 * Real(np.pi) * large) / 2
+              + inverse * (Real(1) / 12 - inverse ** 2 * (Real(1) / 360 - inverse ** 2 / 1260)))
+    logarithm: np.ndarray = np.where(k < STIRLING, _first_logarithms()[np.minimum(k, STIRLING - 1)], series)
+    return logarithm
 
 
 def _by_logarithms(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.ndarray:
     """For tensors that are too large for prime powers."""
-    table = _log_factorials(total)
-    exponent = (table[n] + table[r] + table[total - n] + table[total - r] - table[total] - table[x] - table[n - x]
-                - table[r - x] - table[total - n - r + x])
+    fixed = _log_factorial(np.array([n, total - n, total]))
+    exponent = (fixed[0] + fixed[1] - fixed[2] + _log_factorial(r) + _log_factorial(total - r) - _log_factorial(x)
+                - _log_factorial(n - x) - _log_factorial(r - x) - _log_factorial(total - n - r + x))
     result: np.ndarray = np.exp(exponent)
     return result

@@ -52,7 +52,7 @@ class Where:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.path}" if self.path else place
+        return f"{place}: {shortened(self.path)}" if self.path else place
 
     def error(self, found: str, accepted: str = "") -> SpecError:
         """The error of one line for this place.

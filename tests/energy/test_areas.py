@@ -157,3 +157,13 @@ def test_what_stands_beside_the_first_subtree_is_no_component() -> None:
     design["architecture"]["local"] = {"name": "loose"}
     spec = load(design)
     assert "loose" not in total_areas(spec.arch, spec.tables)
+
+
+def test_an_empty_subtree_has_no_components() -> None:
+    design = document()
+    inner = design["architecture"]["subtree"][0]
+    while inner.get("subtree"):
+        inner = inner["subtree"][0]
+    inner["subtree"] = None
+    spec, same = load(design), load(document())
+    assert total_areas(spec.arch, spec.tables) == total_areas(same.arch, same.tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 from hypothesis import given, settings
@@ -28,7 +29,19 @@ def test_hypergeometric_probabilities_are_those_of_binomials(data: st.DataObject
 def test_large_tensors_go_through_logarithms_and_agree() -> None:
     x, r = np.arange(3), np.full(3, 40)
     exact = [math.comb(40, k) * math.comb(199_960, 1000 - k) / math.comb(200_000, 1000) for k in range(3)]
-    assert np.allclose(hypergeometric_pdf(x, r, 1000, 200_000), exact, rtol=1e-11)
+    assert np.allclose(hypergeometric_pdf(x, r, 1000, 200_000), exact, rtol=1e-12)
+
+
+def test_tiles_of_millions_of_words_take_memory_for_likely_occupancies_alone() -> None:
+    words = 1 << 26
+    tracemalloc.start()
+    occupancies, probabilities = Hypergeometric(words // 2, words).histogram((words // 2,))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert math.isclose(probabilities.sum(), 1, rel_tol=1e-10)
+    assert math.isclose(float((occupancies * probabilities).sum()), words / 4, rel_tol=1e-12)
+    assert probabilities[0] < 1e-300 and probabilities[-1] < 1e-300  # nothing that a double can hold is left out
+    assert most < 100 << 20
 
 
 @settings(max_examples=60, deadline=None)

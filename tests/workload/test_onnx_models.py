@@ -297,6 +297,30 @@ def test_bounds_of_growth_are_those_of_the_values() -> None:
     assert not could_grow(resnet18())
 
 
+def joined_weight(times: int) -> onnx.ModelProto:
+    """A reshape to a weight of ten numbers that is joined with itself: as many axes as the joined vector is long."""
+    graph = Graph("joined", (1, 4, 8, 8))
+    shape = graph.weight(10)
+    for _ in range(times):
+        shape = graph.op("Concat", shape, shape, axis=0)
+    return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
+
+
+def test_axes_that_grow_by_the_length_of_a_vector_end_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "joined.onnx"
+    path.write_bytes(joined_weight(26).SerializeToString())
+    with pytest.raises(SpecError, match="shapes cannot be inferred: inferring its shapes takes more than 1024 MiB"):
+        load_network(path)
+
+
+def test_inference_in_this_process_takes_a_bounded_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_shapes, "could_grow", lambda model: False)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(FadiffError, match="inferring its shapes takes more than 512 MiB"):
+        with_shapes(doubled(26))
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
+
+
 def test_inference_that_does_not_end_is_ended_with_its_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     noted = tmp_path / "pid"
     monkeypatch.setattr(onnx_shapes, "CHILD", f"import os, time; open({str(noted)!r}, 'w').write(str(os.getpid())); "

@@ -45,12 +45,12 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
 
 def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
     """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
-    for entry in (*tree.get("storage", ()), *([tree["arithmetic"]] if "arithmetic" in tree else [])):
+    for entry in (*(tree.get("storage") or ()), *([tree["arithmetic"]] if "arithmetic" in tree else [])):
         yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry), around, entry)
     around = around | _spelt(tree.get("attributes") or {})
-    for entry in tree.get("local", ()):
+    for entry in tree.get("local") or ():
         yield WrittenComponent(bare(str(entry["name"])), _spelt(entry.get("attributes") or {}), around, entry)
-    for node in tree.get("subtree", ()):
+    for node in tree.get("subtree") or ():
         yield from _components(node, around)
 
 

@@ -3,15 +3,19 @@
 ONNX's own inference (C++) propagates the values of small integer tensors, so that computed shapes are known. A file of
 a few kilobytes can make such values grow without bound: 24 nodes that each concatenate a vector with itself ask for
 16 million times its length, and functions that call one another multiply alike. Models whose values could grow are
-inferred in a process of their own with limits; all others, which are nearly all, in this one.
+inferred in a process of their own with limits; all others, which are nearly all, in this one, which asks the system
+for a bounded amount of memory meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import resource
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,9 @@ MOST_AXES = 64
 MEMORY = 1 << 30
 """Bytes of address space of the process that infers a model whose values could grow."""
 
+MEMORY_HERE = 1 << 29
+"""Bytes that inference in this process may take; models of 200,000 operators take a fifth."""
+
 SECONDS = 60.0
 """Time limit of that process."""
 
@@ -47,6 +54,19 @@ onnx.save(shape_inference.infer_shapes(onnx.load("model.onnx", load_external_dat
 RESHAPING = ("Reshape", "Expand", "Tile", "ConstantOfShape", "Unsqueeze", "Pad")
 """Operators whose output has as many axes as an operand has values, or more than their first operand."""
 
+WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+"""Types of tensors of whole numbers, whose values inference propagates."""
+
+PICKING = ("Gather", "GatherND", "GatherElements", "OneHot")
+"""Operators whose output may have the axes of all operands."""
+
+JOINING = ("Concat", "SequenceConstruct", "ConcatFromSequence")
+"""Operators whose output may have the values of all operands."""
+
+COMPUTING = {"Shape", "Size", "Constant", "Concat", "Gather", "Slice", "Cast", "Unsqueeze", "Squeeze", "Identity",
+             "Neg", "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Floor", "Ceil", "Where", "Equal", "ReduceProd"}
+"""Operators that compute shapes in exported models, with no more values than `could_grow` bounds."""
+
 
 def with_shapes(model: Any) -> Any:
     """The model with the shape of every value that ONNX can infer.
@@ -58,11 +78,15 @@ def with_shapes(model: Any) -> Any:
         Another `onnx.ModelProto`.
 
     Raises:
-        FadiffError: Inference takes more than `MEMORY` or `SECONDS`.
+        FadiffError: Inference takes more memory or time than its process may.
         Exception: Whatever ONNX raises on a broken graph.
     """
     if not could_grow(model):
-        return shape_inference.infer_shapes(model, data_prop=True)
+        try:
+            with _bounded_memory():
+                return shape_inference.infer_shapes(model, data_prop=True)
+        except MemoryError:
+            raise _too_much(MEMORY_HERE) from None
     with tempfile.TemporaryDirectory(prefix="fadiff-onnx-") as name:
         folder = Path(name)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
@@ -75,15 +99,38 @@ def with_shapes(model: Any) -> Any:
             return onnx.ModelProto.FromString(answer.read_bytes())
     said = done.output.strip().splitlines()
     reason = said[-1] if said and "bad_alloc" not in said[-1] and "MemoryError" not in said[-1] else ""
-    raise FadiffError(reason or f"inferring its shapes takes more than {MEMORY >> 20} MiB")
+    raise FadiffError(reason) if reason else _too_much(MEMORY)
+
+
+def _too_much(memory: int) -> FadiffError:
+    return FadiffError(f"inferring its shapes takes more than {memory >> 20} MiB")
+
+
+@contextlib.contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Lets this process take `MEMORY_HERE` more bytes at most: an allocation beyond fails, as C++ reports it."""
+    status = Path("/proc/self/statm")
+    if not status.exists():  # a system without this figure
+        yield
+        return
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    most = int(status.read_text().split()[0]) * resource.getpagesize() + MEMORY_HERE
+    if limits[0] != resource.RLIM_INFINITY:
+        most = min(most, limits[0])
+    resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def could_grow(model: Any) -> bool:
     """Whether values or numbers of axes could grow beyond `MOST_VALUES` and `MOST_AXES`.
 
-    Functions and subgraphs count as such. Elsewhere the length of every vector of whole numbers is bounded along the
-    graph: constants by their size, concatenations by the sum of their operands, other nodes by the longest operand.
-    ONNX also joins vectors of other types where all of them are constants.
+    Functions and subgraphs count as such, and shapes that other operators than `COMPUTING` make. Elsewhere the length
+    of every vector of whole numbers is bounded along the graph: constants by their size, concatenations by the sum of
+    their operands, other nodes by the longest operand. ONNX also joins vectors of other types where all of them are
+    constants.
     """
     graph = model.graph
     if model.functions or any(attribute.HasField("g") or attribute.graphs for node in graph.node
@@ -93,29 +140,35 @@ def could_grow(model: Any) -> bool:
     constant = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer if len(tensor.dims) <= 1}
     axes = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
     axes |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+    computed = {tensor.name for tensor in graph.initializer if tensor.data_type in WHOLE}
     for node in graph.node:
         lengths = [length.get(name, 0) for name in node.input]
         ranks = [axes.get(name, 0) for name in node.input]
         own = [_elements(attribute.t) for attribute in node.attribute if attribute.HasField("t")]
-        most = sum(lengths) if node.op_type in ("Concat", "SequenceConstruct", "ConcatFromSequence") else max(
+        most = sum(lengths) if node.op_type in JOINING else max(
             [*lengths, *own, *([max(ranks)] if node.op_type == "Shape" and ranks else [])], default=0)
         if node.input and all(name in constant for name in node.input):
             joined = sum(constant[name] for name in node.input)
             most = max(most, joined)
             constant |= dict.fromkeys(node.output, joined)
-        rank = max(ranks, default=0)
+        rank = sum(ranks) if node.op_type in PICKING else max(ranks, default=0)
         if node.op_type in RESHAPING:
+            shapes = node.input[node.op_type != "ConstantOfShape":]
+            if not all(name in computed for name in shapes if name):
+                return True
             rank = max(rank, *lengths, 0) + (max(lengths, default=0) if node.op_type == "Unsqueeze" else 0)
         if most > MOST_VALUES or rank > MOST_AXES:
             return True
         length |= dict.fromkeys(node.output, most)
         axes |= dict.fromkeys(node.output, rank)
+        if node.op_type == "Shape" or (node.op_type in COMPUTING and all(name in computed for name in node.input)):
+            computed |= set(node.output)
     return False
 
 
 def _elements(tensor: Any) -> int:
-    """Entries of a tensor of whole numbers, whose values may be propagated; 0 for any other."""
-    if tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+    """Entries of a tensor of whole numbers; 0 for any other."""
+    if tensor.data_type not in WHOLE:
         return 0
     elements = 1
     for size in tensor.dims:
