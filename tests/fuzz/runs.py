@@ -40,12 +40,21 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
     "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES,
                 "--option", "gradient=no", "--option", "kept=1", "--time-limit", "0.5"),
+    "design": ("fadiff-mapper", "design", "space.yaml", "net.yaml", "--arch", DESIGN, "-o", "out", "--quiet",
+               "--energy", "bundled", "--no-fusion", "--method", "exhaustive", "--jobs", "1"),
     "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),
     "shim": ("fadiff-mapper", "shim", "out"),
     "timeloop-mapper": ("launcher", "--time-limit", "0.2", "timeloop-mapper", "input.yaml", "-o", "out"),
     "timeloop-model": ("launcher", "timeloop-model", "input.yaml", "-o", "out"),
 }
 """The commands that write, with the program (see `worker.run`) and their words."""
+
+SPACE = """
+design_space:
+  version: 0.1
+  parameters: {bandwidth: {path: DRAM.attributes.shared_bandwidth, values: [4, 8]}}
+"""
+"""The space of "design": two designs."""
 
 MANY = ("fc_4096_1000.yaml", "fc_4096_4096.yaml")
 """The problems of "map of many"."""
@@ -62,6 +71,7 @@ def prepared(folder: Path, earlier: Path | None) -> None:
     folder.mkdir()
     (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
     (folder / "net.yaml").write_text(TWO_LAYERS)
+    (folder / "space.yaml").write_text(SPACE)
     (folder / "layers").mkdir()
     for name in MANY:
         shutil.copy(root() / "layers" / "vgg16" / name, folder / "layers")

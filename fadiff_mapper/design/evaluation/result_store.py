@@ -65,7 +65,7 @@ class ResultStore:
             FadiffError: The file cannot be written.
         """
         if self.folder is not None:
-            write_shared(self._path(key), json.dumps(entry))
+            write_shared(self._path(key), json.dumps(entry) + "\n")
 
     def _path(self, key: str) -> Path:
         """The file of an entry; 256 folders keep each of them small."""
