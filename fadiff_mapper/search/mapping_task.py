@@ -58,7 +58,8 @@ class MappingTask:
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
-                 room: Room | None = None, weights: tuple[float, float] | None = None) -> MappingTask:
+                 room: Room | None = None, weights: tuple[float, float] | None = None,
+                 layer: PreparedLayer | None = None) -> MappingTask:
     """Prepares the problem of a spec for a search.
 
     Args:
@@ -68,11 +69,12 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         given: See `MappingTask`.
         room: See `MappingTask`.
         weights: See `MappingTask`.
+        layer: The spec's problem on its dense design where it is prepared already.
 
     Returns:
         The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
     """
-    layer, sparse = layer_of(spec), None
+    layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))

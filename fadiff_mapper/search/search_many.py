@@ -92,25 +92,29 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
     """The tasks as jobs of at most `largest` distinct members each, in the order in which they first occur."""
+    designs: dict[tuple[int, int], str] = {}
     copies: dict[Hashable, list[int]] = {}
     for index, task in enumerate(tasks):
-        copies.setdefault(_identity(task), []).append(index)
+        copies.setdefault(_identity(task, designs), []).append(index)
     families: dict[Hashable, list[tuple[int, ...]]] = {}
     for equal in copies.values():
-        families.setdefault(_family_key(tasks[equal[0]]), []).append(tuple(equal))
+        families.setdefault(_family_key(tasks[equal[0]], designs), []).append(tuple(equal))
     return [SearchJob(tuple(members[start:start + largest])) for members in families.values()
             for start in range(0, len(members), largest)]
 
 
-def _family_key(task: MappingTask) -> Hashable:
+def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hashable:
     """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms.
 
-    A layer on a sparse design is a family by itself, as its densities depend on its bounds.
+    A layer on a sparse design is a family by itself, as its densities depend on its bounds. `designs`: designs in
+    words, by the identity of their parts; new ones are added.
     """
+    parts = (id(task.layer.arch), id(task.layer.energies))
+    if parts not in designs:
+        designs[parts] = repr((task.layer.arch, task.layer.energies))
     sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
                               tuple(task.space.problem.bounds.items()), repr(task.space.levels), _given(task))
-    return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
-            task.weights is None, sparse)
+    return (kin(task.space), designs[parts], task.given is None, task.room is None, task.weights is None, sparse)
 
 
 def _given(task: MappingTask) -> Hashable:
@@ -119,9 +123,9 @@ def _given(task: MappingTask) -> Hashable:
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
 
 
-def _identity(task: MappingTask) -> Hashable:
+def _identity(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hashable:
     """Equal for tasks of the same problem under the same terms, which one search answers."""
-    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
+    return (_family_key(task, designs), repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 
