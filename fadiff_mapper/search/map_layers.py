@@ -16,7 +16,6 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.exhaustive import refuse_large
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
@@ -83,6 +82,7 @@ def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] |
 
 def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
     """Raises FadiffError for a map space of more than `limit` mappings."""
+    from fadiff_mapper.search.exhaustive import refuse_large
     for space in spaces:
         refuse_large(space, limit)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -21,7 +20,6 @@ from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -56,6 +54,8 @@ class ResultStream:
 
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
+        if any(task.sparse for task in tasks):
+            from fadiff_mapper.sparse.score_sparse import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             nest = first_of(task.family, 0)
             if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
@@ -84,6 +84,7 @@ class ResultStream:
             FadiffError: Some problems have no legal mapping, each with its reason; raised once all others have been
                 handed on.
         """
+        from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound  # after the first mapping
         results, failures = [], []
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +18,9 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
-from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
-from fadiff_mapper.search.sparse_search import search_sparse
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
@@ -74,8 +71,10 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
         design = distinct[0].sparse
         terms = _terms(distinct)
         if options.exhaustive:
+            from fadiff_mapper.search.exhaustive import exhaust
             outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
         elif design is not None and design.compiled is None:
+            from fadiff_mapper.search.sparse_search import search_sparse
             outcomes = [search_sparse(design, family, own, watcher=tell, stopped=stopped, given=given)]
         else:
             outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
@@ -84,6 +83,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     if clock.workers == 1:
         done = [run(job) for job in jobs]
     else:
+        from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
         with ThreadPoolExecutor(clock.workers) as pool:  # the largest jobs first, so that none is left alone at the end
             done = list(pool.map(run, sorted(jobs, key=lambda job: len(job.members), reverse=True)))
     by_index = dict(pair for part in done for pair in part)
