@@ -93,12 +93,13 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
     """The tasks as jobs of at most `largest` distinct members each, in the order in which they first occur."""
     designs: dict[tuple[int, int], str] = {}
+    keys = [_family_key(task, designs) for task in tasks]
     copies: dict[Hashable, list[int]] = {}
-    for index, task in enumerate(tasks):
-        copies.setdefault(_identity(task, designs), []).append(index)
+    for index, (task, family) in enumerate(zip(tasks, keys, strict=True)):
+        copies.setdefault(_identity(task, family), []).append(index)
     families: dict[Hashable, list[tuple[int, ...]]] = {}
     for equal in copies.values():
-        families.setdefault(_family_key(tasks[equal[0]], designs), []).append(tuple(equal))
+        families.setdefault(keys[equal[0]], []).append(tuple(equal))
     return [SearchJob(tuple(members[start:start + largest])) for members in families.values()
             for start in range(0, len(members), largest)]
 
@@ -114,7 +115,8 @@ def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hasha
         designs[parts] = repr((task.layer.arch, task.layer.energies))
     sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
                               tuple(task.space.problem.bounds.items()), repr(task.space.levels), _given(task))
-    return (kin(task.space), designs[parts], task.given is None, task.room is None, task.weights is None, sparse)
+    return (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
+            task.weights is None, sparse)
 
 
 def _given(task: MappingTask) -> Hashable:
@@ -123,9 +125,9 @@ def _given(task: MappingTask) -> Hashable:
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
 
 
-def _identity(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hashable:
-    """Equal for tasks of the same problem under the same terms, which one search answers."""
-    return (_family_key(task, designs), repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
+def _identity(task: MappingTask, family: Hashable) -> Hashable:
+    """Equal for tasks of the same problem under the same terms, which one search answers; `family`: `_family_key`."""
+    return (family, repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 
