@@ -19,7 +19,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
-from fadiff_mapper.search.result_stream import ResultStream
+from fadiff_mapper.search.result_stream import ResultStream, bounds_of
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
@@ -66,7 +66,9 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
 
-    return stream.send_last(tasks, search_all(tasks, options, watcher=stream.watch, stopped=stopped), options.as_dict())
+    with bounds_of(tasks, options.workers) as bound_of:
+        outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped)
+        return stream.send_last(tasks, outcomes, options.as_dict(), bound_of)
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
