@@ -47,9 +47,8 @@ def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool
     Returns:
         Divisors of the bound, ascending.
     """
-    limits = (loops.fixed, loops.minimum, loops.maximum)
-    if pinned and not any(dimension in limit for limit in limits):
-        return (1,)
+    if not any(dimension in limit for limit in (loops.fixed, loops.minimum, loops.maximum)):
+        return (1,) if pinned else divisors(bound)
     least, most = loops.minimum.get(dimension, 1), loops.maximum.get(dimension, bound)
     return tuple(d for d in divisors(bound) if least <= d <= most and loops.fixed.get(dimension, d) == d)
 

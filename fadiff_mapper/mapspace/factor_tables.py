@@ -129,5 +129,6 @@ def _numbers(values: np.ndarray, table: np.ndarray) -> np.ndarray:
 def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:
     """The table with its last `axes` axes, which run over divisors, brought to `width`."""
     filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
-    more = [(0, 0)] * (table.ndim - axes) + [(0, width - size) for size in table.shape[table.ndim - axes:]]
-    return np.pad(table, more, constant_values=filler) if axes else table
+    padded = np.full(table.shape[:table.ndim - axes] + (width,) * axes, filler, dtype=table.dtype)
+    padded[tuple(map(slice, table.shape))] = table
+    return padded

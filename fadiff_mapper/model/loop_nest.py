@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -223,6 +224,16 @@ class Projection:
     ranks: tuple[Ranks, ...]
     windowed: tuple[bool, ...]
     read_write: tuple[bool, ...]
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """Indices of the dimensions that share a rank of some data space with another dimension."""
+        return frozenset(d for dataspace in range(len(self.ranks)) for d in self.shared_dims(dataspace))
+
+    @cached_property
+    def relevance(self) -> tuple[tuple[bool, ...], ...]:
+        """`relevant` in a form that can be a key."""
+        return tuple(map(tuple, self.relevant.tolist()))
 
     def shared_dims(self, dataspace: int) -> tuple[int, ...]:
         """Indices of the dimensions that share a rank of this data space with another dimension."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fadiff_mapper.kernel import _kernel
@@ -42,6 +42,16 @@ class PreparedLayer:
     def compiled(self) -> _kernel.Layer:
         """The same constants for the compiled kernel, made once."""
         return compiled_layer(self.arch, self.projection, self.machine, self.reuse)
+
+    def resized(self, problem: Problem) -> PreparedLayer:
+        """The same shape of problem in other bounds, on which none of the constants depend.
+
+        Args:
+            problem: A problem with the dimensions and data spaces of this one.
+        """
+        other = replace(self, problem=problem)
+        vars(other)["compiled"] = self.compiled  # the cached property of the copy
+        return other
 
     @property
     def network_priced(self) -> bool:

@@ -62,9 +62,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
     """
     loops, index = space.levels[level].temporal, _index(space)
     inner, between, outer = (tuple(index[name] for name in part) for part in (loops.inner, loops.between, loops.outer))
-    shared = frozenset(d for t in range(len(projection.ranks)) for d in projection.shared_dims(t))
-    relevant = tuple(map(tuple, projection.relevant.tolist()))
-    return _orders(inner, between, outer, tuple(looping.tolist()), relevant, shared)
+    return _orders(inner, between, outer, tuple(looping.tolist()), projection.relevance, projection.shared)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
-from fadiff_mapper.model.loop_nest import project
+from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.discrete_decisions import (
     DiscreteDecisions,
@@ -105,12 +105,16 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) 
     return DiscreteDecisions(np.stack(order), keep, np.stack(on_y), np.stack(spatial_order))
 
 
-def kin(space: MapSpace) -> tuple[object, ...]:
+def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
     """A key that two map spaces of one architecture share if they can be searched as one family.
 
     The bounds of dimensions are not part of it, nor are limits on factors: these are tables of each member.
+
+    Args:
+        space: The map space.
+        projection: That of its problem.
     """
-    projection, constraints = project(space.problem), space.constraints
+    constraints = space.constraints
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse)
                    for here, level in zip(space.levels, constraints.levels, strict=True))
     return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import LowerBound
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from fadiff_mapper.analysis.lower_bound import LowerBound
     from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
-from fadiff_mapper.sparse.score_sparse import score_sparse
+
+if TYPE_CHECKING:
+    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
 Watcher = Callable[[int, Nest, Progress], None]
 """Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
@@ -54,6 +56,7 @@ class MetricTerms:
             threads: Threads that share the batch.
         """
         if self.sparse is not None:
+            from fadiff_mapper.sparse.score_sparse import score_sparse
             return score_sparse(self.sparse, nest)
         return score(family.layer, nest, threads=threads, room=self.room and self.room.take(member))
 

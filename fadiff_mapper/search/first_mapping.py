@@ -35,14 +35,13 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
         return None
     tables = family.factors
     places, dims = tables.allowed.shape[1:3]
-    rest, number = tables.bound[member].copy(), np.zeros((places, dims), dtype=np.int64)
+    rest, number, every = tables.bound[member], np.zeros((places, dims), dtype=np.int64), np.arange(dims)
     for p in range(places):
-        for d in range(dims):
-            number[p, d] = tables.completable[member, p, d, rest[d]].argmax()  # the first that can be completed
-            rest[d] = tables.quotient[member, d, rest[d], number[p, d]]
+        number[p] = tables.completable[member, p, every, rest].argmax(axis=-1)  # the first that can be completed
+        rest = tables.quotient[member, every, rest, number[p]]
     if rest.any():  # a number above 0: no factors of some dimension multiply to its bound
         return None
-    factors = tables.divisor[member, np.arange(dims), number][..., None].repeat(TRIED, axis=-1)
+    factors = tables.divisor[member, every, number][..., None].repeat(TRIED, axis=-1)
     choices = random_decisions(family, TRIED * len(family.spaces), np.random.default_rng(0))
     own = slice(TRIED * member, TRIED * (member + 1))
     nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), *(

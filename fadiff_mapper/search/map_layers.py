@@ -16,11 +16,10 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.exhaustive import refuse_large
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
-from fadiff_mapper.search.result_stream import ResultStream
+from fadiff_mapper.search.result_stream import ResultStream, bounds_of
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
@@ -67,7 +66,9 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
 
-    return stream.send_last(tasks, search_all(tasks, options, watcher=stream.watch, stopped=stopped), options.as_dict())
+    with bounds_of(tasks, options.workers) as bound_of:
+        outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped)
+        return stream.send_last(tasks, outcomes, options.as_dict(), bound_of)
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
@@ -83,6 +84,7 @@ def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] |
 
 def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
     """Raises FadiffError for a map space of more than `limit` mappings."""
+    from fadiff_mapper.search.exhaustive import refuse_large
     for space in spaces:
         refuse_large(space, limit)
 

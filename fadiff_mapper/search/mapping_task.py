@@ -1,12 +1,14 @@
 """One search problem: a layer prepared for evaluation, its map space, and the terms that its mappings are held to.
 
-Nothing here loads torch, so that constraints are checked and a first mapping is written before a search starts.
+Nothing here loads torch, and dense designs load nothing of sparse ones, so that constraints are checked and a first
+mapping is written before a search starts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -14,11 +16,11 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
-from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
-from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, prepare_sparse
-from fadiff_mapper.sparse.expected_saving import expected_shares
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class MappingTask:
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
-                 room: Room | None = None, weights: tuple[float, float] | None = None) -> MappingTask:
+                 room: Room | None = None, weights: tuple[float, float] | None = None,
+                 layer: PreparedLayer | None = None) -> MappingTask:
     """Prepares the problem of a spec for a search.
 
     Args:
@@ -68,12 +71,16 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         given: See `MappingTask`.
         room: See `MappingTask`.
         weights: See `MappingTask`.
+        layer: The spec's problem on its dense design where it is prepared already.
 
     Returns:
         The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
     """
-    layer, sparse = layer_of(spec), None
+    layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
+        from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
+        from fadiff_mapper.sparse.evaluate_sparse import prepare_sparse
+        from fadiff_mapper.sparse.expected_saving import expected_shares
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -21,10 +21,10 @@ from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from fadiff_mapper.analysis.lower_bound import LowerBound
     from fadiff_mapper.search.search_family import SearchOutcome
 
 WRITE_EVERY = 1.0
@@ -56,6 +56,8 @@ class ResultStream:
 
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
+        if any(task.sparse for task in tasks):
+            from fadiff_mapper.sparse.score_sparse import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             nest = first_of(task.family, 0)
             if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
@@ -68,14 +70,15 @@ class ResultStream:
         if step.legal and time.monotonic() - self.handed_at.get(index, -math.inf) > WRITE_EVERY:
             self._send(index, nest)
 
-    def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
-                  options: dict[str, Any]) -> list[MappedLayer]:
+    def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome], options: dict[str, Any],
+                  bound_of: Callable[[int], LowerBound | None]) -> list[MappedLayer]:
         """Hands on the final results, with history, options and lower bound.
 
         Args:
             tasks: The problems as they were searched.
             outcomes: The end of each search.
             options: The options of the search, for the record.
+            bound_of: The lower bound of a problem, by its number.
 
         Returns:
             One result per problem, in order.
@@ -92,8 +95,7 @@ class ResultStream:
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
                 history=tuple(map(_improvement, outcome.history)),
-                bound=lower_bound(task.layer, task.space) if task.sparse is None
-                else sparse_lower_bound(task.sparse, task.space)))
+                bound=bound_of(index)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:
@@ -112,6 +114,43 @@ class ResultStream:
         mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
         return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
                            time.monotonic() - self.start)
+
+
+@contextmanager
+def bounds_of(tasks: Sequence[MappingTask], threads: int) -> Iterator[Callable[[int], LowerBound | None]]:
+    """Lower bounds of problems, worked out while a search runs where there is a thread to spare.
+
+    A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
+    of all CPU time.
+
+    Args:
+        tasks: The problems.
+        threads: Threads at work; with one, a bound is worked out when it is asked for.
+
+    Yields:
+        The lower bound of a problem, by its number; None where none is known.
+    """
+    if threads == 1:
+        yield lambda index: least_of(tasks[index])
+        return
+    from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
+    pool = ThreadPoolExecutor(1)
+    try:
+        begun = [pool.submit(least_of, task) for task in tasks]
+        yield lambda index: begun[index].result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def least_of(task: MappingTask) -> LowerBound | None:
+    """The lower bound over all mappings of a problem; None where none is known.
+
+    Args:
+        task: The problem.
+    """
+    from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound  # after the first mapping
+    return (lower_bound(task.layer, task.space) if task.sparse is None
+            else sparse_lower_bound(task.sparse, task.space))
 
 
 def _improvement(step: Progress) -> dict[str, Any]:

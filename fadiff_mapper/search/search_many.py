@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +18,9 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
-from fadiff_mapper.search.exhaustive import exhaust
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
-from fadiff_mapper.search.sparse_search import search_sparse
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
@@ -74,8 +71,10 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
         design = distinct[0].sparse
         terms = _terms(distinct)
         if options.exhaustive:
+            from fadiff_mapper.search.exhaustive import exhaust
             outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
         elif design is not None and design.compiled is None:
+            from fadiff_mapper.search.sparse_search import search_sparse
             outcomes = [search_sparse(design, family, own, watcher=tell, stopped=stopped, given=given)]
         else:
             outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
@@ -84,6 +83,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     if clock.workers == 1:
         done = [run(job) for job in jobs]
     else:
+        from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
         with ThreadPoolExecutor(clock.workers) as pool:  # the largest jobs first, so that none is left alone at the end
             done = list(pool.map(run, sorted(jobs, key=lambda job: len(job.members), reverse=True)))
     by_index = dict(pair for part in done for pair in part)
@@ -92,24 +92,30 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
     """The tasks as jobs of at most `largest` distinct members each, in the order in which they first occur."""
+    designs: dict[tuple[int, int], str] = {}
+    keys = [_family_key(task, designs) for task in tasks]
     copies: dict[Hashable, list[int]] = {}
-    for index, task in enumerate(tasks):
-        copies.setdefault(_identity(task), []).append(index)
+    for index, (task, family) in enumerate(zip(tasks, keys, strict=True)):
+        copies.setdefault(_identity(task, family), []).append(index)
     families: dict[Hashable, list[tuple[int, ...]]] = {}
     for equal in copies.values():
-        families.setdefault(_family_key(tasks[equal[0]]), []).append(tuple(equal))
+        families.setdefault(keys[equal[0]], []).append(tuple(equal))
     return [SearchJob(tuple(members[start:start + largest])) for members in families.values()
             for start in range(0, len(members), largest)]
 
 
-def _family_key(task: MappingTask) -> Hashable:
+def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hashable:
     """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms.
 
-    A layer on a sparse design is a family by itself, as its densities depend on its bounds.
+    A layer on a sparse design is a family by itself, as its densities depend on its bounds. `designs`: designs in
+    words, by the identity of their parts; new ones are added.
     """
+    parts = (id(task.layer.arch), id(task.layer.energies))
+    if parts not in designs:
+        designs[parts] = repr((task.layer.arch, task.layer.energies))
     sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
                               tuple(task.space.problem.bounds.items()), repr(task.space.levels), _given(task))
-    return (kin(task.space), repr(task.layer.arch), repr(task.layer.energies), task.given is None, task.room is None,
+    return (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
             task.weights is None, sparse)
 
 
@@ -119,9 +125,9 @@ def _given(task: MappingTask) -> Hashable:
         np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
 
 
-def _identity(task: MappingTask) -> Hashable:
-    """Equal for tasks of the same problem under the same terms, which one search answers."""
-    return (_family_key(task), repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
+def _identity(task: MappingTask, family: Hashable) -> Hashable:
+    """Equal for tasks of the same problem under the same terms, which one search answers; `family`: `_family_key`."""
+    return (family, repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 

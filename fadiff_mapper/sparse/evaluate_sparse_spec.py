@@ -6,8 +6,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping as evaluate_dense
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
-from fadiff_mapper.sparse.sparse_stats import sparse_stats
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.areas import area_sources, total_areas
 from fadiff_mapper.spec.spec import Spec
@@ -50,6 +48,8 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     """
     if not is_sparse(spec):
         return evaluate_dense(spec, mapping)
+    from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
+    from fadiff_mapper.sparse.sparse_stats import sparse_stats
     layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     design = prepare_sparse(layer, spec.sparse, spec.tables)
     found = evaluate_sparse(design, dense, 0, mapping)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.stats import Stats, networks_of
 from fadiff_mapper.sparse.action_energies import KINDS
-from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
-from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
+
+if TYPE_CHECKING:
+    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
+    from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
@@ -79,6 +80,9 @@ UNNAMED_ROOT = "system"
 RANGE = re.compile(r"\[[^\]]*\]")
 """The range of instances in the full name of a component, such as "[0..3]"."""
 
+REMEMBERED = 1 << 12
+"""Names of components that are remembered: those of a few designs. A plain limit on memory."""
+
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5
@@ -90,6 +94,7 @@ SRAM_LEAST_KIB = 0.5
 BITS_PER_KIB = 8192
 
 
+@lru_cache(maxsize=REMEMBERED)
 def component_name(full_name: str) -> str:
     """The name of a level in the full name of a table: "L2" of "chip.tile[0..3].L2[1..4]", as Timeloop matches them."""
     return RANGE.sub("", full_name).rsplit(".", 1)[-1]

@@ -6,7 +6,6 @@ Tests compare every count, cycle and rejection with recorded runs of the real pr
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -186,6 +185,7 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
         size = batch
         run(0)
     else:
+        from concurrent.futures import ThreadPoolExecutor  # a first mapping needs none
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(run, range(0, batch, size)))
     return Scores(out[0], out[1], out[2], out[4] > 0, out[3])

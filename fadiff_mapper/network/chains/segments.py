@@ -45,6 +45,8 @@ class Segment:
         repeat: How often the group runs.
         runs: For each layer its runs within one run of the group, where its problem is that of all of them
             (`batched_runs`).
+        slides: For each link the window through which the next layer reads, by dimension of the producer; empty: they
+            are worked out.
     """
 
     nodes: tuple[str, ...]
@@ -53,17 +55,16 @@ class Segment:
     whole: tuple[frozenset[str], ...]
     repeat: int
     runs: tuple[int, ...] = ()
+    slides: tuple[Mapping[str, WindowSlide], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.slides) < len(self.links):
+            object.__setattr__(self, "slides", tuple(map(_slides, self.links, self.problems[1:])))
 
     @property
     def batched(self) -> bool:
         """True if a layer's problem is that of several of its runs."""
         return any(runs > 1 for runs in self.runs)
-
-    @cached_property
-    def slides(self) -> tuple[dict[str, WindowSlide], ...]:
-        """For each link the window through which the next layer reads, by dimension of the producer."""
-        return tuple({own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
-                     for link, reader in zip(self.links, self.problems[1:], strict=True))
 
     @cached_property
     def key(self) -> Hashable:
@@ -111,26 +112,45 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
     nodes = {node.name: node for node in workload.nodes}
     graph = nx.DiGraph(workload.graph())
     rank = {name: index for index, name in enumerate(nx.topological_sort(graph))}
-    every = []
+    every: list[Segment] = []
+    known: dict[tuple[str, str, bool], GroupLink] = {}
     for names, links in chains(workload):
         for start in range(len(names)):
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
                 if not _in_one_go(graph, rank, names[start:stop], links[start:stop - 1]):
                     break    # no longer one can either
                 layers = [layer for layer in (nodes[name].layer for name in names[start:stop]) if layer]
-                every.append(_segment(names[start:stop], layers, links[start:stop - 1]))
+                every.append(_segment(names[start:stop], layers, links[start:stop - 1], known))
     return every
 
 
-def _segment(names: tuple[str, ...], layers: Sequence[Operator], links: Sequence[NetworkLink]) -> Segment:
-    """Layers that run equally often run so as a group; others are one problem each over all their runs."""
+GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]
+"""A link as a group has it, its window by dimension of the producer, and the dimensions that no loop may cut."""
+
+
+def _segment(names: tuple[str, ...], layers: Sequence[Operator], links: Sequence[NetworkLink],
+             known: dict[tuple[str, str, bool], GroupLink]) -> Segment:
+    """Layers that run equally often run so as a group; others are one problem each over all their runs.
+
+    `known`: links of other segments by producer, consumer and whether layers run apart; new ones are added.
+    """
     apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
     runs = tuple(1 if apart else layer.repeat for layer in layers)
     own = layers if apart else [batched(layer) for layer in layers]
-    return Segment(names, tuple(layer.problem for layer in own),
-                   tuple(_group_link(link, layer, apart) for link, layer in zip(links, own, strict=False)),
-                   tuple(frozenset(map(dimension, link.whole)) for link in links),
-                   layers[0].repeat if apart else 1, runs)
+    for link, (producer, consumer) in zip(links, pairwise(own), strict=True):
+        key = (link.producer, link.consumer, apart)
+        if key not in known:
+            group_link = _group_link(link, producer, apart)
+            known[key] = (group_link, _slides(group_link, consumer.problem), frozenset(map(dimension, link.whole)))
+    passed = [known[link.producer, link.consumer, apart] for link in links]
+    return Segment(names, tuple(layer.problem for layer in own), tuple(link for link, _, _ in passed),
+                   tuple(whole for _, _, whole in passed), layers[0].repeat if apart else 1, runs,
+                   tuple(slides for _, slides, _ in passed))
+
+
+def _slides(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
+    """The windows through which a layer reads what a link leads to it, by dimension of the producer."""
+    return {own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
 
 
 def _run_by_run(link: NetworkLink, producer: Operator, consumer: Operator) -> bool:

@@ -191,7 +191,7 @@ def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
     tasks = [mapping_task(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
-        families.setdefault(kin(task.space), []).append(index)
+        families.setdefault(kin(task.space, task.layer.projection), []).append(index)
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])

@@ -17,6 +17,7 @@ from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
 from fadiff_mapper.network.tilings.candidates import candidates, distinct
+from fadiff_mapper.network.tilings.compiled_segment import Translated
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -74,12 +75,13 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
         stopped: Asked before every segment; once true, the others are left out.
     """
     proposed: dict[Hashable, list[Candidate]] = {}
+    known: Translated = {}
     for key, segment in segments.items():
         if stopped():
             break
         own = group_bases(segment, bases)
         price = NetworkPrice(total, metric)
-        proposed[key] = candidates(hardware, segment, own, price, price(alone(segment, own)))
+        proposed[key] = candidates(hardware, segment, own, price, price(alone(segment, own)), known)
     return proposed
 
 

@@ -12,7 +12,7 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, inf, prod
@@ -22,8 +22,10 @@ import numpy as np
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.plan.strategy_search import (
     LAST_LAYER_STRATEGIES,
@@ -62,7 +64,8 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
     """
-    wanted = [_tile_shapes(hardware, group, own, weight)
+    prepared: dict[Hashable, PreparedLayer] = {}
+    wanted = [_tile_shapes(hardware, group, own, weight, prepared)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
     tiles = [tile for group in wanted for tile in group]
     outcomes = searched(tiles, effort, stopped, known or {})
@@ -112,20 +115,23 @@ def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
-                 weights: tuple[float, float]) -> list[TileShape]:
-    """All shapes of tiles of a group with their searches, layer by layer."""
+                 weights: tuple[float, float], prepared: dict[Hashable, PreparedLayer]) -> list[TileShape]:
+    """All shapes of tiles of a group with their searches, layer by layer; `prepared`: whole layers, added to."""
     tiles = []
     rooms_of = _rooms(hardware, group, specs[-1])
     for index, (layer, steps, spec) in enumerate(zip(group.layers, layer_steps(group), specs, strict=True)):
         classes = step_classes(group, layer, steps)
         goes_on = _goes_on(group, classes)
+        key = (id(spec), layer.problem.dimensions)  # specs outlive the call
+        if key not in prepared:
+            prepared[key] = layer_of(replace(spec, problem=layer.problem))
         for shape in dict.fromkeys(step.shape for step in classes):
             tile = replace(spec, problem=resized(layer.problem, shape))
             held = partial(held_spaces, hardware, group, index, tile, goes_on)
             tiles.append(TileShape(
                 index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
                 tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
-                partial(_tile_task, tile, held, rooms_of[index], weights)))
+                partial(_tile_task, tile, prepared[key].resized(tile.problem), held, rooms_of[index], weights)))
     return tiles
 
 
@@ -138,14 +144,15 @@ def _fitting(hardware: Hardware, spec: Spec, writes_intermediate: bool, held: Ca
             yield strategy
 
 
-def _tile_task(spec: Spec, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
+def _tile_task(spec: Spec, layer: PreparedLayer, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
                weights: tuple[float, float], strategy: TileStrategy) -> MappingTask:
     """The search of a tile with one strategy."""
     problem, lying_there = spec.problem, held(strategy.whole)
     lying = {(resident.level, resident.space) for resident in lying_there if not resident.apart}
     room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
                                            for level in range(len(rooms))]))
-    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, weights=weights)
+    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, weights=weights,
+                        layer=layer)
 
 
 def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile],

@@ -13,6 +13,7 @@ the best sizes a finer grid follows. Only candidates that survive are mapped and
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import product
 from math import inf
 
@@ -22,7 +23,7 @@ from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
-from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
+from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, Translated, compiled_segment
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, SizedNest, sheet_of
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
@@ -42,12 +43,15 @@ KEPT = 8
 At most `NetworkOptions.kept` of them are evaluated exactly.
 """
 
+REMEMBERED = 1 << 10
+"""Grids of tile sizes that are remembered, some hundred of a network; 16 KB each at most. Not measured."""
+
 FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand, not measured."""
 
 
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: NetworkPrice,
-               limit: float) -> list[Candidate]:
+               limit: float, known: Translated | None = None) -> list[Candidate]:
     """Finds the most promising candidates of a segment below a price.
 
     Args:
@@ -56,11 +60,12 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         bases: Each layer by itself, as estimates need it.
         price: The price of parts of the network.
         limit: Price of the segment's layers one by one; candidates must be cheaper.
+        known: As for `compiled_segment`.
 
     Returns:
         At most `KEPT` different candidates, the best estimate first, then fewer loops.
     """
-    compiled = compiled_segment(hardware, segment, bases)
+    compiled = compiled_segment(hardware, segment, bases, known)
     rough: list[tuple[float, int, Sheet, int]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
@@ -75,9 +80,9 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
             best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(compiled, sized.candidate(), price) for _, _, sized in best),
-                   key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
-    return distinct(finer)
+    finer = sorted((_finer(compiled, sized, price) for _, _, sized in best),
+                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+    return distinct([sized.candidate() for sized in finer])
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -86,14 +91,15 @@ def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
             if all(candidate.group != other.group for other in ranked[:index])]
 
 
-def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> Candidate:
+def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
     """The best of the tile sizes between those of the grid."""
-    bounds, loops, bases = candidate.segment.problems[-1].bounds, candidate.group.loops, compiled.bases
-    axes = [sorted({loop.tile, *(_rounded(loop.tile * part / FINER, bases[-1].lanes.get(loop.dim, 1))
-                                 for part in range(FINER * 5 // 8, FINER * 3 // 2))}) for loop in loops]
-    axes = [[size for size in axis if size < bounds[loop.dim]] for axis, loop in zip(axes, loops, strict=True)]
-    return min((candidate, *_sized(compiled, candidate, price, list(product(*axes)))),
-               key=lambda sized: price(sized.estimate))
+    bounds, nest, bases = compiled.segment.problems[-1].bounds, sized.sheet.nest, compiled.bases
+    loops = list(zip(nest.dims, sized.tiles, strict=True))
+    axes = [sorted({tile, *(_rounded(tile * part / FINER, bases[-1].lanes.get(dim, 1))
+                            for part in range(FINER * 5 // 8, FINER * 3 // 2))}) for dim, tile in loops]
+    axes = [[size for size in axis if size < bounds[dim]] for axis, dim in zip(axes, nest.dims, strict=True)]
+    finer = _in_sizes(compiled, nest, price, list(product(*axes)))
+    return min((sized, *finer), key=lambda sized: price(sized.estimate))
 
 
 def _rounded(size: float, lanes: int) -> int:
@@ -141,15 +147,21 @@ def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
 def _sized(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice,
            sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
     """The same loops in the best of these sizes; none where nothing fits."""
-    if not sizes or not sizes[0]:
-        return []
     group = candidate.group
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
                     tuple(link.stay.across for link in group.links), group.spilled)
+    return [sized.candidate() for sized in _in_sizes(compiled, nest, price, sizes)]
+
+
+def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
+              sizes: Sequence[tuple[int, ...]]) -> list[SizedNest]:
+    """A nest in the best of these sizes, as a list of one; empty where nothing fits."""
+    if not sizes or not sizes[0]:
+        return []
     return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
 
 
-def _best_of(sheet: Sheet, price: NetworkPrice) -> list[Candidate]:
+def _best_of(sheet: Sheet, price: NetworkPrice) -> list[SizedNest]:
     """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
     best: SizedNest | None = None
     bar = inf
@@ -157,7 +169,7 @@ def _best_of(sheet: Sheet, price: NetworkPrice) -> list[Candidate]:
         sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
         if sized is not None:
             bar, best = sized.price, sized
-    return [best.candidate()] if best else []
+    return [best] if best else []
 
 
 def _near(bound: int, tile: int) -> set[int]:
@@ -185,19 +197,25 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases)
-    return [candidate for nest in nests_of(hardware, segment, dims)
-            for candidate in _best_of(sheet_of(compiled, nest, sizes), price)]
+    return [sized.candidate() for nest in nests_of(hardware, segment, dims)
+            for sized in _best_of(sheet_of(compiled, nest, sizes), price)]
 
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
           tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
     """Every combination of tile sizes for some loops, and the given ones, [loops, B]."""
-    if not dims:
+    bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
+    return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """`_grid` for loops over dimensions of these bounds and lanes; segments with the same last layer share it."""
+    if not extents:
         return np.empty((0, 1))
-    last, most = segment.problems[-1], SIZES.get(len(dims), 1)
-    axes = [_spread(_sizes(last.bounds[dim], bases[-1].lanes.get(dim, 1)), most) for dim in dims]
-    grid = np.array([*product(*axes), *sorted(tiles)], dtype=np.float64).reshape(-1, len(dims)).T
-    steps = np.prod([np.ceil(last.bounds[dim] / size) for dim, size in zip(dims, grid, strict=True)], axis=0)
+    axes = [_spread(_sizes(bound, lanes), SIZES.get(len(extents), 1)) for bound, lanes in extents]
+    grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
+    steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -37,25 +38,39 @@ class CompiledSegment:
         return list(self.usable).index(name)
 
 
-def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase]) -> CompiledSegment:
+Translated = dict[Hashable, tuple[dict[str, Any], Any]]
+"""Layers and links in the kernel's form, each with what it was made from, by the identity of these."""
+
+
+def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
+                     known: Translated | None = None) -> CompiledSegment:
     """Translates a segment for the compiled estimates.
 
     Args:
         hardware: The design.
         segment: The segment.
         bases: Each layer by itself, as estimates need it.
+        known: Layers and links of other segments on the same design; those of this one are added.
     """
+    known = {} if known is None else known
+
+    def translated(translate: Callable[..., dict[str, Any]], *parts: Any) -> dict[str, Any]:
+        key = tuple(map(id, parts))
+        if key not in known:
+            known[key] = translate(*parts), parts  # kept, so that no other object takes over their identity
+        return known[key][0]
+
     levels = {name: hardware.arch.levels[hardware.level(name)].usable for name in homes(hardware)}
     usable = {name: inf if words is None else float(words) for name, words in levels.items()}
     read = [None, *(link.tensor for link in segment.links)]
-    layers = [_layer(problem, linked, base, list(usable))
+    layers = [translated(partial(_layer, list(usable)), problem, linked, base)
               for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
-    links = [_link(link, slides, producer, consumer) for link, slides, producer, consumer in zip(
+    links = [translated(_link, *parts) for parts in zip(
         segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
     return CompiledSegment(segment, bases, usable, FusedSegment(layers, links, float(segment.repeat), len(usable)))
 
 
-def _layer(problem: Problem, linked: str | None, base: LayerBase, levels: Sequence[str]) -> dict[str, Any]:
+def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: LayerBase) -> dict[str, Any]:
     """The kernel's FusedLayer."""
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return {
@@ -70,7 +85,7 @@ def _layer(problem: Problem, linked: str | None, base: LayerBase, levels: Sequen
     }
 
 
-def _link(link: FusedLink, slides: dict[str, WindowSlide], producer: Problem, consumer: Problem) -> dict[str, Any]:
+def _link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem, consumer: Problem) -> dict[str, Any]:
     """The kernel's FusedLink; tables are by dimension of the producer."""
     position = {dim: index for index, dim in enumerate(consumer.dimensions)}
     strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()

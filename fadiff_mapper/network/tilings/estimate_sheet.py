@@ -118,6 +118,11 @@ class SizedNest:
     column: int
     estimate: OperatingPoint
 
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """Tile size of each loop, outermost first."""
+        return tuple(map(int, self.sheet.sizes[:, self.column]))
+
     def candidate(self) -> Candidate:
         """The group, without mappings, with its estimate."""
         return Candidate(self.sheet.segment, self.sheet.group(self.choice, self.column), self.estimate)

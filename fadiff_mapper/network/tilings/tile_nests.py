@@ -12,7 +12,7 @@ home; and sums of the last layer that go on in later steps either stay or are sp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -65,8 +65,9 @@ def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
         hardware: The design.
         segment: The segment.
     """
+    carried = {dim: carried_back(segment, dim) for dim in segment.problems[-1].dimensions}
     for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
-        yield from nests_of(hardware, segment, dims)
+        yield from _nests(hardware, segment, dims, carried)
 
 
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
@@ -77,9 +78,16 @@ def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Ite
         segment: The segment.
         dims: Dimensions of the last layer, outermost loop first.
     """
+    return _nests(hardware, segment, dims, {dim: carried_back(segment, dim) for dim in dims})
+
+
+def _nests(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
+           carried: Mapping[str, Sequence[LinkStep]]) -> Iterator[TileNest]:
+    """The nests with one order of loops; `carried`: `carried_back` of its dimensions."""
+    halos = list(_halos(dims, carried, len(segment.links)))
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
     for home in homes(hardware):
-        for retained in _halos(segment, dims):
+        for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, False)
             if adding:
@@ -103,7 +111,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
             and (dim in last.output.dimensions or dim in linked)]
     moving = [dim for dim in dims if dim in last.output.dimensions]
     adding = [dim for dim in dims if dim not in last.output.dimensions]
-    alike = [pair for pair in combinations(last.bounds, 2) if _alike(segment, *pair)]
+    alike = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and _alike(segment, *pair)]
     yield ()
     for count in range(1, min(loops, 2) + 1):
         yield from (order for order in permutations(dims, count) if _first_of_equals(alike, order))
@@ -164,42 +172,52 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     return False
 
 
-def _halos(segment: Segment, dims: tuple[str, ...]) -> Iterator[tuple[frozenset[str], ...]]:
+@dataclass(frozen=True)
+class LinkStep:
+    """Two neighbouring steps of a loop over the last layer, as the intermediate of one link sees them.
+
+    Attributes:
+        moves: Whether they have different words of it.
+        halo: Whether they share some words of it because windows overlap.
+    """
+
+    moves: bool
+    halo: bool
+
+
+def carried_back(segment: Segment, dim: str) -> list[LinkStep]:
+    """Carries a loop back over the links of a segment.
+
+    Args:
+        segment: The segment.
+        dim: Dimension of its last layer.
+
+    Returns:
+        For each link, in order, what its intermediate sees of neighbouring steps.
+    """
+    steps: list[LinkStep] = []
+    cut: str | None = dim
+    halo = False
+    for link, slides in zip(reversed(segment.links), reversed(segment.slides), strict=True):
+        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
+        halo = halo or (cut is not None and slides[cut].overlaps)
+        steps.append(LinkStep(cut is not None, halo))
+    return steps[::-1]
+
+
+def _halos(dims: tuple[str, ...], carried: Mapping[str, Sequence[LinkStep]],
+           links: int) -> Iterator[tuple[frozenset[str], ...]]:
     """For each link the loops along which its words are retained, in every combination that is tried.
 
     Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
     other loops, all words that two steps share are retained.
     """
-    shared = [{dim for dim in dims if _shares(segment, index, dim)} for index in range(len(segment.links))]
+    shared = [{dim for dim in dims if not carried[dim][index].moves or carried[dim][index].halo}
+              for index in range(links)]
+    overlapping = {dim for dim in dims if any(step.halo for step in carried[dim])}
     seen = set()
     for again in (set[str](), *({dim} for dim in dims), set(dims)):
-        halos = {dim for dim in again for index in range(len(segment.links)) if _has_halo(segment, index, dim)}
-        retained = tuple(frozenset(own - (again & halos)) for own in shared)
+        retained = tuple(frozenset(own - (again & overlapping)) for own in shared)
         if retained not in seen:
             seen.add(retained)
             yield retained
-
-
-def _shares(segment: Segment, index: int, dim: str) -> bool:
-    """Whether two steps along a dimension of the last layer share words of the intermediate of a link."""
-    return _cut_of(segment, index, dim) is None or _has_halo(segment, index, dim)
-
-
-def _cut_of(segment: Segment, index: int, dim: str) -> str | None:
-    """The dimension of a link's producer that a loop over one of the last layer moves; None where it moves none."""
-    cut: str | None = dim
-    for link in reversed(segment.links[index:]):
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
-    return cut
-
-
-def _has_halo(segment: Segment, index: int, dim: str) -> bool:
-    """Whether neighbouring tiles along a dimension of the last layer share some words of the intermediate of a link."""
-    cut: str | None = dim
-    for link, slides in zip(reversed(segment.links[index:]), reversed(segment.slides[index:]), strict=True):
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
-        if cut is None:
-            return False
-        if slides[cut].overlaps:
-            return True
-    return False

@@ -6,7 +6,6 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import bound_record
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
@@ -32,7 +31,7 @@ def result_json(result: MappedLayer) -> str:
         "status": result.status,
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
-        "bound": bound_record(result.bound, result.metric, result.value),
+        "bound": _bound(result),
         "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,
         "area_source": result.stats.area_source,
@@ -55,3 +54,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _bound(result: MappedLayer) -> dict[str, Any] | None:
+    """The lower bound for the record; a mapping that may not be the last has none, nor loads what makes them."""
+    if result.bound is None:
+        return None
+    from fadiff_mapper.analysis.lower_bound import bound_record
+    return bound_record(result.bound, result.metric, result.value)
