@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
+from fadiff_mapper.analysis.lower_bound import LowerBound, lower_bound, residual_lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.imperfect.residual_nest import ResidualNest, unpack_residuals
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -90,10 +91,9 @@ class ResultStream:
                 failures.append(_failure(task, outcome))
                 continue
             results.append(replace(
-                self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
-                history=tuple(map(_improvement, outcome.history)),
-                bound=lower_bound(task.layer, task.space) if task.sparse is None
-                else sparse_lower_bound(task.sparse, task.space)))
+                self._result(index, outcome.nest, outcome.status, outcome.residuals), options=options,
+                evaluations=outcome.evaluations, history=tuple(map(_improvement, outcome.history)),
+                bound=_bound(task, outcome.residuals is not None)))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:
@@ -106,12 +106,20 @@ class ResultStream:
             self.on_better(index, self._result(index, nest, SEARCHING))
             self.handed_at[index] = time.monotonic()
 
-    def _result(self, index: int, nest: Nest, status: str) -> MappedLayer:
-        """All that is known of a mapping while the search runs."""
+    def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None) -> MappedLayer:
+        """All that is known of a mapping, with its residuals where there are some, while the search runs."""
         spec = self.specs[index]
-        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        mapping = unpack_residuals(residuals, 0, spec.problem) if residuals else unpack(nest, 0, spec.problem)
+        mapping = with_reuse(mapping, spec.constraints)
         return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
                            time.monotonic() - self.start)
+
+
+def _bound(task: MappingTask, imperfect: bool) -> LowerBound | None:
+    """The lower bound over all mappings that were searched."""
+    if task.sparse is not None:
+        return sparse_lower_bound(task.sparse, task.space)
+    return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space)
 
 
 def _improvement(step: Progress) -> dict[str, Any]:
