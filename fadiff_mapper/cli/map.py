@@ -66,6 +66,9 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
     from fadiff_mapper.search.options import SearchOptions
+    if options.imperfect and options.sensitivities:
+        raise FadiffError("--sensitivities: found with --imperfect; accepted: one of them, as residual factors have no "
+                          "derivatives")
     search = read_options(options.option, SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
         imperfect=options.imperfect,

@@ -49,7 +49,7 @@ def pack_residuals(mappings: Sequence[Mapping], problem: Problem) -> ResidualNes
         mappings: B mappings of `problem`, all with the same number of levels.
         problem: Gives the order of dimensions and data spaces.
     """
-    nest = pack(mappings, problem)
+    nest = pack([_with_whole_runs(mapping) for mapping in mappings], problem)
 
     def lasts(factors: str) -> np.ndarray:
         rows = [[[getattr(level, f"{factors}_last").get(name, getattr(level, factors)[name])
@@ -57,6 +57,10 @@ def pack_residuals(mappings: Sequence[Mapping], problem: Problem) -> ResidualNes
         return np.ascontiguousarray(np.moveaxis(np.array(rows, dtype=np.float64), 0, -1))
 
     return ResidualNest(nest, lasts("temporal"), lasts("spatial"))
+
+
+def _with_whole_runs(mapping: Mapping) -> Mapping:
+    return Mapping(tuple(replace(level, temporal_last={}, spatial_last={}) for level in mapping.levels))
 
 
 def unpack_residuals(batch: ResidualNest, row: int, problem: Problem) -> Mapping:

@@ -133,11 +133,9 @@ def checked_task(spec: Spec) -> MappingTask:
 
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
     """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
-    if mapping.imperfect:
-        raise FadiffError("the mapping to start from has residual factors; accepted: factors that divide the "
-                          "dimensions")
+    nest = pack([mapping], spec.problem)
     reasons = check_mapping(space, mapping)
     if reasons:
         raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
     evaluate_mapping(spec, mapping)
-    return pack([mapping], spec.problem)
+    return nest

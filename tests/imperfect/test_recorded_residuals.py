@@ -6,6 +6,7 @@ The recording was made by `python -m validation.record --residuals`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from recorded_cases import OWN_DESIGNS, RESIDUALS, Json, cases, document, read, recording
@@ -25,13 +26,16 @@ from fadiff_mapper.timeloop.compare_answers import compared, differences
 DESIGNS = (*bundled_files.designs(), *OWN_DESIGNS)
 
 
-def mappings(arch: str) -> Iterator[tuple[Spec, list[Json], list[Mapping]]]:
+@cache
+def mappings(arch: str) -> list[tuple[Spec, list[Json], list[Mapping]]]:
     """The recorded mappings of one architecture, problem by problem."""
+    batches = []
     for (problem, _), group in cases(RESIDUALS, arch).items():
         spec = load(document(RESIDUALS, arch, problem))
         found = [read(case, spec) for case in group]
         assert all(isinstance(mapping, Mapping) for mapping in found), found
-        yield spec, group, [mapping for mapping in found if isinstance(mapping, Mapping)]
+        batches.append((spec, group, [mapping for mapping in found if isinstance(mapping, Mapping)]))
+    return batches
 
 
 def mistakes(case: Json, spec: Spec, found: Evaluation, row: int) -> Iterator[str]:
