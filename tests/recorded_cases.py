@@ -21,6 +21,8 @@ RECORDED = Path(__file__).parent / "data" / "timeloop_cases.jsonl.gz"
 
 NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
 
+RESIDUALS = RECORDED.with_name("timeloop_residuals.jsonl.gz")
+
 SHARED = Path(__file__).parents[2] / "shared" / "timeloop_reference" / "cases.jsonl.gz"
 
 OWN_DESIGNS = ("hyphens_and_wires", "list_format", "one_buffer", "power_gated", "priced_network", "sparse_tables",

@@ -16,7 +16,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "model.smooth", "sparse", "workload", "workload.readers",
+    "model", "model.exact", "model.smooth", "imperfect", "sparse", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",

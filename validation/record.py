@@ -1,12 +1,13 @@
 """Asks the real `timeloop-model` about random mappings and writes its answers down for the tests.
 
-    python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--no-reuse]
+    python -m validation.record --version COMMIT [--out FILE] [--cases 30] [--seed 1] [--no-reuse | --residuals]
                                 [--model timeloop-model]
 
 One JSON object per line. `kind` is "tool" (the program that answered), "arch" (`key`: its top-level key, `native`,
 `ert`), "problem", or "case": a mapping as directives, with `status` "ok", the `features` it exercises and `result`
 (see `read_answer.py`), or "rejected" and `error`. Every number is Timeloop's own. With `--no-reuse` the mappings switch
-reuse off for random data spaces; such cases go to a file of their own unless `--out` is given.
+reuse off for random data spaces, with `--residuals` they have residual factors; such cases go to files of their own
+unless `--out` is given.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ from fadiff_mapper.timeloop.run_model import ModelAnswer, run_model
 from .features import features
 from .problems import conv_letters, other_letters
 from .random_mappings import FAULTS, abbreviated, constrained_nests, forgetful, random_mapping
+from .residual_mappings import KINDS, residual_mapping
 
 OWN_DESIGNS = Path(__file__).parent / "designs"
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "timeloop_cases.jsonl.gz"
 RECORDED_NO_REUSE = RECORDED.with_name("timeloop_no_reuse.jsonl.gz")
+RECORDED_RESIDUALS = RECORDED.with_name("timeloop_residuals.jsonl.gz")
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,26 @@ def questions(design: Design, count: int, seed: int, no_reuse: bool) -> Iterator
         yield name, abbreviated(directives, spec.problem, rng) if rng.random() < 0.3 else directives
 
 
+def residual_questions(design: Design, count: int, seed: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Mappings with residual factors, of temporal loops, of spatial ones and of both in turn.
+
+    Args:
+        design: The design.
+        count: How many mappings.
+        seed: Of the draws; designs draw independently of each other.
+
+    Yields:
+        (problem id, mapping as directives).
+    """
+    rng = random.Random(f"{seed}/{design.name}")
+    names = rng.sample(sorted(design.problems), len(design.problems))
+    for number in range(count):
+        name = names[number % len(names)]
+        spec = design.spec(name)
+        mapping = residual_mapping(spec.arch, spec.problem, rng, KINDS[number % len(KINDS)])
+        yield name, literal_mapping(mapping, spec.arch, spec.problem)
+
+
 def _within_constraints(spec: Spec, seed: int) -> Mapping | None:
     """A legal mapping within the constraints, None where none was drawn."""
     nests = constrained_nests(prepare_layer(spec.arch, spec.problem, spec.tables), spec, 1, seed)
@@ -131,7 +154,8 @@ def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: st
         return run_model(design.document(problem) | {"mapping": mapping}, spaces, Path(folder), program=program)
 
 
-def record(count: int, seed: int, no_reuse: bool, program: str, version: str) -> Iterator[dict[str, Any]]:
+def record(count: int, seed: int, program: str, version: str, *, no_reuse: bool = False,
+           residuals: bool = False) -> Iterator[dict[str, Any]]:
     """All lines of the recording, `count` cases for every design; progress goes to standard error."""
     chosen = designs()
     yield {"kind": "tool", "name": "timeloop-model", "version": version, "seed": seed}
@@ -140,7 +164,8 @@ def record(count: int, seed: int, no_reuse: bool, program: str, version: str) ->
     for name, problem in (conv_letters() | other_letters()).items():
         yield {"kind": "problem", "id": name, "problem": problem}
     for design in chosen:
-        for number, (name, mapping) in enumerate(questions(design, count, seed, no_reuse)):
+        asked = residual_questions(design, count, seed) if residuals else questions(design, count, seed, no_reuse)
+        for number, (name, mapping) in enumerate(asked):
             answer = ask(design, name, mapping, program)
             case = {"kind": "case", "id": f"{design.name}-{number:03d}", "arch": design.name, "problem": name,
                     "mapping": mapping}
@@ -166,10 +191,13 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=30, help="cases for every design")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-reuse", action="store_true", help="switch reuse off for random data spaces")
+    parser.add_argument("--residuals", action="store_true", help="mappings with residual factors")
     parser.add_argument("--model", default="timeloop-model", help="the program")
     given = parser.parse_args()
-    out = given.out or (RECORDED_NO_REUSE if given.no_reuse else RECORDED)
-    write(out, record(given.cases, given.seed, given.no_reuse, given.model, given.version))
+    out = given.out or (
+        RECORDED_RESIDUALS if given.residuals else RECORDED_NO_REUSE if given.no_reuse else RECORDED)
+    write(out, record(given.cases, given.seed, given.model, given.version, no_reuse=given.no_reuse,
+                      residuals=given.residuals))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ def add(commands: Commands) -> None:
     add_jobs_and_quiet(parser)
     parser.add_argument("--exhaustive", action="store_true",
                         help="evaluate every mapping: the true optimum of a small problem")
+    parser.add_argument("--imperfect", action="store_true",
+                        help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
     add_options(parser, "restarts=8 or gradient=no; the names are the fields of SearchOptions")
@@ -64,8 +66,12 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
     from fadiff_mapper.search.options import SearchOptions
+    if options.imperfect and options.sensitivities:
+        raise FadiffError("--sensitivities: found with --imperfect; accepted: one of them, as residual factors have no "
+                          "derivatives")
     search = read_options(options.option, SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
+        imperfect=options.imperfect,
         threads=options.jobs))
     specs = load_inputs(options)
     check = _verification(list(specs)) if options.verify else None

@@ -19,6 +19,10 @@ def draw_columns(theta: np.ndarray, noise: np.ndarray | None, alpha: float, tau:
                  divisor: np.ndarray, completable: np.ndarray, left: np.ndarray, start: np.ndarray, hard: np.ndarray,
                  slope: np.ndarray) -> None: ...
 
+def residual_traffic(layer: Layer, temporal: np.ndarray, spatial: np.ndarray, order: np.ndarray, keep: np.ndarray,
+                     on_y: np.ndarray, spatial_order: np.ndarray, temporal_last: np.ndarray, spatial_last: np.ndarray,
+                     with_hops: bool) -> tuple[np.ndarray, ...]: ...
+
 class SparseTables:
     def __init__(self, layer: Layer, table: dict[str, Any]) -> None: ...
 

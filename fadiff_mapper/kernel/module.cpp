@@ -12,6 +12,7 @@
 #include "checks.hpp"
 #include "estimate_bindings.hpp"
 #include "parts.hpp"
+#include "residual_bindings.hpp"
 #include "sparse_bindings.hpp"
 #include "straight_through.hpp"
 
@@ -400,6 +401,7 @@ PYBIND11_MODULE(_kernel, module) {
     add_parts(module);
     add_sparse(module);
     add_estimates(module);
+    add_residuals(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse) {

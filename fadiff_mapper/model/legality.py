@@ -85,6 +85,7 @@ class LegalityCheck:
             "instances": f"mapped instances {self.amount[row]:g} exceeds available hardware instances {there}",
             "x": f"mapped X expansion {asked} exceeds available hardware instances {there}",
             "y": f"mapped Y expansion {asked} exceeds available hardware instances {there}",
+            "calls": f"a walk of {asked} steps through residual factors; accepted: at most {there}",
             "receivers": f"spatial loops of {asked} instances; accepted: at most {there}",
         }[self.constraint]
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import array_namespace as find_namespace
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 
@@ -162,7 +163,13 @@ def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
 
     Returns:
         Factors as float64, orders as int64, `keep` and `on_y` as bool.
+
+    Raises:
+        FadiffError: A mapping has residual factors, which a nest does not hold (see `imperfect.residual_nest`).
     """
+    if any(mapping.imperfect for mapping in mappings):
+        raise FadiffError("residual factors such as P=4,2 are not supported here; accepted: factors that divide their "
+                          "dimensions (residual ones in evaluate and map --imperfect)")
     index = {name: i for i, name in enumerate(problem.dimensions)}
     names = problem.dimensions
 

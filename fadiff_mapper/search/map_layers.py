@@ -7,6 +7,7 @@ longer than finding one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -20,8 +21,9 @@ from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
 from fadiff_mapper.search.result_stream import ResultStream, bounds_of
+from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
@@ -60,15 +62,33 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
     stream = ResultStream(specs, options.priorities, on_progress, on_better)
     tasks = [checked_task(spec) for spec in specs]
+    if options.imperfect and any(is_sparse(spec) for spec in specs):
+        raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
 
-    with bounds_of(tasks, options.workers) as bound_of:
+    with bounds_of(tasks, options.workers, options.imperfect) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped)
+        if options.imperfect:
+            outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, stream.start)
         return stream.send_last(tasks, outcomes, options.as_dict(), bound_of)
+
+
+def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
+                    options: SearchOptions, stopped: Callable[[], bool], start: float) -> list[SearchOutcome]:
+    """The outcomes of all legal mappings, gone on from through residual factors; equal problems once."""
+    from fadiff_mapper.search.residual_search import search_residuals  # most searches go without it
+    found: dict[int, SearchOutcome] = {}
+    for index, outcome in enumerate(outcomes):
+        left = None if options.time_limit is None else (
+            (options.time_limit - (time.monotonic() - start)) / (len(outcomes) - index))
+        if outcome.legal and id(outcome) not in found:
+            found[id(outcome)] = search_residuals(specs[index], tasks[index], outcome, options, stopped=stopped,
+                                                  seconds=left)
+    return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
@@ -114,8 +134,9 @@ def checked_task(spec: Spec) -> MappingTask:
 
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
     """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
+    nest = pack([mapping], spec.problem)
     reasons = check_mapping(space, mapping)
     if reasons:
         raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
     evaluate_mapping(spec, mapping)
-    return pack([mapping], spec.problem)
+    return nest

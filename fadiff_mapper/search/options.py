@@ -81,6 +81,7 @@ class SearchOptions:
         orders: False leaves loop orders as they were drawn.
         model: Differentiable model of the descent: "refined" (`model.smooth.evaluate`), or "paper" for FADiff's
             equations as printed (`model.smooth.fadiff_as_printed`).
+        imperfect: Search residual factors, too, from the best mapping without them (`residual_search`).
         exhaustive: Evaluate every mapping instead: the true optimum of a small problem.
         exhaustive_limit: Mappings above which an exhaustive search is refused; the default takes some minutes.
         threads: Threads at work; None: the number in the input's mapper section, else all cores. The answer does not
@@ -113,6 +114,7 @@ class SearchOptions:
     refinement: bool = True
     orders: bool = True
     model: str = "refined"
+    imperfect: bool = False
     exhaustive: bool = False
     exhaustive_limit: int = 20_000_000
     threads: int | None = None
@@ -190,6 +192,9 @@ def check_options(options: SearchOptions) -> None:
                               f"{LARGEST_RATE:g}")
     if options.model not in MODELS:
         raise FadiffError(f"model: found {options.model!r}; accepted: {listed(MODELS)}")
+    if options.imperfect and options.exhaustive:
+        raise FadiffError("imperfect: found with exhaustive; accepted: one of them, as residual factors are not "
+                          "enumerated")
     check_metrics(options.priorities)
 
 

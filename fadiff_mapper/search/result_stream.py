@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.imperfect.residual_nest import ResidualNest, unpack_residuals
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -93,8 +94,8 @@ class ResultStream:
                 failures.append(_failure(task, outcome))
                 continue
             results.append(replace(
-                self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
-                history=tuple(map(_improvement, outcome.history)),
+                self._result(index, outcome.nest, outcome.status, outcome.residuals), options=options,
+                evaluations=outcome.evaluations, history=tuple(map(_improvement, outcome.history)),
                 bound=bound_of(index)))
             if self.on_better:
                 self.on_better(index, results[-1])
@@ -108,16 +109,18 @@ class ResultStream:
             self.on_better(index, self._result(index, nest, SEARCHING))
             self.handed_at[index] = time.monotonic()
 
-    def _result(self, index: int, nest: Nest, status: str) -> MappedLayer:
-        """All that is known of a mapping while the search runs."""
+    def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None) -> MappedLayer:
+        """All that is known of a mapping, with its residuals where there are some, while the search runs."""
         spec = self.specs[index]
-        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        mapping = unpack_residuals(residuals, 0, spec.problem) if residuals else unpack(nest, 0, spec.problem)
+        mapping = with_reuse(mapping, spec.constraints)
         return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
                            time.monotonic() - self.start)
 
 
 @contextmanager
-def bounds_of(tasks: Sequence[MappingTask], threads: int) -> Iterator[Callable[[int], LowerBound | None]]:
+def bounds_of(tasks: Sequence[MappingTask], threads: int,
+              imperfect: bool) -> Iterator[Callable[[int], LowerBound | None]]:
     """Lower bounds of problems, worked out while a search runs where there is a thread to spare.
 
     A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
@@ -126,31 +129,35 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int) -> Iterator[Callable[[
     Args:
         tasks: The problems.
         threads: Threads at work; with one, a bound is worked out when it is asked for.
+        imperfect: The search takes residual factors, too.
 
     Yields:
         The lower bound of a problem, by its number; None where none is known.
     """
     if threads == 1:
-        yield lambda index: least_of(tasks[index])
+        yield lambda index: least_of(tasks[index], imperfect)
         return
     from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
     pool = ThreadPoolExecutor(1)
     try:
-        begun = [pool.submit(least_of, task) for task in tasks]
+        begun = [pool.submit(least_of, task, imperfect) for task in tasks]
         yield lambda index: begun[index].result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def least_of(task: MappingTask) -> LowerBound | None:
+def least_of(task: MappingTask, imperfect: bool = False) -> LowerBound | None:
     """The lower bound over all mappings of a problem; None where none is known.
 
     Args:
         task: The problem.
+        imperfect: Over those with residual factors as well.
     """
-    from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound  # after the first mapping
-    return (lower_bound(task.layer, task.space) if task.sparse is None
-            else sparse_lower_bound(task.sparse, task.space))
+    # after the first mapping
+    from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
+    if task.sparse is not None:
+        return sparse_lower_bound(task.sparse, task.space)
+    return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space)
 
 
 def _improvement(step: Progress) -> dict[str, Any]:

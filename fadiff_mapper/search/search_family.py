@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fadiff_mapper.imperfect.residual_nest import ResidualNest
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
@@ -26,6 +27,7 @@ class SearchOutcome:
         status: How the search ended, in words.
         history: Every improvement, in order.
         evaluations: Mappings evaluated.
+        residuals: The same mapping with its residuals, where residual factors were searched.
     """
 
     nest: Nest
@@ -33,6 +35,7 @@ class SearchOutcome:
     status: str
     history: tuple[Progress, ...]
     evaluations: int
+    residuals: ResidualNest | None = None
 
     @property
     def legal(self) -> bool:

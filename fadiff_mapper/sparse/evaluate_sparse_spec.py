@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.imperfect.evaluate_imperfect import evaluate_imperfect
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping as evaluate_dense
 from fadiff_mapper.model.exact.stats import Stats
@@ -46,6 +47,11 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         InvalidMapping: Timeloop would reject the mapping.
         FadiffError: Timeloop aborts on it.
     """
+    if mapping.imperfect:
+        if is_sparse(spec):
+            raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide "
+                              "the dimensions, or an input without densities and sparse optimizations")
+        return evaluate_imperfect(spec, mapping)
     if not is_sparse(spec):
         return evaluate_dense(spec, mapping)
     from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse

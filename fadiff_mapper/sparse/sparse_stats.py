@@ -23,11 +23,9 @@ class SparseStats(Stats):
 
     Attributes:
         sections: Whether Timeloop prints its sparse form: the input has a section of sparse optimizations.
-        warnings: Sentences on faults of Timeloop's own that these numbers repeat.
     """
 
     sections: bool = True
-    warnings: tuple[str, ...] = ()
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""

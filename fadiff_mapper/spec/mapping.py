@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fadiff_mapper.base.html_table import html_table
 
@@ -22,6 +22,8 @@ class LevelMapping:
         keep: Data spaces that the level stores; the others bypass it.
         no_temporal_reuse: Data spaces that the level is sent anew on every call.
         no_multicast: Data spaces that the level sends to each receiver separately.
+        temporal_last: Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
+        spatial_last: The same for the spatial loops.
     """
 
     temporal: dict[str, int]
@@ -32,6 +34,8 @@ class LevelMapping:
     keep: frozenset[str]
     no_temporal_reuse: frozenset[str] = frozenset()
     no_multicast: frozenset[str] = frozenset()
+    temporal_last: dict[str, int] = field(default_factory=dict)
+    spatial_last: dict[str, int] = field(default_factory=dict)
 
     def axis_factors(self, axis: str) -> dict[str, int]:
         """The spatial loops on one axis.
@@ -51,10 +55,29 @@ class Mapping:
     """A tiling of the problem over the levels.
 
     Attributes:
-        levels: One entry per storage level, innermost first. The factors of each dimension multiply to its bound.
+        levels: One entry per storage level, innermost first. The factors of each dimension multiply to its bound; with
+            residuals they cover it (`covered`).
     """
 
     levels: tuple[LevelMapping, ...]
+
+    @property
+    def imperfect(self) -> bool:
+        """Whether some factor has a residual."""
+        return any(level.temporal_last or level.spatial_last for level in self.levels)
+
+    def covered(self, dimension: str) -> int:
+        """Points of a dimension that the loops go through.
+
+        From the outermost loop inwards, a loop of factor f and residual r turns n whole runs and a last one into
+        n f + r iterations. Without residuals that is the product of the factors. The order of levels decides, and in a
+        level the temporal loop lies outside the spatial one.
+        """
+        whole = 0
+        for level in reversed(self.levels):
+            for factors, last in ((level.temporal, level.temporal_last), (level.spatial, level.spatial_last)):
+                whole = whole * factors[dimension] + last.get(dimension, factors[dimension]) - 1
+        return whole + 1
 
     def _repr_html_(self) -> str:
         """For notebooks: the loop nest; levels are counted from 0, the innermost, because a mapping has no names."""
@@ -70,6 +93,19 @@ class Mapping:
         for name, level in reversed(list(zip(level_names, self.levels, strict=True))):
             loops = [level.axis_factors("Y"), level.axis_factors("X")]
             loops.insert(0, {dim: level.temporal[dim] for dim in level.order if level.temporal[dim] > 1})
+            lasts = (level.temporal_last, level.spatial_last, level.spatial_last)
             rows.append((name, ", ".join(sorted(level.keep)), *(
-                " ".join(f"{dim}={factor}" for dim, factor in reversed(factors.items())) for factors in loops)))
+                " ".join(f"{dim}={with_residual(dim, factor, last)}" for dim, factor in reversed(factors.items()))
+                for factors, last in zip(loops, lasts, strict=True))))
         return html_table("loop nest, outermost first", ("level", "keeps", "temporal", "spatial Y", "spatial X"), rows)
+
+
+def with_residual(dimension: str, factor: int, last: dict[str, int]) -> str:
+    """A factor as Timeloop writes it: "4", or "4,2" where the last run has 2 iterations.
+
+    Args:
+        dimension: Its dimension.
+        factor: The factor.
+        last: Residuals by dimension.
+    """
+    return f"{factor},{last[dimension]}" if dimension in last else str(factor)

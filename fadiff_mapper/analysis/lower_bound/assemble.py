@@ -99,13 +99,15 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace) -> LowerBound | No
     return lower_bound(design.layer, roomy, least_shares(design))
 
 
-def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None) -> LowerBound | None:
+def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
+                tiled: bool = True) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     Args:
         layer: The problem on its architecture.
         space: Its map space, with the constraints.
         shares: What is left of the dense accesses and computes at least; None: everything.
+        tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
 
     Returns:
         The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
@@ -114,7 +116,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs, shares = bound_inputs(space), shares or all_happen(layer)
+    inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
     states = cache(partial(parallelism, space))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:

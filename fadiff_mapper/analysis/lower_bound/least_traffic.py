@@ -54,20 +54,21 @@ class BoundInputs:
     tiles: tuple[JointTiles | None, ...]
 
 
-def bound_inputs(space: MapSpace) -> BoundInputs:
-    """The quantities of a map space that its traffic bounds start from."""
+def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
+    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`."""
     problem = space.problem
     levels = range(len(space.levels))
     index = {name: d for d, name in enumerate(problem.dimensions)}
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
-    bounded = [space.architecture.levels[level].usable is not None for level in levels]
+    bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
     return BoundInputs(
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
         np.array([most_instances(space, level) for level in levels], dtype=np.float64),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
         tuple(any(len(rank) > 1 for rank in own) for own in ranks),
-        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True)))
+        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
+        if tiled else (None,) * len(bounded))
 
 
 def capacity(inputs: BoundInputs, level: int) -> float:

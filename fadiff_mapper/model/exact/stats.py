@@ -26,6 +26,7 @@ class Stats:
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
         area_source: Source of the area of every component, by its name.
+        warnings: Sentences on faults of Timeloop's own that these numbers repeat.
     """
 
     cycles: int
@@ -39,6 +40,7 @@ class Stats:
     energy_source: dict[str, str] = field(default_factory=dict)
     areas_um2: dict[str, float] = field(default_factory=dict)
     area_source: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def edp(self) -> float:
@@ -69,7 +71,8 @@ class Stats:
         (pJ * cycles), energy_source (component to source), area_mm2, areas_um2 (component to area of all its
         instances), area_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
         partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
-        ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it).
+        ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it), and warnings
+        where there are any.
         """
         return {
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
@@ -79,7 +82,7 @@ class Stats:
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
             "printed": self.printed(),
-        }
+        } | ({"warnings": list(self.warnings)} if self.warnings else {})
 
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
@@ -141,7 +144,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         Statistics under the names that `timeloop-model` prints.
     """
     assert evaluation.network is not None
-    cycles, computes = int(evaluation.cycles[row]), layer.problem.computes
+    cycles, computes = int(evaluation.cycles[row]), int(evaluation.use.computes[row])
     return Stats(
         cycles=cycles, computes=computes, utilization=computes / layer.arch.arithmetic.instances / cycles,
         energy_pj=float(evaluation.energy[row]), network_energy_pj=float(evaluation.network.total[row]),

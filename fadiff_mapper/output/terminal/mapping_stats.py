@@ -40,9 +40,8 @@ def print_stats(stats: Stats) -> None:
     if stats.network_energy_pj:
         rows.add_row("networks", "", "", "", "", "", "", f"{stats.network_energy_pj:.6g}", "")
     out.print(rows)
-    if isinstance(stats, SparseStats):
-        for warning in stats.warnings:
-            out.print(f"warning: {warning}", markup=False)
+    for warning in stats.warnings:
+        out.print(f"warning: {warning}", markup=False)
 
 
 def _accesses(count: Any) -> str:

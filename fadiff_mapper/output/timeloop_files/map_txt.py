@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.spec.spec import Spec
 
 
@@ -56,7 +56,7 @@ def _loops(level: LevelMapping) -> Iterator[str]:
     """The loops of one level from the outermost inwards: temporal, then spatial on Y, then on X."""
     for name in reversed(level.order):
         if level.temporal[name] > 1:
-            yield f"for {name} in [0:{level.temporal[name]})"
+            yield f"for {name} in [0:{with_residual(name, level.temporal[name], level.temporal_last)})"
     for axis in "YX":
         for name, factor in reversed(level.axis_factors(axis).items()):
-            yield f"for {name} in [0:{factor}) (Spatial-{axis})"
+            yield f"for {name} in [0:{with_residual(name, factor, level.spatial_last)}) (Spatial-{axis})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
@@ -15,7 +15,7 @@ ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 
 # The name ends where the number begins, so "C2M3" is C=2 M=3; with an operator a name may hold digits.
 _FACTOR = re.compile(r"(?P<name>[A-Za-z_]\w*?)\s*(?P<operator><=|>=|=*)\s*(?P<value>\d+)(?=[\s,A-Za-z_]|$)")
-_IMPERFECT = re.compile(r"\s*,\s*\d+")
+_RESIDUAL = re.compile(r"\s*,\s*(?P<last>\d+)(?=[\s,A-Za-z_]|$)")
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,18 @@ class LoopFactor:
         operator: "=", "<=" or ">=".
         value: At least 1; a 0 in the text, for the whole dimension, is already the dimension's bound.
         where: Place of the text.
+        last: The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
     """
 
     dimension: str
     operator: str
     value: int
     where: Where
+    last: int | None = None
 
 
 def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *, bounded: bool = True,
-                  leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
+                  residuals: bool = False, leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
     """Reads the factors in a string or a list of strings.
 
     As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
@@ -48,6 +50,7 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *, bo
         dimensions: Bound by dimension.
         bounded: Whether a factor may be at most its dimension. The factors of a mapping are checked as a product
             instead.
+        residuals: Whether a factor may have a residual.
         leniency: Decides about input that Timeloop skips: a factor above its dimension, leftover text, and the first
             of two values for the same dimension.
 
@@ -55,18 +58,19 @@ def parse_factors(value: Any, where: Where, dimensions: Mapping[str, int], *, bo
         The factors in the order of the text, without those that are skipped.
 
     Raises:
-        SpecError: Imperfect factors (`P=5,3`), a dimension that is unknown, and, where strict, whatever Timeloop skips.
+        SpecError: A residual that is out of range or has no place here (`P=5,3`), a dimension that is unknown, and,
+            where strict, whatever Timeloop skips.
     """
     factors: list[LoopFactor] = []
     for part, place in _strings(value, where):
-        for factor in _scan(part.split("#")[0], place, dimensions, leniency):
+        for factor in _scan(part.split("#")[0], place, dimensions, residuals, leniency):
             if bounded and factor.operator == "=" and factor.value > dimensions[factor.dimension]:
                 leniency.meet([_above(factor, dimensions)])
                 continue
             same = [f for f in factors if (f.dimension, f.operator) == (factor.dimension, factor.operator)]
             if not same:
                 factors.append(factor)
-            elif same[0].value != factor.value:
+            elif (same[0].value, same[0].last) != (factor.value, factor.last):
                 leniency.meet([_twice(same[0], factor)])
                 factors[factors.index(same[0])] = factor
     return tuple(factors)
@@ -92,7 +96,8 @@ MOST_DIGITS = 15
 
 def factor_text(factor: LoopFactor) -> str:
     """A factor as both dialects read it, such as "C<=4"."""
-    return f"{factor.dimension}{factor.operator}{factor.value}"
+    residual = "" if factor.last is None else f",{factor.last}"
+    return f"{factor.dimension}{factor.operator}{factor.value}{residual}"
 
 
 def factors_text(factors: Sequence[LoopFactor]) -> str:
@@ -113,7 +118,8 @@ def _strings(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
         yield text(whole, entries.at(i)), entries.at(i)
 
 
-def _scan(line: str, where: Where, dimensions: Mapping[str, int], leniency: Leniency) -> Iterator[LoopFactor]:
+def _scan(line: str, where: Where, dimensions: Mapping[str, int], residuals: bool,
+          leniency: Leniency) -> Iterator[LoopFactor]:
     rest = line.strip(" \t\n,")
     while rest:
         match = _FACTOR.match(rest)
@@ -122,14 +128,27 @@ def _scan(line: str, where: Where, dimensions: Mapping[str, int], leniency: Leni
                                   f"factors such as {ACCEPTED} {listed(dimensions)}")])
             rest = _from_next_factor(rest)
             continue
-        imperfect = _IMPERFECT.match(rest, match.end())
-        if imperfect:
-            raise where.error(f'the imperfect factor "{rest[:imperfect.end()]}" is not supported',
-                              "factors that divide the dimension, such as P=5")
+        residual = _RESIDUAL.match(rest, match.end())
+        if residual and not residuals:
+            raise where.error(f'the imperfect factor "{rest[:residual.end()]}" is not supported here',
+                              "factors that divide the dimension, such as P=5; residuals in a mapping alone")
         if len(match["value"]) > MOST_DIGITS:
             raise where.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
-        yield _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions)
-        rest = rest[match.end():].lstrip(" \t\n,")
+        factor = _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions)
+        yield _with_residual(factor, residual, where) if residual else factor
+        rest = rest[(residual or match).end():].lstrip(" \t\n,")
+
+
+def _with_residual(factor: LoopFactor, residual: re.Match[str], where: Where) -> LoopFactor:
+    """An exact factor with its residual, which follows its comma at once, as Timeloop reads it."""
+    found = f"{factor_text(factor)}{residual[0]}"
+    last = int(residual["last"][:MOST_DIGITS])
+    if residual[0] != f",{residual['last']}":
+        raise where.error(f'found a blank in the imperfect factor "{found}"', f'"{factor_text(factor)},{last}"')
+    if factor.operator != "=" or not 1 <= last <= factor.value:
+        raise where.error(f'found the imperfect factor "{found}"',
+                          f"a residual from 1 to the factor, such as {factor.dimension}={factor.value},1")
+    return replace(factor, last=None if last == factor.value else last)
 
 
 def _from_next_factor(text: str) -> str:

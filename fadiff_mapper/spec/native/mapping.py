@@ -6,13 +6,13 @@ Permutations are written innermost loop first; the first `split` dimensions of a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
@@ -59,9 +59,10 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         for switch, reason in REFUSED.items():
             reader.refuse(switch, reason)
         if kind == "temporal":
-            factors, order = _loops(reader, problem)
+            factors, last, order = _loops(reader, problem)
             off = _unused(reader, ("no_reuse", "no_temporal_reuse"), levels[index].no_temporal_reuse, problem)
-            levels[index] = replace(levels[index], temporal=factors, order=order, no_temporal_reuse=off)
+            levels[index] = replace(levels[index], temporal=factors, temporal_last=last, order=order,
+                                    no_temporal_reuse=off)
         elif kind == "spatial":
             levels[index] = _spatial(reader, levels[index], index, arch, problem)
         else:
@@ -69,8 +70,9 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         reader.finish(f" of a {kind} directive")
     for i, item in enumerate(directives):
         _check_links(mapping(item, directives.at(i)), levels, problem)
-    _check_products(levels, problem, where)
-    return Mapping(tuple(levels))
+    found = Mapping(tuple(levels))
+    _check_products(found, problem, where)
+    return found
 
 
 def _untouched(problem: Problem) -> LevelMapping:
@@ -89,22 +91,24 @@ def _target(reader: Reader, arch: Architecture) -> int:
     return names.index(name)
 
 
-def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
-    """(factor by dimension, full order) of a temporal or spatial directive."""
+def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, int], tuple[str, ...]]:
+    """(factor by dimension, residual where there is one, full order) of a temporal or spatial directive."""
     written = _unless_list(reader, "factors", problem, ("timeloop-model ignores a list of factors",
                                                         'one string such as "C=2 M=3"'))
-    factors = dict.fromkeys(problem.dimensions, 1)
-    for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False,
+    factors, last = dict.fromkeys(problem.dimensions, 1), {}
+    for factor in parse_factors(written, reader.at("factors"), problem.bounds, bounded=False, residuals=True,
                                 leniency=reader.leniency):
         if factor.operator != "=":
             raise factor.where.error(f'found "{factor_text(factor)}"', "exact factors in a mapping")
         factors[factor.dimension] = factor.value
+        if factor.last is not None:
+            last[factor.dimension] = factor.last
     permutation = _unless_list(reader, "permutation", problem, ("timeloop-model ignores a list as permutation",
                                                                 'one string such as "RSP"'))
     inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions)
     if outer:
         raise reader.at("permutation").error('found "_"', "one letter per dimension, innermost first")
-    return factors, inner + tuple(name for name in problem.dimensions if name not in inner)
+    return factors, last, inner + tuple(name for name in problem.dimensions if name not in inner)
 
 
 def _unless_list(reader: Reader, key: str, problem: Problem, complaint: tuple[str, str]) -> Any:
@@ -121,11 +125,11 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
         fanned_out = [unit.name for i, unit in enumerate(arch.levels) if math.prod(arch.fanout(i)) > 1]
         raise reader.node.where.error(f'"{arch.levels[index].name}" has no fan-out, so it takes no spatial loops',
                                       listed(fanned_out))
-    factors, order = _loops(reader, problem)
+    factors, last, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
     off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
     reader.take("no_link_transfer", anything, None)  # checked once all directives are read
-    return replace(level, spatial=factors, spatial_order=order, split=split, no_multicast=off)
+    return replace(level, spatial=factors, spatial_last=last, spatial_order=order, split=split, no_multicast=off)
 
 
 def _check_links(directive: Map, levels: Sequence[LevelMapping], problem: Problem) -> None:
@@ -162,16 +166,30 @@ def _keep(reader: Reader, kept: frozenset[str], problem: Problem) -> frozenset[s
     return (kept | keep) - bypass
 
 
-def _check_products(levels: list[LevelMapping], problem: Problem, where: Where) -> None:
+def _check_products(mapping: Mapping, problem: Problem, where: Where) -> None:
     """Raises SpecError, in Timeloop's words, for dimensions whose factors do not multiply to their bound."""
     problems = []
     for name, bound in problem.bounds.items():
-        product = math.prod(level.temporal[name] * level.spatial[name] for level in levels)
+        product = mapping.covered(name)
         if product != bound:
             problems.append(f"{where}: product of all factors of dimension {name} is {product}, which is not equal "
                             f"to the dimension size of the workload {bound}")
+    problems += [f"{where}: {reason}" for name in problem.bounds for reason in _outermost_residuals(mapping, name)]
     if problems:
         raise SpecError(*problems)
+
+
+def _outermost_residuals(mapping: Mapping, dimension: str) -> Iterator[str]:
+    """Why the outermost loop of a dimension cannot be spatial with a residual: `timeloop-model` ends on it."""
+    for level in reversed(mapping.levels):
+        if level.temporal[dimension] > 1:
+            return
+        if dimension in level.spatial_last:
+            yield (f"the outermost loop of dimension {dimension} is the spatial factor {level.spatial[dimension]} with "
+                   f"the residual {level.spatial_last[dimension]}; accepted: a residual where a loop of the same "
+                   "dimension lies further out")
+        if level.spatial[dimension] > 1:
+            return
 
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
@@ -192,10 +210,12 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
         level, target = mapping.levels[index], arch.levels[index].name
         directives.append({"target": target, "type": "datatype", "keep": [n for n in names if n in level.keep],
                            "bypass": [n for n in names if n not in level.keep]})
-        directives.append({"target": target, "type": "temporal", "factors": _factor_text(level.temporal),
+        temporal = _factor_text(level.temporal, level.temporal_last)
+        directives.append({"target": target, "type": "temporal", "factors": temporal,
                            "permutation": "".join(level.order)} | _switch(level.no_temporal_reuse, names))
         if math.prod(arch.fanout(index)) > 1:
-            directives.append({"target": target, "type": "spatial", "factors": _factor_text(level.spatial),
+            spatial = _factor_text(level.spatial, level.spatial_last)
+            directives.append({"target": target, "type": "spatial", "factors": spatial,
                                "permutation": "".join(level.spatial_order), "split": level.split}
                               | _switch(level.no_multicast, names))
     return directives
@@ -206,7 +226,5 @@ def _switch(off: frozenset[str], names: tuple[str, ...]) -> dict[str, list[str]]
     return {"no_reuse": [name for name in names if name in off]} if off else {}
 
 
-def _factor_text(factors: dict[str, int]) -> str:
-    return " ".join(f"{name}={value}" for name, value in factors.items())
-
-
+def _factor_text(factors: dict[str, int], last: dict[str, int]) -> str:
+    return " ".join(f"{name}={with_residual(name, value, last)}" for name, value in factors.items())

@@ -202,7 +202,8 @@ def _check_mapspace(reader: Reader) -> None:
     node = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
     node.take("version", version, None)
     if node.take("template", one_of("uber", "ruby"), "uber") == "ruby":
-        raise node.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
+        raise node.at("template").error('the template "ruby" (imperfect factors) is not supported',
+                                        "uber, and the option --imperfect of map")
     node.finish(" in the map space")
 
 

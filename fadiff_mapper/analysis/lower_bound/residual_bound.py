@@ -1,0 +1,43 @@
+"""The bound for mappings whose factors need not divide their dimensions.
+
+Why it holds. A mapping with residuals is one without, of a larger problem, cut off at the bounds. So its spatial loops
+have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-accumulates
+over the units that work. Each distinct word still is sent at least once to each level that keeps it; of joint tiles,
+whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's faults of rounding
+(`imperfect.evaluate_residuals.averaged`): Timeloop rounds the instances in use on average down and may print less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fadiff_mapper.analysis.lower_bound.assemble import LowerBound, lower_bound
+from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+
+
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
+    """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, with the constraints.
+
+    Returns:
+        The bound; None where none is proven, see `lower_bound`.
+    """
+    return lower_bound(layer, with_any_factor(space), tiled=False)
+
+
+def with_any_factor(space: MapSpace) -> MapSpace:
+    """The map space with every whole spatial factor that constraints and fan-outs allow."""
+    levels = []
+    for limits, level in zip(space.constraints.levels, space.levels, strict=True):
+        room, choices = dict(zip("XY", level.fanout, strict=True)), {}
+        for name, bound in space.problem.bounds.items():
+            width = max((room[axis] for axis in level.axes[name]), default=1)
+            most = min(width, bound, limits.spatial.maximum.get(name, width))
+            fixed = limits.spatial.fixed.get(name)
+            choices[name] = tuple(range(limits.spatial.minimum.get(name, 1), most + 1)) if fixed is None else (fixed,)
+        levels.append(replace(level, spatial=replace(level.spatial, choices=choices)))
+    return replace(space, levels=tuple(levels))

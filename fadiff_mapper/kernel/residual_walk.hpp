@@ -1,0 +1,89 @@
+// Mappings with residual factors, exactly as Timeloop walks them.
+//
+// A loop with `bound` iterations and a residual runs only `last` of them where every loop of its dimension further out is
+// in its last iteration. Timeloop runs iterations 0 and 1 of a temporal loop and lets iteration 1 stand for the others, as
+// without residuals. Where all loops of the dimension further out are in their last iteration and one further in has a
+// residual, it runs the last iteration as well, and where the loop itself has a residual the last but one too. Of spatial
+// loops it walks the first receiver alone: the others get what that one gets, moved.
+//
+// Costs: a call for each iteration that is run, of all loops together. Everything else lies in closed form, see
+// fadiff_mapper/imperfect/.
+
+#pragma once
+
+#include <map>
+
+#include "residual_receivers.hpp"
+
+namespace fadiff {
+
+// Calls that a walk may make; more are left out. Search meets some hundreds to some thousands of calls, and a walk of
+// this length takes seconds.
+constexpr double MOST_CALLS = 0x1p24;
+
+// Results of one mapping, cells [L][T].
+struct ResidualTraffic {
+    std::vector<Tally> tally;
+    std::vector<double> links;         // words that receivers take from a neighbouring receiver
+    std::vector<double> size, across;  // words of the tile of a level; of the tiles of all receivers of one instance
+    double iterations = 0;             // computes of one unit of the arithmetic, on average
+    double calls = 0;                  // of the walk; nothing else is filled in where they or receivers are too many
+};
+
+class ResidualWalk {
+public:
+    // `last`: residual of every factor, in the places of Mapping::factor.
+    ResidualWalk(const Layer& layer, const Mapping& mapping, const std::vector<double>& last, bool with_hops);
+
+    ResidualTraffic run();
+
+private:
+    // A temporal loop, or all spatial loops of one fan-out.
+    struct Node {
+        int level;                          // storage level
+        bool spatial = false, boundary = false, sender = false;  // outermost of its level; innermost of its level
+        int dim = 0, bound = 1, last = 1;   // of a temporal loop
+        Position points = 1;
+        std::vector<SpatialLoop> fan;       // of a fan-out, innermost first
+        std::vector<int> fan_last;
+        int width = 1, height = 1;
+        std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last one
+    };
+    // What a node remembers of one data space.
+    struct Memory {
+        bool filled = false, moving = false;
+        std::vector<Position> low, high, step;
+        Boxes sent;                              // of a fan-out: what its first receiver was sent in the call before
+        Sharing* sharing = nullptr;              // and which receivers there were
+    };
+
+    bool is_last(int dim) const { return pending_[dim] == 0; }
+    double calls() const;
+    void call(int node, bool boxes);
+    void run_temporal(int node);
+    void run_fan_out(int node);
+    void deliver(int node, int tensor, const std::vector<SpatialLoop>& loops);
+    void find_tile(const Node& node, int tensor);
+    void remember(int node, int tensor, bool boxes);
+    Sharing& sharing(int node, int tensor, const std::vector<SpatialLoop>& loops);
+    Memory& memory(int node, int tensor) { return memories_[std::size_t(node) * layer_.tensors + tensor]; }
+    std::size_t cell(int level, int tensor) const { return std::size_t(level) * layer_.tensors + tensor; }
+
+    const Layer& layer_;
+    bool with_hops_;
+    std::vector<Node> nodes_;             // innermost first
+    std::vector<Memory> memories_;        // [node][T]
+    std::vector<Position> at_;            // [D]; the first point of the present tile
+    std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
+    std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
+    double epochs_ = 1, iterations_ = 0;
+    int units_ = 1;
+    std::map<std::vector<int>, Sharing> sharings_;  // node, data space, bounds of the spatial loops
+    std::vector<Position> low_, high_, move_;
+    std::vector<double> words_;           // [T]; words of the last delivery of a call
+    std::vector<Boxes> boxes_;            // [T]; and the words themselves, where the caller is a fan-out
+    std::vector<std::uint8_t> linked_;
+    ResidualTraffic found_;
+};
+
+}  // namespace fadiff

@@ -1,0 +1,81 @@
+"""Mappings with residual factors give what the real `timeloop-model` gave: counts, cycles, energies, rejections.
+
+The recording was made by `python -m validation.record --residuals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from recorded_cases import OWN_DESIGNS, RESIDUALS, Json, cases, document, read, recording
+
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.imperfect.evaluate_residuals import evaluate_residuals
+from fadiff_mapper.imperfect.residual_nest import cut_off, pack_residuals, unpack_residuals
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.timeloop.compare_answers import compared, differences
+
+DESIGNS = (*bundled_files.designs(), *OWN_DESIGNS)
+
+
+@cache
+def mappings(arch: str) -> list[tuple[Spec, list[Json], list[Mapping]]]:
+    """The recorded mappings of one architecture, problem by problem."""
+    batches = []
+    for (problem, _), group in cases(RESIDUALS, arch).items():
+        spec = load(document(RESIDUALS, arch, problem))
+        found = [read(case, spec) for case in group]
+        assert all(isinstance(mapping, Mapping) for mapping in found), found
+        batches.append((spec, group, [mapping for mapping in found if isinstance(mapping, Mapping)]))
+    return batches
+
+
+def mistakes(case: Json, spec: Spec, found: Evaluation, row: int) -> Iterator[str]:
+    """What is not as recorded."""
+    if not found.legal[row]:
+        said = str(rejection(violations(found.checks, row)))
+        if case["status"] == "ok" or said not in case["error"]:
+            yield f"rejected: {said} instead of {case.get('error', 'accepted')}"
+    elif case["status"] != "ok":
+        yield f"accepted instead of {case['error']}"
+    else:
+        layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+        yield from differences(case["result"], compared(stats_of(layer, found, row)))
+
+
+@pytest.mark.parametrize("arch", DESIGNS)
+def test_recorded_cases_are_reproduced(arch: str) -> None:
+    wrong = []
+    for spec, group, batch in mappings(arch):
+        layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+        found = evaluate_residuals(layer, pack_residuals(batch, spec.problem), details=True)
+        wrong += [f"{case['id']} {text}" for row, case in enumerate(group) for text in mistakes(case, spec, found, row)]
+    assert wrong == []
+
+
+def test_the_recording_has_enough_of_every_kind() -> None:
+    recorded = recording(RESIDUALS)["case"].values()
+    temporal, spatial = (
+        {case["id"] for case in recorded if any("," in one.get("factors", "") for one in case["mapping"]
+                                                if one["type"] == kind)} for kind in ("temporal", "spatial"))
+    assert len(recorded) >= 150 and all(case["id"] in temporal | spatial for case in recorded)
+    assert min(len(temporal - spatial), len(spatial - temporal), len(temporal & spatial)) >= 25
+    results = [case["result"] for case in recorded if case["status"] == "ok"]
+    assert any(space["link_transfers"] for result in results for network in result["networks"]
+               for space in network["dataspaces"].values())
+
+
+@pytest.mark.parametrize("arch", DESIGNS)
+def test_the_factors_alone_decide_the_residuals(arch: str) -> None:
+    for spec, _, batch in mappings(arch):
+        packed = pack_residuals(batch, spec.problem)
+        again = cut_off(packed.nest, list(spec.problem.bounds.values()))
+        assert [unpack_residuals(again, row, spec.problem) for row in range(len(batch))] == batch

@@ -1,0 +1,85 @@
+"""The search through residual factors: never worse, within the constraints, above its bound, the same for a seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from fadiff_mapper import SearchOptions, evaluate, load, map_layer
+from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound
+from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.cli import main
+from fadiff_mapper.imperfect.evaluate_residuals import averaged, walk_residuals
+from fadiff_mapper.imperfect.residual_nest import cut_off
+from fadiff_mapper.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.search import residual_search
+from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.residual_moves import factor_limits, within
+from fadiff_mapper.spec.spec import Spec
+
+OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_further=0)
+
+
+@pytest.fixture(autouse=True)
+def a_short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residual_search, "ROUNDS", 8)
+    monkeypatch.setattr(residual_search, "NEIGHBOURS", 48)
+    monkeypatch.setattr(residual_search, "MULTIPLES", (4, 12, 14))
+
+
+def pointwise(design: str = "eyeriss_like") -> Spec:
+    return load(find(f"arch/{design}"), find("layers/mobilenet_v1/conv1x1_512_512_14_s1"))
+
+
+def test_residuals_fill_an_array_that_no_divisor_fills() -> None:
+    spec = pointwise()
+    without = map_layer(spec, replace(OPTIONS, imperfect=False))
+    found, again = map_layer(spec, OPTIONS), map_layer(spec, OPTIONS)
+    assert found.mapping.imperfect and found.stats.edp < 0.75 * without.stats.edp
+    assert all(found.mapping.covered(name) == bound for name, bound in spec.problem.bounds.items())
+    assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), found.mapping) == []
+    assert evaluate(replace(spec, mapping=found.mapping)).to_dict() == found.stats.to_dict()
+    assert found.bound is not None and found.bound.edp <= found.stats.edp
+    assert found.mapping == again.mapping and found.evaluations == again.evaluations
+
+
+def test_the_command_writes_residuals_that_can_be_evaluated_again(tmp_path: Path) -> None:
+    files = [str(find("arch/eyeriss_like")), str(find("layers/mobilenet_v1/conv1x1_512_512_14_s1"))]
+    options = [f"--option={name}" for name in ("chains=16", "rounds=20", "rounds_further=0")]
+    assert main(["map", *files, "-o", str(tmp_path), "--imperfect", "--quiet", *options]) == 0
+    spec = load(tmp_path / "fadiff.input.yaml")
+    assert spec.mapping is not None and spec.mapping.imperfect
+    written = yaml.safe_load((tmp_path / "timeloop-mapper.map.yaml").read_text(encoding="utf-8"))["mapping"]
+    assert any("," in one.get("factors", "") for one in written)
+    assert f"Cycles: {evaluate(spec).cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text(encoding="utf-8")
+
+
+def test_sparse_designs_are_refused_by_name() -> None:
+    spec = pointwise()
+    spec = replace(spec, problem=replace(spec.problem, densities={"Inputs": object()}))
+    with pytest.raises(FadiffError, match="imperfect: found with densities"):
+        map_layer(spec, OPTIONS)
+
+
+@pytest.mark.parametrize("design", ["eyeriss_like", "output_stationary", "gemmini_small"])
+def test_no_mapping_with_residuals_is_below_the_bound(design: str) -> None:
+    spec = pointwise(design)
+    layer, space = layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints)
+    bound, of_divisors = residual_lower_bound(layer, space), lower_bound(layer, space)
+    assert bound is not None and of_divisors is not None and bound.edp <= of_divisors.edp
+    limits, bounds = factor_limits(space), spec.problem.bounds
+    for more in (1, 2):
+        larger = replace(spec.problem, bounds={name: size + more * (size > 7) for name, size in bounds.items()})
+        nests = random_nests(layer, build_mapspace(spec.arch, larger, spec.constraints), 200, more)
+        batch = cut_off(nests, limits.bounds)
+        found = averaged(layer, walk_residuals(layer, batch))
+        rows = np.flatnonzero(found.legal & within(batch, limits))
+        assert len(rows) >= 10
+        assert (found.cycles[rows] * found.energy[rows]).min() >= bound.edp
+        assert found.cycles[rows].min() >= bound.delay and found.energy[rows].min() >= bound.energy
