@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
+from fadiff_mapper.analysis.lower_bound import LowerBound, lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -43,6 +43,7 @@ class ResultStream:
         metrics: Metrics that the search minimises, in order of priority.
         on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
         on_better: Called with the number of a problem and a result to keep; None: not at all.
+        bounds: Whether final results get a lower bound.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
     """
@@ -51,6 +52,7 @@ class ResultStream:
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
     on_better: Callable[[int, MappedLayer], None] | None
+    bounds: bool = True
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
 
@@ -92,8 +94,7 @@ class ResultStream:
             results.append(replace(
                 self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
                 history=tuple(map(_improvement, outcome.history)),
-                bound=lower_bound(task.layer, task.space) if task.sparse is None
-                else sparse_lower_bound(task.sparse, task.space)))
+                bound=least_of(task) if self.bounds else None))
             if self.on_better:
                 self.on_better(index, results[-1])
         if failures:
@@ -112,6 +113,16 @@ class ResultStream:
         mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
         return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
                            time.monotonic() - self.start)
+
+
+def least_of(task: MappingTask) -> LowerBound:
+    """The lower bound over all mappings of a problem.
+
+    Args:
+        task: The problem.
+    """
+    return (lower_bound(task.layer, task.space) if task.sparse is None
+            else sparse_lower_bound(task.sparse, task.space))
 
 
 def _improvement(step: Progress) -> dict[str, Any]:

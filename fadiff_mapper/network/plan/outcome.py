@@ -48,8 +48,10 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     fused = {name for outcome in outcomes for name in outcome.nodes}
     left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
-        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes) + joined.energy_pj,
-        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)) + round(joined.cycles))
+        left.energy_pj + sum(outcome.cost.energy_pj - outcome.left_out.energy_pj for outcome in outcomes)
+        + joined.energy_pj,
+        left.cycles + round(sum(outcome.cost.cycles - outcome.left_out.cycles for outcome in outcomes))
+        + round(joined.cycles))
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
     return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
@@ -69,7 +71,8 @@ def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], la
     repeats = {name: layers[name].repeat for name in part.nodes}
     return GroupInNetwork(part.nodes, group, part.plan.cost, _layers_alone(part.nodes, alone, repeats),
                           tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
-                          _tiles(part.nodes, group, alone, layers))
+                          _tiles(part.nodes, group, alone, layers),
+                          Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles)))
 
 
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],
