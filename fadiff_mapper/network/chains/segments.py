@@ -16,14 +16,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
 
-import networkx as nx
-
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.groups.tile_steps import read_slide
-from fadiff_mapper.network.chains.batched_runs import batched, can_be_batched, dimension
+from fadiff_mapper.network.chains.batched_runs import RunsOfLayer, can_be_batched, dimension
 from fadiff_mapper.network.chains.residual_operands import (
     JoinBehind,
     ResidualOperand,
@@ -127,13 +126,13 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
         for tensor in node.inputs:
             after[tensor].append(node.name)
     joins = joins_behind(workload)
+    layers = {node.name: RunsOfLayer(node.layer) for node in workload.layers if node.layer}
     every = []
     for names, links in chains(workload):
         for start in range(len(names)):
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
                 if not _in_one_go(after, rank, names[start:stop], links[start:stop - 1]):
                     break    # no longer one can either
-                layers = [layer for layer in (nodes[name].layer for name in names[start:stop]) if layer]
                 segment = _segment(names[start:stop], layers, links[start:stop - 1])
                 every.append(_with_residuals(segment, joins, nodes, links[start:stop - 1]))
     return every
@@ -150,11 +149,12 @@ def _with_residuals(segment: Segment, joins: Mapping[str, Sequence[JoinBehind]],
     return replace(segment, residuals=residuals, read_inside=inside)
 
 
-def _segment(names: tuple[str, ...], layers: Sequence[Operator], links: Sequence[NetworkLink]) -> Segment:
+def _segment(names: tuple[str, ...], known: Mapping[str, RunsOfLayer], links: Sequence[NetworkLink]) -> Segment:
     """Layers that run equally often run so as a group; others are one problem each over all their runs."""
+    layers = [known[name].layer for name in names]
     apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
     runs = tuple(1 if apart else layer.repeat for layer in layers)
-    own = layers if apart else [batched(layer) for layer in layers]
+    own = layers if apart else [known[name].together for name in names]
     return Segment(names, tuple(layer.problem for layer in own),
                    tuple(_group_link(link, layer, apart) for link, layer in zip(links, own, strict=False)),
                    tuple(frozenset(map(dimension, link.whole)) for link in links),
@@ -179,9 +179,15 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
     between = {(link.producer, link.consumer): link.through for link in workload.links()}
     first = {name: nodes[0] for nodes in groups
              for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
-    steps = ((first.get(tensor, tensor), first.get(node.name, node.name))
-             for node in workload.nodes for tensor in node.inputs)
-    return bool(nx.is_directed_acyclic_graph(nx.DiGraph((before, after) for before, after in steps if before != after)))
+    before: dict[str, set[str]] = {}
+    for node in workload.nodes:
+        step = first.get(node.name, node.name)
+        before.setdefault(step, set()).update({first.get(tensor, tensor) for tensor in node.inputs} - {step})
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return False
+    return True
 
 
 def _can_fuse(workload: Workload, nodes: Mapping[str, Node], link: NetworkLink) -> bool:
