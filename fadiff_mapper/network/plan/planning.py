@@ -20,9 +20,10 @@ from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.chains.partition import CoverPart, partition
-from fadiff_mapper.network.chains.segments import Segment, runs_in_order, segments
+from fadiff_mapper.network.chains.segments import runs_in_order, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
-from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, enumerated, evaluated, ranked
+from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.plan.strategy_search import TileEffort
@@ -64,12 +65,6 @@ measured."""
 PATIENCE, STALLED = 6, 2e-3
 """Evaluations in a row, and the part of the network's metric that these must bring together for more of them."""
 
-LISTING = 0.4
-"""The part of the time left in which segments are enumerated before their candidates are mapped, and then again.
-
-So that a limit which enumeration alone would fill has a plan, of short groups at least. Set by hand, not measured.
-"""
-
 NEAR = 2
 """Neighbouring tile sizes of each group of the plan that are tried in one step of its descent. Not measured."""
 
@@ -96,8 +91,8 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     _take_up(board, _decoded(board))
-    while left := _unlisted(board):
-        _take_up(board, _enumerated(board, left))
+    while left := unlisted(board):
+        _take_up(board, listed_candidates(board, left))
     for _ in range(RESHAPED):
         before = run.value(_plan(board))
         if run.clock.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
@@ -139,24 +134,6 @@ def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
     return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.clock.over)
-
-
-def _unlisted(board: PlanningBoard) -> dict[Any, Segment]:
-    """The distinct segments whose candidates are yet to be enumerated, the shortest first; none once time is over."""
-    run = board.run
-    if not run.options.enumeration or run.clock.over():
-        return {}
-    left = {key: facts.segment for key, facts in board.known.items() if not facts.listed}
-    return dict(sorted(left.items(), key=lambda item: len(item[1].nodes)))
-
-
-def _enumerated(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
-    """All candidates of short segments, and of long ones those without loops, of as many segments as time allows."""
-    run = board.run
-    proposed = enumerated(run.hardware, left, run.bases, run.total, run.options.metric, run.clock.over_in(LISTING))
-    for key in proposed:
-        board.known[key].listed = True
-    return proposed
 
 
 def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
