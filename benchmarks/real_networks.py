@@ -3,9 +3,10 @@
     python benchmarks/real_networks.py [NAME ...] [--onnx FILE ...] [--record FILE] [-o FILE]
 
 Networks are those of `made_networks.py`, as far as their libraries are installed; ONNX files come from anywhere, their
-open axes set to 1 where they are batches and to `OPEN` else. "counted" is `torch.utils.flop_counter` on the same module (products in fused kernels, which it leaves out,
-added by `COUNTED`); "equal" compares it with the layers and what reads constants alone. "again" says whether the
-network file gives the same network back. A name is one of the table's. `--record` keeps every network file, for tests.
+open axes set to 1 where they are batches and to `OPEN` else. "counted" is `torch.utils.flop_counter` on the same module
+(products in fused kernels, which it leaves out, added by `COUNTED`); "equal" compares it with the layers and what reads
+constants alone. "again" says whether the network file gives the same network back. A name is one of the table's.
+`--record` keeps every network file, for tests.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from fadiff_mapper.workload.readers.network_text import network_text
 
 OPEN = 320
 """Extent that an open axis of an ONNX input gets, other than the first."""
+
 
 def _attended(query: Any, key: Any, value: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
     """Floating point operations of an attention kernel: both products."""
