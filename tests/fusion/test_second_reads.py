@@ -76,7 +76,7 @@ def test_the_residual_operand_is_read_where_it_lies_and_never_goes_out() -> None
 
 
 def test_sums_that_go_on_are_added_to_the_operand_once() -> None:
-    """A loop over the channels of the last intermediate adds to the same outputs: the sum reads behind its last step."""
+    """A loop over the last intermediate's channels adds to the same outputs: the sum reads behind its last step."""
     whole, in_steps = (evaluate_group(hardware(), residual(tile, "C", OWN_INPUT, loop="C")) for tile in (CHANNELS, 1))
     assert (in_steps.layers[2].traffic["Scratchpad", "Outputs"].reads
             == whole.layers[2].traffic["Scratchpad", "Outputs"].reads == CHANNELS * ROWS)
@@ -95,7 +95,8 @@ def test_it_takes_room_while_every_layer_up_to_the_sum_runs() -> None:
 def test_the_groups_own_input_is_added_in_the_step_that_brings_it(across: str, there: bool) -> None:
     """With a retained halo the first layer is ahead of the sum, whose rows have left the chip by then."""
     fused = residual(3, across, OWN_INPUT)
-    assert {broken.constraint for broken in group_violations(hardware(), fused)} == (set() if there else {"second read"})
+    broken = {one.constraint for one in group_violations(hardware(), fused)}
+    assert broken == (set() if there else {"second read"})
     if there:
         read = evaluate_group(hardware(), fused).layers[2].traffic["Scratchpad", "Outputs"].reads
         assert read == CHANNELS * ROWS
