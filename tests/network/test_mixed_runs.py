@@ -89,4 +89,4 @@ def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_ther
                        (TileLoop("G", 1), TileLoop("N", 64)))
     near = reshaped(Hardware(specs[0].arch, specs[0].tables), [(whole.nodes, group)], [whole.nodes],
                     list(every.values()), bases, NetworkPrice(summed([base.whole for base in bases.values()])))
-    assert {loop.dim for candidate in near[apart.key] for loop in candidate.group.loops} <= set("NM")
+    assert {loop.dim for candidate in near[apart.key] for loop in candidate.group.loops} <= set("NMC")
