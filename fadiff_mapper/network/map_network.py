@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.one_design import Design, specs_of
@@ -37,7 +37,6 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers, with_bound
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -150,11 +149,12 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     known = list(mapped_before) or saved.results(specs)
     missing = [index for index, result in enumerate(known) if result is None]
     wanted = [specs[index] for index in missing]
-    starts = _quick_mappings(wanted, options, clock) if options.time_limit and wanted else ()
-    limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
+    limited = options.time_limit is not None
+    limit = max(LAYERS_SHARE * (options.time_limit or 0.0) - clock.spent(), 0.1) if limited else None
+    keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, limit), warm_starts=starts, stopped=clock.stopped,
-                            on_better=lambda number, result: saved.keep(missing[number], result), bounds=False)
+        mapped = map_layers(wanted, layer_search(options, limit), stopped=clock.stopped, on_better=keep, bounds=False,
+                            before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):
@@ -163,16 +163,6 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
-
-
-def _quick_mappings(specs: Sequence[Spec], options: NetworkOptions, clock: PlanningClock) -> tuple[Mapping, ...]:
-    """A mapping of each layer after a short search, to start from; none where a layer needs a longer search."""
-    try:
-        quick = map_layers(specs, replace(QUICK, metrics=(options.metric,), seed=options.seed,
-                                          threads=options.workers), stopped=clock.stopped, bounds=False)
-    except FadiffError:    # the longer search finds a mapping, or says why there is none
-        return ()
-    return tuple(result.mapping for result in quick)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ longer than finding one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -27,13 +28,17 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
 
+LEAST = 0.1
+"""Seconds of a search that follows another one at least. Set by hand, not measured."""
+
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, MappedLayer], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False, bounds: bool = True) -> list[MappedLayer]:
+               stopped: Callable[[], bool] = lambda: False, bounds: bool = True,
+               before: SearchOptions | None = None) -> list[MappedLayer]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
     Args:
@@ -48,6 +53,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
             in `result_stream.WRITE_EVERY` seconds, then the result.
         stopped: Asked again and again; once true, the search ends with the best so far.
         bounds: False leaves out the lower bounds, which take some 40 ms a problem; `with_bound` adds one.
+        before: Effort of a search of every problem from which that of `options` goes on, whatever the time limit, so
+            that none is left with random mappings when time is over; None: no such search.
 
     Returns:
         One result per problem, in order.
@@ -67,8 +74,20 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
-
+    if before is not None:
+        start = time.monotonic()
+        tasks = _begun(tasks, replace(before, metrics=options.metrics, seed=options.seed, threads=options.threads),
+                       stopped)
+        if options.time_limit is not None:
+            options = replace(options, time_limit=max(options.time_limit - (time.monotonic() - start), LEAST))
     return stream.send_last(tasks, search_all(tasks, options, watcher=stream.watch, stopped=stopped), options.as_dict())
+
+
+def _begun(tasks: Sequence[MappingTask], options: SearchOptions, stopped: Callable[[], bool]) -> list[MappingTask]:
+    """Tasks that start where a search of them ends; where that finds nothing legal, as they are."""
+    outcomes = search_all(tasks, options, stopped=stopped)
+    return [replace(task, given=outcome.nest) if outcome.legal else task
+            for task, outcome in zip(tasks, outcomes, strict=True)]
 
 
 def with_bound(result: MappedLayer) -> MappedLayer:
