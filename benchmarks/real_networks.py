@@ -69,7 +69,7 @@ def main() -> None:
                 write(row(str(name), f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"))
                 continue
             write(described(str(name), network, counted, time.perf_counter() - start))
-            recorded[str(name)] = {"counted": counted, "file": network_text(network)}
+            recorded[str(name)] = {"counted": counted, "file": network_text(network), "layers": len(network.layers)}
             if options.record:
                 with gzip.GzipFile(options.record, "wb", mtime=0) as file:
                     file.write(json.dumps(recorded, sort_keys=True).encode())

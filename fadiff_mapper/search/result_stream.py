@@ -115,8 +115,8 @@ class ResultStream:
                            time.monotonic() - self.start)
 
 
-def least_of(task: MappingTask) -> LowerBound:
-    """The lower bound over all mappings of a problem.
+def least_of(task: MappingTask) -> LowerBound | None:
+    """The lower bound over all mappings of a problem; None where none is known.
 
     Args:
         task: The problem.

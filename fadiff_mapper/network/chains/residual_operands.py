@@ -23,9 +23,6 @@ from fadiff_mapper.workload.operator import REPEAT, Operator
 PLAIN = ("pointwise", "join", "reshape", "transpose")
 """Kinds of nodes that may stand between the last layer of a group and the sum: they take the points as they come."""
 
-ONE_BY_ONE = ("pointwise", "rows")
-"""Kinds of nodes that may stand between a tensor and the layer that reads it first: each point becomes one."""
-
 
 @dataclass(frozen=True)
 class ResidualOperand:
@@ -149,7 +146,7 @@ def _own_input(join: JoinBehind, nodes: Mapping[str, Node], first: Node, behind:
     assert layer is not None
     for tensor, operand in zip(first.inputs, first.operands, strict=True):
         node = nodes[tensor]
-        while node.name != join.operand.tensor and node.kind in ONE_BY_ONE and len(node.inputs) == 1:
+        while node.name != join.operand.tensor and node.kind == "pointwise":
             node = nodes[node.inputs[0]]
         if node.name == join.operand.tensor and node.shape == nodes[tensor].shape == nodes[join.operand.node].shape:
             axes = _point_by_point(layer, operand, node.shape or ())
