@@ -7,7 +7,15 @@ Two models that share no code, so that each can check the other:
     looptree/   LoopTree's model of a mapping in its own input format, operation by operation; `evaluate_fused`
 """
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
+from fadiff_mapper.fusion.groups.fused_group import (
+    FusedGroup,
+    FusedLayer,
+    FusedLink,
+    Hardware,
+    SecondRead,
+    Stay,
+    TileLoop,
+)
 from fadiff_mapper.fusion.groups.group_cost import (
     FusedCost,
     LayerCost,
@@ -28,6 +36,7 @@ __all__ = [
     "FusedStats",
     "Hardware",
     "LayerCost",
+    "SecondRead",
     "Stay",
     "TileLoop",
     "evaluate_fused",

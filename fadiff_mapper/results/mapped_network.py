@@ -67,6 +67,10 @@ class TileMapping:
     stats: Stats
 
 
+NO_READS = Totals(0.0, 0)
+"""Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
+
+
 @dataclass(frozen=True)
 class GroupInNetwork:
     """A fused group of a network's plan.
@@ -78,6 +82,8 @@ class GroupInNetwork:
         unfused: Energy and cycles of the same layers one by one.
         sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
         tiles: Every inner mapping.
+        left_out: Energy and cycles of reads of residual operands from the outermost level, which the plan does without
+            as the group reads them on the chip; part of `MappedNetwork.joined`, not of `cost`.
     """
 
     nodes: tuple[str, ...]
@@ -86,10 +92,7 @@ class GroupInNetwork:
     unfused: Totals
     sigma: tuple[float, ...]
     tiles: tuple[TileMapping, ...] = ()
-
-
-NO_READS = Totals(0.0, 0)
-"""Energy and cycles of a network that joins no tensors."""
+    left_out: Totals = NO_READS
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,15 @@ class MappedNetwork:
         hardware: Architecture and energies.
         layers: Every distinct problem, mapped by itself; layers that are in no group run so.
         groups: The fused groups.
-        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan, `joined` included.
+        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan, `planned_joined`
+            included.
         unfused_stats: The same of all layers one by one, `joined` included.
         history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that met it.
         options: The options of the search, by name.
         status: How the search ended, in words.
         time_s: Seconds that the search took.
         joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
-            such as residual operands: from the outermost level, with fusion and without.
+            such as residual operands: from the outermost level, layer by layer.
     """
 
     workload: Workload
@@ -122,6 +126,12 @@ class MappedNetwork:
     status: str
     time_s: float
     joined: Totals = NO_READS
+
+    @property
+    def planned_joined(self) -> Totals:
+        """The same in the plan, whose groups read some of these tensors on the chip."""
+        return Totals(self.joined.energy_pj - sum(group.left_out.energy_pj for group in self.groups),
+                      self.joined.cycles - sum(group.left_out.cycles for group in self.groups))
 
     @property
     def gain(self) -> float:

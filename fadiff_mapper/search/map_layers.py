@@ -20,7 +20,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
-from fadiff_mapper.search.result_stream import ResultStream, bounds_of
+from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
@@ -28,13 +28,17 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
 
+LEAST = 0.1
+"""Seconds of a search that follows another one at least. Set by hand, not measured."""
+
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, MappedLayer], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False) -> list[MappedLayer]:
+               stopped: Callable[[], bool] = lambda: False, bounds: bool = True,
+               before: SearchOptions | None = None) -> list[MappedLayer]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
     Args:
@@ -48,6 +52,9 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
             in `result_stream.WRITE_EVERY` seconds, then the result.
         stopped: Asked again and again; once true, the search ends with the best so far.
+        bounds: False leaves out the lower bounds, which take some 40 ms a problem; `with_bound` adds one.
+        before: Effort of a search of every problem from which that of `options` goes on, whatever the time limit, so
+            that none is left with random mappings when time is over; None: no such search.
 
     Returns:
         One result per problem, in order.
@@ -69,8 +76,13 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
-
-    with bounds_of(tasks, options.workers, options.imperfect) as bound_of:
+    if before is not None:
+        start = time.monotonic()
+        tasks = _begun(tasks, replace(before, metrics=options.metrics, seed=options.seed, threads=options.threads),
+                       stopped)
+        if options.time_limit is not None:
+            options = replace(options, time_limit=max(options.time_limit - (time.monotonic() - start), LEAST))
+    with bounds_of(tasks if bounds else (), options.workers, options.imperfect) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped)
         if options.imperfect:
             outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, stream.start)
@@ -89,6 +101,22 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
             found[id(outcome)] = search_residuals(specs[index], tasks[index], outcome, options, stopped=stopped,
                                                   seconds=left)
     return [found.get(id(outcome), outcome) for outcome in outcomes]
+
+
+def _begun(tasks: Sequence[MappingTask], options: SearchOptions, stopped: Callable[[], bool]) -> list[MappingTask]:
+    """Tasks that start where a search of them ends; where that finds nothing legal, as they are."""
+    outcomes = search_all(tasks, options, stopped=stopped)
+    return [replace(task, given=outcome.nest) if outcome.legal else task
+            for task, outcome in zip(tasks, outcomes, strict=True)]
+
+
+def with_bound(result: MappedLayer) -> MappedLayer:
+    """Adds the lower bound over all mappings of the same problem.
+
+    Args:
+        result: A mapped problem, without a bound.
+    """
+    return replace(result, bound=least_of(mapping_task(result.spec)))
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,

@@ -127,13 +127,16 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int,
     of all CPU time.
 
     Args:
-        tasks: The problems.
+        tasks: The problems; none: nobody asks for bounds.
         threads: Threads at work; with one, a bound is worked out when it is asked for.
         imperfect: The search takes residual factors, too.
 
     Yields:
         The lower bound of a problem, by its number; None where none is known.
     """
+    if not tasks:
+        yield lambda index: None
+        return
     if threads == 1:
         yield lambda index: least_of(tasks[index], imperfect)
         return

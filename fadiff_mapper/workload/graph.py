@@ -6,7 +6,7 @@ refuses graphs that make no sense, naming the place in the source.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
-from fadiff_mapper.workload.producer_consumer import Link, find_links
+from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.shapes import output_shape
 from fadiff_mapper.workload.shared_operands import with_shared_operands
+from fadiff_mapper.workload.tensor_routes import Route, routes
 from fadiff_mapper.workload.written_out_norms import with_named_norms
 from fadiff_mapper.yaml.located import Where
 
@@ -160,7 +161,17 @@ class Workload:
 
     @cached_property
     def _links(self) -> tuple[Link, ...]:
-        return find_links(self.nodes, self.outputs)
+        return find_links(self.nodes, self.routes, self.readers)
+
+    @cached_property
+    def routes(self) -> Mapping[str, Route]:
+        """Tensor -> its way from the operator that it comes from; found once."""
+        return routes(self.nodes)
+
+    @cached_property
+    def readers(self) -> Mapping[str, list[str]]:
+        """Tensor -> the nodes that read it, and `producer_consumer.OUTPUT` where the network returns it; found once."""
+        return readers_of(self.nodes, self.outputs)
 
     def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
         """The maximal chains of operators, each of which hands its output to the next one only.

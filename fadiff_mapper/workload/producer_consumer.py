@@ -36,7 +36,7 @@ from fadiff_mapper.workload.axis_algebra import (
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
-from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route, routes
+from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route
 
 OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""
@@ -114,19 +114,19 @@ class Link:
         return self.obstacle is None
 
 
-def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...]:
+def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
+               readers: Mapping[str, list[str]]) -> tuple[Link, ...]:
     """All links of a network.
 
     Args:
         nodes: the nodes in topological order, with shapes.
-        outputs: names of the tensors that the network returns.
+        route_of: the routes of all tensors (`tensor_routes.routes`).
+        readers: the readers of all tensors (`readers_of`).
 
     Returns:
         Links in the order of the consumers, then of their inputs.
     """
-    route_of = routes(nodes)
     by_name = {node.name: node for node in nodes}
-    readers = _readers(nodes, outputs)
     behind: dict[str, list[str]] = {}
     for node in nodes:
         if not node.layer and node.name in route_of:
@@ -145,8 +145,16 @@ def find_links(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Link, ...
     return tuple(links)
 
 
-def _readers(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:
-    """Tensor -> the nodes that read it, and `OUTPUT`."""
+def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:
+    """Lists the readers of every tensor.
+
+    Args:
+        nodes: the nodes of a network.
+        outputs: names of the tensors that the network returns.
+
+    Returns:
+        Tensor -> the nodes that read it, and `OUTPUT`.
+    """
     readers: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
         for name in node.inputs:

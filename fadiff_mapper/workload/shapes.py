@@ -126,7 +126,7 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
     for extent, kernel, stride, pad, dilation in zip(shape[lead:], window.kernel, window.stride, window.pad,
                                                      window.dilation, strict=True):
         room = extent + sum(pad) - WindowSlide(kernel, stride, dilation).reach(1)
-        if room < 0:
+        if room < 0 and (node.shape is None or room <= -stride):  # rounded up, a part of a window counts as one
             raise node.where.error(f"{node.name}: a window of {kernel} does not fit into {extent} with padding "
                                    f"{list(pad)}")
         pooled.append(room // stride + 1)

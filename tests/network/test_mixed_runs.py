@@ -6,10 +6,17 @@ from functools import cache
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion import group_violations
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, group_violations
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.chains.batched_runs import batched
 from fadiff_mapper.network.chains.segments import Segment, segments
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, summed
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import QUICK
+from fadiff_mapper.network.plan.run_state import by_node
+from fadiff_mapper.network.tilings.layer_estimate import layer_base
+from fadiff_mapper.network.tilings.reshaping import reshaped
+from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Node, build_workload, make_operator
 
 HEADS, SIZE, TOKENS = 4, 16, 256
@@ -66,3 +73,20 @@ def test_a_plan_hands_heads_from_one_projection_to_the_other_on_the_chip() -> No
     for layer, name in ((first, "Outputs"), (middle, "Inputs"), (middle, "Outputs"), (last, "Inputs")):
         assert ("DRAM", name) not in layer.traffic
     assert group.unfused.energy_pj > group.cost.energy_pj
+
+
+def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_there() -> None:
+    """Two products for each head by themselves run head by head; behind a projection all heads are one problem."""
+    head = make_operator("gemm", {"N": TOKENS, "C": SIZE, "M": SIZE, **ONE}, repeat=HEADS)
+    network = build_workload("pair of heads", [
+        *heads().nodes[:5], Node("t", "gemm", ("s",), None, head, ("Inputs",))])
+    every = {found.nodes: found for found in segments(network, 3)}
+    whole, apart = every["q", "s", "t"], every["s", "t"]
+    assert "G" in whole.problems[-1].bounds and "G" not in apart.problems[-1].bounds
+    specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
+    bases = by_node(network, [layer_base(result) for result in map_layers(specs, QUICK, metric="edp")])
+    group = FusedGroup(tuple(FusedLayer(problem, {}) for problem in whole.problems), whole.links,
+                       (TileLoop("G", 1), TileLoop("N", 64)))
+    near = reshaped(Hardware(specs[0].arch, specs[0].tables), [(whole.nodes, group)], [whole.nodes],
+                    list(every.values()), bases, NetworkPrice(summed([base.whole for base in bases.values()])))
+    assert {loop.dim for candidate in near[apart.key] for loop in candidate.group.loops} <= set("NMC")

@@ -248,3 +248,10 @@ def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
     assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "placed")
     scores = found.layers[-1].layer
     assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)
+
+
+def test_a_pool_that_rounds_up_may_be_larger_than_its_input() -> None:
+    network = traced(lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AvgPool2d(64, ceil_mode=True),
+                                           nn.Flatten(), nn.Linear(8, 4)), (1, 3, 7, 7))
+    assert network.nodes[2].shape == (1, 8, 1, 1)
+    assert network.links()[0].whole == ("P", "Q")

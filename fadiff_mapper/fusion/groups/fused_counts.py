@@ -11,6 +11,7 @@ corrected as follows:
     -             pooled tensors with a reader outside the group go to the outermost level (`_written_out`)
     -             words of other tensors that are put together with an intermediate come from the outermost level
                   (`_brought_in`)
+    -             residual operands that stay on the chip are read at their home level (`_read_again`)
     -             sums that later steps continue stay where they are added up (`_summed_on`), or with `spilled` come
                   back from the outermost level (`_returned`)
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.fusion.groups.link_equations import copied
+from fadiff_mapper.fusion.groups.second_reads import home_of
 from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedTile, dataspace_index, kept_levels
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.access_counts import Counts
@@ -54,6 +56,9 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         counts = _brought_in(counts, tile, group.links[index - 1], hardware, step.counted)
     if index < len(group.links):
         counts = _copied(counts, tile, hardware.level(group.links[index].stay.level))
+    for read in group.second_reads if step.last_sum else ():
+        if read.behind == index:
+            counts = _read_again(counts, tile, hardware.level(home_of(group, read)))
     if group.spilled:
         return counts if step.first_sum else _returned(counts, tile)
     return counts if step.first_sum and step.last_sum else _summed_on(counts, tile, step)
@@ -96,6 +101,13 @@ def _brought_in(counts: Counts, tile: EvaluatedTile, link: FusedLink, hardware: 
     t, home = dataspace_index(tile, link.tensor), hardware.level(link.stay.level)
     words = float(fresh * link.elsewhere)
     return _changed(_changed(counts, home, t, fills=words), len(tile.layer.arch.levels) - 1, t, reads=words)
+
+
+def _read_again(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:
+    """A tensor on the chip that is added to the finished output: a word for each of its words."""
+    output = tile.layer.problem.output
+    return _changed(counts, home, dataspace_index(tile, output.name),
+                    reads=float(tile.layer.problem.tensor_size(output)))
 
 
 def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:

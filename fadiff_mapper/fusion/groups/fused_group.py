@@ -147,6 +147,25 @@ class FusedLink:
 
 
 @dataclass(frozen=True)
+class SecondRead:
+    """A tensor on the chip that a sum (or product) behind a layer reads once more: a residual operand.
+
+    Attributes:
+        first: position of the layer that reads the tensor first: what the layer before hands on or, for the first
+            layer, an operand that stays.
+        tensor: the data space of that layer that the tensor is.
+        behind: position of the layer to whose output the tensor is added, point by point.
+        dims: dimension along the tensor (of the output of the layer before or, for the group's own input, of the first
+            layer) -> dimension of the output of the layer `behind`, for all extents above 1.
+    """
+
+    first: int
+    tensor: str
+    behind: int
+    dims: AnyMapping[str, str]
+
+
+@dataclass(frozen=True)
 class FusedGroup:
     """Layers that run tile by tile inside shared loops; one layer without loops is that layer as Timeloop runs it.
 
@@ -159,6 +178,7 @@ class FusedGroup:
             tensors that stay from step to step are there once.
         spilled: True if sums of the last layer to which later steps add go to the outermost level in between and come
             back; False if they stay where they are summed up.
+        second_reads: tensors on the chip that sums behind later layers read once more, instead of from outside.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -167,6 +187,7 @@ class FusedGroup:
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()
     spilled: bool = False
+    second_reads: tuple[SecondRead, ...] = ()
 
     @property
     def steps(self) -> int:

@@ -2,6 +2,7 @@
 
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
 link           the output of a layer is not what the next one reads
+second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware
 from fadiff_mapper.fusion.groups.live_words import evaluated_layer_tiles, live_tile_words
+from fadiff_mapper.fusion.groups.second_reads import second_read_violations
 from fadiff_mapper.fusion.groups.step_evaluation import (
     EvaluatedLayer,
     EvaluatedTile,
@@ -87,6 +89,10 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
         yield from _link_violations(layer, after, link)
     if any(link.elsewhere for link in group.links):
         yield from _put_together(group)
+    if group.second_reads:
+        all_steps = layer_steps(group)
+        yield from second_read_violations(group, [steps.cut for steps in all_steps], [
+            [[span.done for span in spans] for spans in steps.spans] for steps in all_steps])
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     for name in dict.fromkeys(stay.level for stay in stays):
         if name not in hardware.arch.level_names()[:-1]:

@@ -13,7 +13,7 @@ Worked example. Rows outside columns, tiles of 2 x 4 outputs behind a 3 x 3 kern
 buffers store the tile, 24, and two rows over the columns beyond it, 2 * (16 - 6) = 20: 44 words.
 
 Counts of live words build on these: a tensor needs all its words while its producer or its consumer runs, and while
-other layers run only those that outlast the use (`outlasting_words`).
+other layers run only those that outlast the use (`outlasting_words`); with second reads, it needs them until the last.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import TypeVar
 import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Stay
+from fadiff_mapper.fusion.groups.second_reads import last_uses
 from fadiff_mapper.fusion.groups.tile_steps import DimSpan, LayerSteps, moved_rank, space_of, touched_points
 from fadiff_mapper.spec.problem import Problem
 
@@ -149,19 +150,21 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
             [outlasting_words(*link) if link[1].stay.level == level else 0 for link in links])
 
 
-def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], index: int) -> list[Words]:
+def live_intermediates(whole: Sequence[Words], outlasting: Sequence[Words], last: Sequence[int],
+                       index: int) -> list[Words]:
     """Words of every link's intermediate that are live while one layer runs.
 
     Args:
         whole: words of each link's intermediate while it is in use.
         outlasting: words of each that stay live in between.
+        last: the last layer that runs before each is read for the last time (`second_reads.last_uses`).
         index: position of the running layer, which needs all of its input and its output.
 
     Returns:
         Words, link by link.
     """
-    return [in_use if link in (index - 1, index) else rest
-            for link, (in_use, rest) in enumerate(zip(whole, outlasting, strict=True))]
+    return [in_use if link <= index <= until else rest
+            for link, (in_use, rest, until) in enumerate(zip(whole, outlasting, last, strict=True))]
 
 
 def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> list[int]:
@@ -179,7 +182,8 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: st
                    for layer, steps in zip(group.layers, all_steps, strict=True)
                    for name, stay in layer.operands.items() if stay.level == level)
     whole, outlasting = intermediates(group, all_steps, level)
-    return [operands + sum(live_intermediates(whole, outlasting, index)) for index in range(len(group.layers))]
+    last = last_uses(group)
+    return [operands + sum(live_intermediates(whole, outlasting, last, index)) for index in range(len(group.layers))]
 
 
 def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,

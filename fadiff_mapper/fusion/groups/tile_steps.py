@@ -23,10 +23,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping as AnyMapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeAlias
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.groups.fused_group import (
+    FusedGroup,
+    FusedLayer,
+    FusedLink,
+    SecondRead,
+    Shape,
+    Stay,
+    TileLoop,
+)
+from fadiff_mapper.fusion.groups.second_reads import needed_by_all, points_again
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term, extent_along
 from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 
@@ -74,8 +85,10 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
     columns: list[list[tuple[str | None, tuple[DimSpan, ...]]]] = [[_cut_last(last, loop)] for loop in group.loops]
     for index in reversed(range(len(group.links))):
         before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
+        again = [read for read in group.second_reads if read.first == index + 1]
         for column, loop in zip(columns, group.loops, strict=True):
-            column.insert(0, _cut_before(before, after, link, loop, column[0]))
+            column.insert(0, _cut_before(before, after, link, loop, column[0],
+                                         [(read, column[read.behind - index - 1]) for read in again]))
     counted = [None, *(_counted(group, link) for link in group.links)]
     return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns),
                             counted[i]) for i in range(len(group.layers)))
@@ -97,21 +110,32 @@ def _cut_last(problem: Problem, loop: TileLoop) -> tuple[str, tuple[DimSpan, ...
     return loop.dim, tuple(DimSpan(tile, tile) for tile in tiles)
 
 
-def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop,
-                column: tuple[str | None, tuple[DimSpan, ...]]) -> tuple[str | None, tuple[DimSpan, ...]]:
-    """A loop, carried from a layer (`after`, with its dimension and spans) to the one before it."""
+LoopColumn: TypeAlias = tuple[str | None, tuple[DimSpan, ...]]
+"""A loop as a layer sees it: the dimension that it moves, and the layer's part in each step."""
+
+
+def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop, column: LoopColumn,
+                again: Sequence[tuple[SecondRead, LoopColumn]]) -> LoopColumn:
+    """A loop, carried from a layer (`after`, with its dimension and spans) to the one before it.
+
+    `again`: the second reads of the intermediate, each with the loop as the layer before the sum sees it.
+    """
     dim, spans = column
     own = next((mine for mine, theirs in link.dims.items() if theirs == dim), None)
     slide = None if own is None or dim is None else read_slide(after, link, dim)
     retained = loop.dim in link.stay.across
+    extent = 1 if own is None else problem.bounds[own]
+    all_wanted = [range(1 if len(span.done) else 0) if slide is None else read_points(slide, span.done, extent)
+                  for span in spans]
+    if again:
+        all_wanted = needed_by_all(all_wanted, [[points_again(read, own, extent, moved, span.done) for span in others]
+                                                for read, (moved, others) in again], retained)
     result: list[DimSpan] = []
     end = 0     # first point that no step has computed yet
-    for step, span in enumerate(spans):
-        if own is None or slide is None:   # the loop does not move the intermediate: it is there after the first step
-            wanted = range(1 if len(span.done) else 0)
+    for step, wanted in enumerate(all_wanted):
+        if slide is None:   # the loop does not move the intermediate: it is there after the first step
             done = range(0) if retained and step else wanted
         else:
-            wanted = read_points(slide, span.done, problem.bounds[own])
             done = range(max(wanted.start, end), max(wanted.stop, end)) if retained else wanted
             end = max(end, wanted.stop)
         result.append(DimSpan(done, wanted))

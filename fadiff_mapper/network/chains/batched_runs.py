@@ -10,7 +10,8 @@ same words, with the runs as dimension G. Links then lead from channels to group
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
@@ -49,6 +50,22 @@ def dimension(name: str) -> str:
         name: A dimension of an operator, or `REPEAT`.
     """
     return RUNS if name == REPEAT else name
+
+
+@dataclass(frozen=True)
+class RunsOfLayer:
+    """A layer, run by run and all runs together.
+
+    Attributes:
+        layer: The layer.
+    """
+
+    layer: Operator
+
+    @cached_property
+    def together(self) -> Operator:
+        """The layer as one problem over all its runs; made once."""
+        return batched(self.layer)
 
 
 def over_all_runs(spec: Spec, layer: Operator, dimensions: tuple[str, ...]) -> Spec:

@@ -16,20 +16,24 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
 
-import networkx as nx
-
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.groups.tile_steps import read_slide
-from fadiff_mapper.network.chains.batched_runs import batched, can_be_batched, dimension
+from fadiff_mapper.network.chains.batched_runs import RunsOfLayer, can_be_batched, dimension
+from fadiff_mapper.network.chains.residual_operands import (
+    JoinBehind,
+    ResidualOperand,
+    joins_behind,
+    residual_operands,
+)
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 from fadiff_mapper.workload.operator import REPEAT, Operator
-from fadiff_mapper.workload.producer_consumer import OUTPUT
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Segment:
             (`batched_runs`).
         slides: For each link the window through which the next layer reads, by dimension of the producer; empty: they
             are worked out.
+        residuals: Operands of sums behind its layers that could be read on the chip.
+        read_inside: Positions of the links whose tensor has no reader outside the group but those sums.
     """
 
     nodes: tuple[str, ...]
@@ -56,6 +62,8 @@ class Segment:
     repeat: int
     runs: tuple[int, ...] = ()
     slides: tuple[Mapping[str, WindowSlide], ...] = ()
+    residuals: tuple[ResidualOperand, ...] = ()
+    read_inside: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.slides) < len(self.links):
@@ -73,7 +81,9 @@ class Segment:
                 tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
                        tuple(link.pooled.items()), link.written, tuple(link.between.items()), link.whole,
                        link.elsewhere, link.company)
-                      for link in self.links), self.whole, self.repeat)
+                      for link in self.links), self.whole, self.repeat, self.read_inside,
+                tuple((other.read.first, other.read.tensor, other.read.behind, tuple(other.read.dims.items()),
+                       other.words) for other in self.residuals))
 
 
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
@@ -85,10 +95,11 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     Returns:
         Names of the layers and the links between them, for every chain; each layer is in one.
     """
+    nodes = {node.name: node for node in workload.nodes}
     after: dict[str, NetworkLink] = {}
     taken: set[str] = set()
     for link in sorted(workload.links(), key=lambda link: not link.in_tiles):
-        if link.producer not in after and link.consumer not in taken and _can_fuse(workload, link):
+        if link.producer not in after and link.consumer not in taken and _can_fuse(workload, nodes, link):
             after[link.producer] = link
             taken.add(link.consumer)
     every = []
@@ -110,33 +121,50 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
         longest: Layers of a segment at most; at least two.
     """
     nodes = {node.name: node for node in workload.nodes}
-    graph = nx.DiGraph(workload.graph())
-    rank = {name: index for index, name in enumerate(nx.topological_sort(graph))}
+    rank = {node.name: index for index, node in enumerate(workload.nodes)}
+    after: dict[str, list[str]] = {name: [] for name in nodes}
+    for node in workload.nodes:
+        for tensor in node.inputs:
+            after[tensor].append(node.name)
+    joins = joins_behind(workload)
+    layers = {node.name: RunsOfLayer(node.layer) for node in workload.layers if node.layer}
     every: list[Segment] = []
     known: dict[tuple[str, str, bool], GroupLink] = {}
     for names, links in chains(workload):
         for start in range(len(names)):
             for stop in range(start + 2, min(start + longest, len(names)) + 1):
-                if not _in_one_go(graph, rank, names[start:stop], links[start:stop - 1]):
+                if not _in_one_go(after, rank, names[start:stop], links[start:stop - 1]):
                     break    # no longer one can either
-                layers = [layer for layer in (nodes[name].layer for name in names[start:stop]) if layer]
-                every.append(_segment(names[start:stop], layers, links[start:stop - 1], known))
+                segment = _segment(names[start:stop], layers, links[start:stop - 1], known)
+                every.append(_with_residuals(segment, joins, nodes, links[start:stop - 1]))
     return every
+
+
+def _with_residuals(segment: Segment, joins: Mapping[str, Sequence[JoinBehind]], nodes: Mapping[str, Node],
+                    links: Sequence[NetworkLink]) -> Segment:
+    """A segment with the residual operands that it could read on the chip."""
+    if segment.batched or not any(name in joins for name in segment.nodes):
+        return segment
+    residuals = residual_operands(joins, nodes, segment.nodes, links)
+    inside = frozenset(index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
+        other.node for other in residuals if other.read.first == index + 1})
+    return replace(segment, residuals=residuals, read_inside=inside)
 
 
 GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]
 """A link as a group has it, its window by dimension of the producer, and the dimensions that no loop may cut."""
 
 
-def _segment(names: tuple[str, ...], layers: Sequence[Operator], links: Sequence[NetworkLink],
+def _segment(names: tuple[str, ...], layers_of: Mapping[str, RunsOfLayer], links: Sequence[NetworkLink],
              known: dict[tuple[str, str, bool], GroupLink]) -> Segment:
     """Layers that run equally often run so as a group; others are one problem each over all their runs.
 
     `known`: links of other segments by producer, consumer and whether layers run apart; new ones are added.
     """
+    layers = [layers_of[name].layer for name in names]
     apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
     runs = tuple(1 if apart else layer.repeat for layer in layers)
-    own = layers if apart else [batched(layer) for layer in layers]
+    own = layers if apart else [layers_of[name].together for name in names]
     for link, (producer, consumer) in zip(links, pairwise(own), strict=True):
         key = (link.producer, link.consumer, apart)
         if key not in known:
@@ -171,26 +199,31 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
     between = {(link.producer, link.consumer): link.through for link in workload.links()}
     first = {name: nodes[0] for nodes in groups
              for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
-    steps = ((first.get(before, before), first.get(after, after)) for before, after in workload.graph().edges())
-    return bool(nx.is_directed_acyclic_graph(nx.DiGraph((before, after) for before, after in steps if before != after)))
+    before: dict[str, set[str]] = {}
+    for node in workload.nodes:
+        step = first.get(node.name, node.name)
+        before.setdefault(step, set()).update({first.get(tensor, tensor) for tensor in node.inputs} - {step})
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return False
+    return True
 
 
-def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
+def _can_fuse(workload: Workload, nodes: Mapping[str, Node], link: NetworkLink) -> bool:
     """Whether a group can have a link.
 
     Not where a tensor before a pool has other readers, where a pooled one has and is put together with others, or where
     runs of a layer that is no product would have to be one problem.
     """
-    kinds = {node.name: node.kind for node in workload.nodes}
     if not link.fusable:
         return False
-    pools = [index for index, name in enumerate(link.through) if kinds[name] == "pool"]
+    pools = [index for index, name in enumerate(link.through) if nodes[name].kind == "pool"]
     if pools and link.elsewhere and link.also_read_by:
         return False
     if pools and _readers(workload, (link.producer, *link.through[:pools[-1]])) - {*link.through, link.consumer}:
         return False
-    layers = {node.name: node.layer for node in workload.layers}
-    producer, consumer = layers[link.producer], layers[link.consumer]
+    producer, consumer = nodes[link.producer].layer, nodes[link.consumer].layer
     assert producer is not None and consumer is not None
     moved = {axis.producer: axis.dimension for axis in link.axes}
     together = _run_by_run(link, producer, consumer) or (can_be_batched(producer) and can_be_batched(consumer))
@@ -198,10 +231,8 @@ def _can_fuse(workload: Workload, link: NetworkLink) -> bool:
 
 
 def _readers(workload: Workload, names: Iterable[str]) -> set[str]:
-    """Nodes that read some nodes, and `OUTPUT` where the network returns one of them."""
-    own = set(names)
-    return {after for before, after in workload.graph().edges() if before in own} | (
-        {OUTPUT} if own & set(workload.outputs) else set())
+    """Nodes that read some nodes, and `producer_consumer.OUTPUT` where the network returns one of them."""
+    return {reader for name in names for reader in workload.readers[name]}
 
 
 def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink:
@@ -233,22 +264,22 @@ def _company(group_link: FusedLink, link: NetworkLink, producer: Operator) -> Fr
     return link.elsewhere * prod(link.shape or (1,)) / made
 
 
-def _in_one_go(graph: nx.DiGraph[str], rank: Mapping[str, int], names: tuple[str, ...],
+def _in_one_go(after: Mapping[str, Sequence[str]], rank: Mapping[str, int], names: tuple[str, ...],
                links: tuple[NetworkLink, ...]) -> bool:
     """Whether nothing outside the segment stands between two of its nodes.
 
-    `rank`: position of every node in a topological order; nodes behind the last one of the segment lead to none of it,
-    so the search ends there.
+    `after`: the nodes that read each node. `rank`: position of every node in a topological order; nodes behind the last
+    one of the segment lead to none of it, so the search ends there.
     """
     inside = {*names, *(name for link in links for name in link.through)}
     last = max(rank[name] for name in inside)
     seen: set[str] = set()
-    todo = [after for name in inside for after in graph.successors(name) if after not in inside]
+    todo = [reader for name in inside for reader in after[name] if reader not in inside]
     while todo:
         name = todo.pop()
         if name in inside:
             return False
         if name not in seen and rank[name] < last:
             seen.add(name)
-            todo += graph.successors(name)
+            todo += after[name]
     return True

@@ -199,7 +199,8 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
                        {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
                        str(link.elsewhere), str(link.company)]
                       for link in group.links],
-            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled}
+            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled,
+            "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
 
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
@@ -215,10 +216,12 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     Raises:
         FadiffError: The file is no checkpoint, or one of another network, design, metric, seed or version.
     """
+    if file is None:
+        return Checkpoint(None, {}, specs)
     head = {"version": __version__, "network": workload.name, "layers_of": fingerprint(specs),
             "links_of": links_fingerprint(workload), "metric": options.metric, "seed": str(options.seed)}
-    path = None if file is None else Path(file)
-    if path is None or not path.exists():
+    path = Path(file)
+    if not path.exists():
         return Checkpoint(path, head, specs)
     content = _content(path)
     for key, value in head.items():

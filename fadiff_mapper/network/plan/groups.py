@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.groups.group_cost import checked_cost
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import with_mappings
 from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
@@ -49,16 +49,18 @@ class EvaluatedGroup:
         group: The group.
         cost: Its exact cost, all repeats together.
         promised: Its estimate before it was mapped.
+        left_out: Reads of residual operands from the outermost level that the network does without.
     """
 
     group: FusedGroup
     cost: FusedCost
     promised: OperatingPoint
+    left_out: OperatingPoint = NOTHING
 
     @property
     def point(self) -> OperatingPoint:
-        """Energy and cycles."""
-        return OperatingPoint(self.cost.energy_pj, self.cost.cycles)
+        """Energy and cycles, less those that the rest of the network does without."""
+        return OperatingPoint(self.cost.energy_pj - self.left_out.energy_pj, self.cost.cycles - self.left_out.cycles)
 
 
 def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: Mapping[str, LayerBase],
@@ -72,12 +74,12 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
         bases: Each layer by itself, as estimates need it, by name.
         total: Energy and cycles of the network, at whose prices a gain counts.
         metric: "edp", "energy" or "delay".
-        stopped: Asked before every segment; once true, the others are left out.
+        stopped: Asked before every segment but the first; once true, the others are left out.
     """
     proposed: dict[Hashable, list[Candidate]] = {}
     known: Translated = {}
     for key, segment in segments.items():
-        if stopped():
+        if stopped() and proposed:
             break
         own = group_bases(segment, bases)
         price = NetworkPrice(total, metric)
@@ -152,5 +154,6 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
             saved.keep_mapped(batch, mapped, known)
     known.update(saved.strategies(batch))
     costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
-    return [None if group is None or cost is None else EvaluatedGroup(group, cost, candidate.estimate)
+    return [None if group is None or cost is None
+            else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
             for candidate, group, cost in zip(chosen, mapped, costs, strict=True)]

@@ -44,12 +44,15 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
     unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
     layers_of = {node.name: node.layer for node in workload.layers if node.layer}
-    outcomes = tuple(_group(part, alone, layers_of, sigma) for part in groups)
+    known: dict[int, tuple[TileMapping, ...]] = {}
+    outcomes = tuple(_group(part, alone, layers_of, sigma, known) for part in groups)
     fused = {name for outcome in outcomes for name in outcome.nodes}
     left = _layers_alone([name for name in repeats if name not in fused], alone, repeats)
     stats = unfused if not outcomes else Totals(
-        left.energy_pj + sum(outcome.cost.energy_pj for outcome in outcomes) + joined.energy_pj,
-        left.cycles + round(sum(outcome.cost.cycles for outcome in outcomes)) + round(joined.cycles))
+        left.energy_pj + sum(outcome.cost.energy_pj - outcome.left_out.energy_pj for outcome in outcomes)
+        + joined.energy_pj,
+        left.cycles + round(sum(outcome.cost.cycles - outcome.left_out.cycles for outcome in outcomes))
+        + round(joined.cycles))
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
     return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
@@ -63,13 +66,20 @@ def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeat
 
 
 def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], layers: Mapping[str, Operator],
-           sigma: Mapping[tuple[str, str], float]) -> GroupInNetwork:
-    """A group of the plan; links without a descent count as decided, sigma 1."""
+           sigma: Mapping[tuple[str, str], float], known: dict[int, tuple[TileMapping, ...]]) -> GroupInNetwork:
+    """A group of the plan; links without a descent count as decided, sigma 1.
+
+    `known`: tiles of groups so far; equal segments share a group, and with it the evaluation of its tiles.
+    """
     group = part.plan.group
+    if id(group) not in known:
+        known[id(group)] = _tiles(part.nodes, group, alone, layers)
+    names = (name for name, layer in zip(part.nodes, group.layers, strict=True) for _ in layer.mappings)
+    tiles = tuple(replace(tile, node=name) for tile, name in zip(known[id(group)], names, strict=True))
     repeats = {name: layers[name].repeat for name in part.nodes}
     return GroupInNetwork(part.nodes, group, part.plan.cost, _layers_alone(part.nodes, alone, repeats),
                           tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
-                          _tiles(part.nodes, group, alone, layers))
+                          tiles, Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles)))
 
 
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],

@@ -22,12 +22,14 @@ from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
-from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, enumerated, evaluated, ranked
+from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.plan.strategy_search import TileEffort
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.kept_residuals import with_second_reads
 from fadiff_mapper.network.tilings.layer_estimate import group_bases, revised
 from fadiff_mapper.network.tilings.reshaping import reshaped
 
@@ -88,8 +90,9 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
-    for proposals in (_decoded, _enumerated):
-        _take_up(board, proposals(board))
+    _take_up(board, _decoded(board))
+    while left := unlisted(board):
+        _take_up(board, listed_candidates(board, left))
     for _ in range(RESHAPED):
         before = run.value(_plan(board))
         if run.clock.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
@@ -133,13 +136,6 @@ def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.clock.over)
 
 
-def _enumerated(board: PlanningBoard) -> dict[Any, list[Candidate]]:
-    """All candidates of short segments, and of long ones those without loops."""
-    run, distinct = board.run, {key: facts.segment for key, facts in board.known.items()}
-    return enumerated(run.hardware, distinct, run.bases, run.total, run.options.metric,
-                      run.clock.over) if run.options.enumeration else {}
-
-
 def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """Candidates next to the groups of the plan so far."""
     run, plan = board.run, [(part.nodes, part.plan.group) for part in _plan(board)]
@@ -147,10 +143,28 @@ def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
 
 
 def _propose(run: PlanningRun, facts: PlanningFacts, proposed: Sequence[Candidate]) -> None:
-    """Adds candidates of a segment that are not evaluated yet."""
-    facts.waiting = [candidate for candidate in ranked([*facts.waiting, *proposed], facts.segment, run.bases,
-                                                       run.total, run.options.metric)
-                     if candidate.group not in facts.tried]
+    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip."""
+    facts.waiting = _ranked(run, facts, [*facts.waiting, *proposed])
+    if kept := [other for candidate in facts.waiting[:1] for other in _with_residuals(run, candidate)]:
+        facts.waiting = _ranked(run, facts, [*kept, *facts.waiting])
+
+
+def _ranked(run: PlanningRun, facts: PlanningFacts, proposed: Sequence[Candidate]) -> list[Candidate]:
+    """The different candidates of a segment that promise a gain and are not evaluated yet, the best first."""
+    return [candidate for candidate in ranked(proposed, facts.segment, run.bases, run.total, run.options.metric)
+            if candidate.group not in facts.tried]
+
+
+def _with_residuals(run: PlanningRun, candidate: Candidate) -> list[Candidate]:
+    """The candidate with residual operands on the chip; where they do not fit, the best in half of one tile."""
+    if not candidate.segment.residuals or candidate.group.second_reads:
+        return []
+    kept = with_second_reads(run.hardware, candidate, run.word_costs)
+    if kept:
+        return kept
+    halves = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), _price_of(run))
+    smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
+    return [min(smaller, key=lambda other: _price_of(run)(other.estimate))] if smaller else []
 
 
 # Plans.
@@ -267,7 +281,7 @@ def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
             break
         _evaluate(board, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
     best = [(facts, _best(run, facts.exact)) for facts in used.values()]
-    _evaluate(board, [Candidate(facts.segment, group.group, group.promised) for facts, group in best
+    _evaluate(board, [Candidate(facts.segment, group.group, group.promised, group.left_out) for facts, group in best
                       if _price(run, group) > (1 + EXACT_TO) * _price_of(run)(group.promised)
                       and _bare(group.group) not in facts.searched], THOROUGH, REFINED)
 
@@ -282,6 +296,8 @@ def _near(run: PlanningRun, facts: PlanningFacts) -> list[Candidate]:
     own = group_bases(facts.segment, run.bases)
     best = _best(run, facts.exact)
     near = neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, _price_of(run))[:NEAR]
+    if best.group.second_reads:
+        near = [kept for candidate in near for kept in with_second_reads(run.hardware, candidate, run.word_costs)]
     return [candidate for candidate in near if candidate.group not in facts.tried and _promises(run, facts, candidate)]
 
 

@@ -24,6 +24,7 @@ class PlanningFacts:
         searched: Those of them whose tiles were searched thoroughly.
         exact: The groups that can run, with their exact cost.
         narrowed: How many of the candidates were proposed again in smaller tiles.
+        listed: Whether its candidates have been enumerated.
     """
 
     segment: Segment
@@ -32,6 +33,7 @@ class PlanningFacts:
     searched: list[FusedGroup] = field(default_factory=list)
     exact: list[EvaluatedGroup] = field(default_factory=list)
     narrowed: int = 0
+    listed: bool = False
 
     def left(self, kept: int) -> int:
         """How many candidates may still be tried.

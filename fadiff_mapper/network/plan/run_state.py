@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import chains
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
-from fadiff_mapper.network.layers.joined_reads import joined_reads
+from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
@@ -51,6 +53,16 @@ class PlanningClock:
         """Whether the run has to come to an end."""
         return self.stopped() or (self.limit is not None and self.spent() > self.limit)
 
+    def over_in(self, part: float) -> Callable[[], bool]:
+        """Tells when a stage has to come to an end that may take a part of the time that is left.
+
+        Args:
+            part: The part, in (0, 1].
+        """
+        now = self.spent()
+        until = inf if self.limit is None else now + part * max(self.limit - now, 0.0)
+        return lambda: self.stopped() or self.spent() > until
+
 
 @dataclass
 class PlanningRun:
@@ -71,9 +83,10 @@ class PlanningRun:
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
-        chains: Names of the layers of every chain.
         alone: Energy and cycles of each layer by itself, all repeats together, by name.
-        joined: Energy and cycles of the tensors that joins read besides those that flow on, with fusion and without.
+        joined: Energy and cycles of the tensors that joins read besides those that flow on; groups that read some of
+            them on the chip have less.
+        word_costs: Energies and cycles of words.
         total: Energy and cycles of the network layer by layer.
     """
 
@@ -95,12 +108,16 @@ class PlanningRun:
         self.by_node = by_node(self.workload, self.results)
         self.bases = by_node(self.workload, [layer_base(result, others) for result, others in zip(
             self.results, self.variants, strict=True)])
-        self.chains = [names for names, _ in chains(self.workload)]
         repeats = repeats_of(self.workload)
         self.alone = {name: OperatingPoint(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}
-        self.joined = joined_reads(self.workload, spec)
+        self.joined, self.word_costs = joined_reads(self.workload, spec), word_costs(spec)
         self.total = summed([*self.alone.values(), self.joined])
+
+    @cached_property
+    def chains(self) -> list[tuple[str, ...]]:
+        """Names of the layers of every chain; found once, and not at all where nothing is fused."""
+        return [names for names, _ in chains(self.workload)]
 
     def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
         """The network's metric with some groups and every other layer by itself.

@@ -17,7 +17,7 @@ import numpy as np
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.kernel._kernel import NestEstimate
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint
+from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint
 from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment
 from fadiff_mapper.network.tilings.tile_nests import TileNest
 
@@ -29,12 +29,15 @@ class Candidate:
     Attributes:
         segment: Its layers and links.
         group: The group, without mappings.
-        estimate: Estimated energy and cycles, all repeats together.
+        estimate: Estimated energy and cycles, all repeats together, less `left_out`.
+        left_out: Reads of residual operands from the outermost level that the network does without, as the group reads
+            them on the chip.
     """
 
     segment: Segment
     group: FusedGroup
     estimate: OperatingPoint
+    left_out: OperatingPoint = NOTHING
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,11 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
     """
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
-    for segment, dims in _moved(plan, chains, by_nodes):
+    for segment, carried in _moved(plan, chains, by_nodes):
         if stopped():
             break
+        # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
+        dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
         key = segment.key
         single = [] if key in proposed else [order for order in orders(segment, 1) if order]
         known = proposed.setdefault(key, {})

@@ -47,7 +47,10 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
         for phrases in (_names(group, index), _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
             reasons += [f"{name}: {phrase}" for phrase in phrases]
-    return reasons + list(_spilled(group))
+    return reasons + list(_spilled(group)) + [
+        f"layer {read.first + 1} ({group.layers[read.first].problem.name}): {read.tensor} is added to the output of "
+        f"layer {read.behind + 1}, too; LoopTree has no layers without multiply-accumulates"
+        for read in group.second_reads]
 
 
 def _spilled(group: FusedGroup) -> Iterator[str]:

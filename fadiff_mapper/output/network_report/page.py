@@ -103,7 +103,8 @@ def network_html(result: MappedNetwork) -> str:
     return page_template(TEMPLATE).render(
         result=result, views=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
         figures=[*_figures(result.stats, result.unfused_stats), traffic],
-        joined=_figures(result.joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles else [],
+        joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
+        else [],
         colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],

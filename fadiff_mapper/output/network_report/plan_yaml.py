@@ -5,10 +5,11 @@ The names of the run folder's subfolders are decided here, too, because the plan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.fusion import FusedLayer, FusedLink, Stay
+from fadiff_mapper.fusion import FusedLayer, FusedLink, SecondRead, Stay
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.yaml.load import dump
@@ -26,8 +27,8 @@ def plan_yaml(result: MappedNetwork) -> str:
     Returns:
         YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
         and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
-        that residual and other joined operands make up, the saved part of the EDP, every group, and every distinct
-        layer by itself.
+        that residual and other joined operands make up (groups read some on the chip), the saved part of the EDP, every
+        group, and every distinct layer by itself.
     """
     layers = []
     for outcome in result.layers:
@@ -39,7 +40,7 @@ def plan_yaml(result: MappedNetwork) -> str:
         "coverage": coverage(result.workload).as_dict(),
         "options": {name: value for name, value in result.options.items() if value is not None},
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
-        "joined_operands_cost": {"energy_pj": float(result.joined.energy_pj), "cycles": result.joined.cycles},
+        "joined_operands_cost": _reads(result.planned_joined), "unfused_joined_operands_cost": _reads(result.joined),
         "saved_edp": result.gain,
         "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
     return dump({"plan": content})
@@ -70,6 +71,10 @@ def _totals(total: Any) -> dict[str, Any]:
     return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles), "edp": float(total.edp)}
 
 
+def _reads(total: Any) -> dict[str, Any]:
+    return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles)}
+
+
 def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
     group = outcome.group
     return {
@@ -77,7 +82,9 @@ def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
         "sums": "leave the chip and come back" if group.spilled else "stay",
         "layers": [_layer(name, layer) for name, layer in zip(outcome.nodes, group.layers, strict=True)],
-        "intermediates": [_link(link) for link in group.links], "sigma": list(outcome.sigma),
+        "intermediates": [_link(link) for link in group.links],
+        **({"second_reads": [_second_read(outcome.nodes, read) for read in group.second_reads]}
+           if group.second_reads else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
         "tiles": [{"node": tile.node, "bounds": dict(tile.spec.problem.bounds),
                    "folder": tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))}
@@ -97,6 +104,11 @@ def _link(link: FusedLink) -> dict[str, Any]:
             **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
             **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
             **_stay(link.stay), "written": link.written}
+
+
+def _second_read(nodes: Sequence[str], read: SecondRead) -> dict[str, Any]:
+    return {"operand": read.tensor, "of": nodes[read.first], "added_behind": nodes[read.behind],
+            "dimensions": dict(read.dims)}
 
 
 def _stay(stay: Stay) -> dict[str, Any]:

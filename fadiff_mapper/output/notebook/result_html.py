@@ -51,7 +51,8 @@ def plan_html(result: MappedNetwork) -> str:
     """
     totals = [(name, total.energy_pj, total.cycles, total.edp)
               for name, total in (("plan", result.stats), ("layers one by one", result.unfused_stats),
-                                  ("of either, joined operands", result.joined)) if total.energy_pj or total.cycles]
+                                  ("of the plan, joined operands", result.planned_joined),
+                                  ("of the layers, joined operands", result.joined)) if total.energy_pj or total.cycles]
     groups = [(number, " + ".join(group.nodes),
                ", ".join(f"{loop.dim} in tiles of {loop.tile}" for loop in group.group.loops) or "none",
                group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp)

@@ -77,8 +77,11 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
                   markup=False)
     if result.joined.energy_pj or result.joined.cycles:
-        out.print(f"of either, for operands of sums and products: {result.joined.energy_pj / 1e6:.6g} uJ, "
-                  f"{result.joined.cycles} cycles", markup=False)
+        kept = "" if result.planned_joined == result.joined else (
+            f"; in the plan {result.planned_joined.energy_pj / 1e6:.6g} uJ, {result.planned_joined.cycles} cycles, as "
+            "groups read some on the chip")
+        out.print(f"of {'these' if kept else 'either'}, for operands of sums and products: "
+                  f"{result.joined.energy_pj / 1e6:.6g} uJ, {result.joined.cycles} cycles{kept}", markup=False)
     out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
               f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
               f"({result.time_s:.2f} s); written to {written_to}", markup=False)
