@@ -1,1 +1,1 @@
-"""A learned correction of the exact model's cycles to cycles measured on real hardware: features, fit, verdict, file."""
+"""A learned correction of cycles to those measured on real hardware: features, fit, verdict, file."""

@@ -71,7 +71,7 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
         at = points.searched
         searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
                            points.measured[at])
-    return Calibration(name, layers[0].spec.arch.level_names, word_bytes, coefficients, norm, unseen, searched)
+    return Calibration(name, layers[0].spec.arch.level_names(), word_bytes, coefficients, norm, unseen, searched)
 
 
 def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:

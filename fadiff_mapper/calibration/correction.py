@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +78,8 @@ class Calibration:
 
     def check_architecture(self, arch: Architecture) -> None:
         """Refuses an architecture with other storage levels. Raises FadiffError."""
-        if arch.level_names != self.levels:
-            raise FadiffError(f"calibration: found the storage levels {listed(arch.level_names)}; accepted: those of "
+        if arch.level_names() != self.levels:
+            raise FadiffError(f"calibration: found the storage levels {listed(arch.level_names())}; accepted: those of "
                               f"the architecture that was measured, {listed(self.levels)}")
 
     def cycles(self, problem: Problem, nest: Nest) -> Array:
@@ -96,6 +97,14 @@ class Calibration:
         """
         tiles, table = feature_table(self.program, problem, nest, self.word_bytes)
         return predict(tiles, table, self.coefficients, self.norm)
+
+
+def calibration_record(calibration: Calibration | None) -> dict[str, Any]:
+    """The calibration among the options of a run, for the record that is written with it; nothing without one."""
+    if calibration is None:
+        return {}
+    return {"calibration": {"program": calibration.program, "norm": calibration.norm,
+                            "cycles_per": dict(zip(NAMES, calibration.coefficients, strict=True))}}
 
 
 def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:

@@ -24,10 +24,9 @@ WIDEST = 16
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "start-up": ("tile", "convolution"),
-    "compute": ("steps", "blocks"),
+    "compute": ("steps",),
     "streams": ("streams",),
-    "memory": ("input_beats", "input_misses", "weight_beats", "weight_misses", "weight_pages", "output_misses",
-               "output_pages"),
+    "memory": ("input_beats", "input_misses", "weight_beats", "weight_misses", "weight_pages", "output_misses"),
 }
 """Features by the part of the machine that they occupy; the parts overlap, tile by tile."""
 
@@ -39,13 +38,13 @@ NAMES = tuple(name for group in GROUPS.values() for name in group) + ONCE
 
 MEANING = {
     "tile": "start of a tile", "convolution": "further start of a convolution's tile",
-    "steps": "compute step", "blocks": "set of weights brought into the array",
+    "steps": "compute step",
     "streams": "row of the array, for each stream of words through it",
     "input_beats": f"{BEAT} bytes of inputs (or a row of fewer)", "input_misses": "cache line of inputs that misses",
     "weight_beats": f"{BEAT} bytes of weights (or a row of fewer)",
     "weight_misses": "cache line of weights that misses", "weight_pages": "page of weights",
-    "output_misses": "cache line of outputs that misses", "output_pages": "page of outputs",
-    "launch": "start of the run", "first_tile": f"{BEAT} bytes of the first tile's operands",
+    "output_misses": "cache line of outputs that misses",
+    "launch": "start of the run", "first_tile": f"{BEAT} bytes of the first tile's operands (or a row of fewer)",
 }
 """What the coefficient of each feature is the price of, in cycles."""
 
@@ -97,14 +96,13 @@ def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
     along = run.tile[stream] if stream is not None else xp.ones_like(run.side)
     others = over(run.tile, [d for d in roles.positions if d != stream])
     streams = run.blocks * others * up(along / run.side) * _most(run.side, float(WIDEST))
-    operands = (inputs.rows * inputs.width + weights.rows * weights.width) / BEAT
     values = {
         "tile": xp.ones_like(run.side), "convolution": 1.0 - run.product,
-        "steps": run.steps, "blocks": run.blocks, "streams": streams,
+        "steps": run.steps, "streams": streams,
         "input_beats": inputs.beats(), "input_misses": inputs.misses(),
         "weight_beats": weights.beats(), "weight_misses": weights.misses(), "weight_pages": weights.pages(),
-        "output_misses": outputs.misses() / run.partial, "output_pages": outputs.pages() / run.partial,
-        "launch": 1.0 / run.tiles, "first_tile": operands / run.tiles,
+        "output_misses": outputs.misses() / run.partial,
+        "launch": 1.0 / run.tiles, "first_tile": (inputs.beats() + weights.beats()) / run.tiles,
     }
     return xp.stack([values[name] for name in NAMES])
 

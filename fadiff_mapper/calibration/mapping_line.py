@@ -58,7 +58,7 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
 
 
 def _with_fan_outs(stores: dict[int, LevelMapping], count: int) -> tuple[LevelMapping, ...]:
-    """All levels, innermost first; where a level that only fans out follows a store, it has the store's spatial loops."""
+    """All levels, innermost first; a level below a store that only fans out has the store's spatial loops."""
     levels: list[LevelMapping] = []
     one = dict.fromkeys(next(iter(stores.values())).temporal, 1)
     for number in reversed(range(count)):

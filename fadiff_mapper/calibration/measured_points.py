@@ -115,7 +115,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
         with file.open(encoding="utf-8", newline="") as text:
             table = csv.DictReader(text, strict=True)
             columns = table.fieldnames or []
-            bounds = "problem" in columns or set(BOUNDS) <= set(columns) and {"K", "M"} & set(columns)
+            bounds = "problem" in columns or (set(BOUNDS) <= set(columns) and {"K", "M"} & set(columns))
             if "mapping" not in columns or not set(CYCLES) & set(columns) or not bounds:
                 raise FadiffError(f"{file}:1: found the columns {', '.join(columns)[:200] or 'none'}; accepted: "
                                   "mapping, rtl_cycles or cycles, and problem or R, S, P, Q, C, K, N")

@@ -80,5 +80,5 @@ def _operands(problem: Problem) -> tuple[DataSpace, DataSpace]:
         raise FadiffError(f"{problem.name}: found {len(operands)} operands; accepted by a calibration: problems with "
                           "two operands and one output")
     slide = [any(len(rank) > 1 for rank in space.ranks) for space in operands]
-    first = slide[0] and not slide[1] or slide[0] == slide[1] and operands[0].name == "Inputs"
+    first = (slide[0] and not slide[1]) or (slide[0] == slide[1] and operands[0].name == "Inputs")
     return (operands[0], operands[1]) if first else (operands[1], operands[0])

@@ -95,8 +95,8 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
             counts.append(up(bound / tile))
         rows.append(tile)
     tile, count = xp.stack(rows), xp.stack(counts)
-    across = [d for d in (*roles.reduced, *roles.produced)]
-    sets = math.prod((up(over(tile, [d]) / side) for d in across), start=over(tile, (*roles.windows, *roles.groups)))
+    sets = math.prod((up(tile[d] / side) for d in (*roles.reduced, *roles.produced)),
+                     start=over(tile, (*roles.windows, *roles.groups)))
     return TiledRun(_column(bounds, nest), tile, over(count, range(len(bounds))),
                     over(count, (*roles.reduced, *roles.windows)), side, sets * over(tile, roles.positions), sets,
                     mapped.product)

@@ -118,7 +118,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
     """
     sparse = sparse_tensors(specs) if options.fuse else ()
-    options = replace(options, fuse=options.fuse and not sparse)
+    options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = PlanningClock(options.time_limit, stopped)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(specs, options, clock, saved, mapped)
@@ -133,6 +133,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     groups = planned_groups(run) if options.fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if stopped() else (
         f"out of time after {options.time_limit:g} s: the best plan so far" if clock.over() else "search ended")
+    if options.calibration:
+        status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
@@ -142,20 +144,23 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
                     saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
-    known = list(mapped_before) or saved.results(specs)
+    calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
+    known = list(mapped_before) or ([None] * len(specs) if calibrated else saved.results(specs))
     missing = [index for index, result in enumerate(known) if result is None]
     wanted = [specs[index] for index in missing]
     starts = _quick_mappings(wanted, options, clock) if options.time_limit and wanted else ()
     limit = None if options.time_limit is None else max(LAYERS_SHARE * options.time_limit - clock.spent(), 0.1)
     try:
         mapped = map_layers(wanted, layer_search(options, limit), warm_starts=starts, stopped=clock.stopped,
-                            on_better=lambda number, result: saved.keep(missing[number], result))
+                            on_better=None if calibrated else lambda number, result: saved.keep(missing[number],
+                                                                                                result))
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):
         known[index] = result
     results = [result for result in known if result is not None]
-    if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
+    sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
+    if options.metric != "edp" or calibrated or clock.over() or sparse:
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
 

@@ -16,6 +16,7 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.calibrated_choice import check_calibrated
 from fadiff_mapper.search.exhaustive import refuse_large
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
@@ -59,8 +60,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if not specs:
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
-    stream = ResultStream(specs, options.priorities, on_progress, on_better)
+    stream = ResultStream(specs, options.priorities, on_progress, on_better, options.calibration, options.seed)
     tasks = [checked_task(spec) for spec in specs]
+    if options.calibration is not None:
+        check_calibrated(tasks, options.calibration)
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.lower_bound import lower_bound, sparse_lower_bound
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.calibrated_choice import calibrated_choice
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
@@ -43,6 +45,8 @@ class ResultStream:
         metrics: Metrics that the search minimises, in order of priority.
         on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
         on_better: Called with the number of a problem and a result to keep; None: not at all.
+        calibration: The correction by which the last mapping is chosen; None: the exact model alone.
+        seed: Seed of the random mappings of that choice.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
     """
@@ -51,6 +55,8 @@ class ResultStream:
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
     on_better: Callable[[int, MappedLayer], None] | None
+    calibration: Calibration | None = None
+    seed: int = 0
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
 
@@ -89,8 +95,12 @@ class ResultStream:
             if not outcome.legal:
                 failures.append(_failure(task, outcome))
                 continue
+            nest, corrected = outcome.nest, None
+            if self.calibration is not None:
+                nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
             results.append(replace(
-                self._result(index, outcome.nest, outcome.status), options=options, evaluations=outcome.evaluations,
+                self._result(index, nest, outcome.status), options=options, evaluations=outcome.evaluations,
+                corrected=corrected,
                 history=tuple(map(_improvement, outcome.history)),
                 bound=lower_bound(task.layer, task.space) if task.sparse is None
                 else sparse_lower_bound(task.sparse, task.space)))
