@@ -96,15 +96,29 @@ def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) 
                   np.concatenate([layer.searched for layer in layers]))
 
 
-def _unseen(points: Points, folds: np.ndarray) -> Verdict:
-    """The verdict on every learned point, predicted by the fit to the other folds' layers."""
+def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
+    """Predicts every point by the fit to the layers of the other folds.
+
+    Args:
+        points: Measured points.
+        folds: Fold of every layer, see `fold_of_layers`.
+
+    Returns:
+        [B]. Cycles; 0 for searched points.
+    """
     fold, learned = folds[points.layer], ~points.searched
     predicted = np.zeros_like(points.measured)
     for number in range(FOLDS):
         known, unknown = learned & (fold != number), learned & (fold == number)
         coefficients, norm = fit(points.tiles[known], points.table[:, known], points.measured[known])
         predicted[unknown] = predict(points.tiles[unknown], points.table[:, unknown], coefficients, norm)
-    return verdict(predicted[learned], points.exact[learned], points.measured[learned])
+    return predicted
+
+
+def _unseen(points: Points, folds: np.ndarray) -> Verdict:
+    """The verdict on all points that are learned from, each predicted without its layer."""
+    learned = ~points.searched
+    return verdict(predicted_unseen(points, folds)[learned], points.exact[learned], points.measured[learned])
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> Verdict:
