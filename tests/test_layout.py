@@ -16,7 +16,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "model.smooth", "imperfect", "sparse", "workload", "workload.readers",
+    "model", "model.exact", "model.smooth", "imperfect", "calibration", "sparse", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
@@ -86,7 +86,8 @@ SAME_MEANING = {
     "arch": {"spec", "spec.native"}, "attributes": {"spec.native", "spec.v04"}, "mapper": {"spec", "spec.native"},
     "constraints": {"spec", "spec.native", "spec.v04"}, "mapping": {"spec", "spec.native"},
     "problem": {"spec", "spec.native"}, "tables": {"spec", "spec.native"},
-    "arguments": {"cli", "dropin"}, "shim": {"cli", "dropin"}, "doctor": {"cli", "timeloop"},
+    "arguments": {"cli", "dropin"}, "calibrate": {"calibration", "cli"},
+    "shim": {"cli", "dropin"}, "doctor": {"cli", "timeloop"},
 }
 """File names that stand in several rooms because they mean the same: a value and its reader in either dialect, a
 command and the function behind it, a model in both of its forms."""

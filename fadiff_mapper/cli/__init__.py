@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.cli import bundled, check, design, doctor, evaluate, explain, import_, map, network, shim
+from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
 from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
 
-COMMANDS = (check, evaluate, map, network, design, explain, import_, bundled, doctor, shim)
+COMMANDS = (check, evaluate, map, network, design, calibrate, explain, import_, bundled, doctor, shim)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from fadiff_mapper.cli.exit_codes import BAD_INPUT
 from fadiff_mapper.energy.source_names import CHOICES
 
 if TYPE_CHECKING:
+    from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.network.layers.options import NetworkOptions
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.spec.spec import Spec
@@ -86,6 +87,23 @@ def add_jobs_and_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
+def add_calibration(parser: argparse.ArgumentParser) -> None:
+    """Adds --calibration MODEL and --force, for commands that search."""
+    parser.add_argument("--calibration", metavar="MODEL",
+                        help="correct cycles to measured hardware, by a file of the command calibrate; mappings are "
+                             "chosen by corrected cycles, and nothing is fused")
+    parser.add_argument("--force", action="store_true",
+                        help="use the calibration even where it does not beat the exact model")
+
+
+def read_calibration_argument(options: argparse.Namespace) -> Calibration | None:
+    """The calibration that --calibration names, if any. Raises FadiffError."""
+    if options.calibration is None:
+        return None
+    from fadiff_mapper.calibration.model_file import read_calibration
+    return read_calibration(options.calibration, force=options.force)
+
+
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """Adds --dim NAME=N, --shape NAME=NxN and --value NAME=N, for commands that read a network."""
     parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
@@ -123,7 +141,7 @@ def read_options(texts: Sequence[str], options: AnyOptions) -> AnyOptions:
     Raises:
         FadiffError: A name is unknown, or a value is of another type.
     """
-    known = {name: str(field.type) for name, field in options.__dataclass_fields__.items()}
+    known = {name: str(field.type) for name, field in options.__dataclass_fields__.items() if name != "calibration"}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or name not in known:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fadiff_mapper.cli.arguments import (
     Commands,
+    add_calibration,
     add_dimensions,
     add_jobs_and_quiet,
     add_output,
@@ -16,6 +17,7 @@ from fadiff_mapper.cli.arguments import (
     add_vary,
     add_verify,
     positive,
+    read_calibration_argument,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.output.design_report import STORE
@@ -44,6 +46,7 @@ def add(commands: Commands) -> None:
                         help="design for what is understood, even where that is less than 90 %% of a network")
     add_dimensions(parser)
     add_jobs_and_quiet(parser)
+    add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -111,6 +114,7 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
+    calibration = read_calibration_argument(options)
     space = read_space(*files_of([options.space, *options.arch]), jinja_data=dict(options.variables),
                        vary=options.vary, limits=dict(options.limits))
     networks = tuple(load_network(name, dims=dict(options.dims), shapes=dict(options.shapes),
@@ -119,8 +123,9 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
         require_coverage(network, options.allow_partial, "--allow-partial")
     return DesignQuestion(
         space, networks, options.weights or (1.0,) * len(networks), tuple(options.metric or ("edp",)),
-        fuse=not options.no_fusion, seed=options.seed, energy=options.energy or space.energy or "estimate",
-        strict=not options.lenient)
+        fuse=not options.no_fusion and calibration is None, seed=options.seed,
+        energy=options.energy or space.energy or "estimate",
+        strict=not options.lenient, calibration=calibration)
 
 
 def _search(options: argparse.Namespace) -> DesignOptions:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.arguments import (
     Commands,
+    add_calibration,
     add_jobs_and_quiet,
     add_options,
     add_output,
@@ -17,6 +18,7 @@ from fadiff_mapper.cli.arguments import (
     add_verify,
     inputs,
     load_inputs,
+    read_calibration_argument,
     read_options,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
@@ -50,6 +52,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
     add_options(parser, "restarts=8 or gradient=no; the names are the fields of SearchOptions")
+    add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -72,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     search = read_options(options.option, SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
         imperfect=options.imperfect,
-        threads=options.jobs))
+        threads=options.jobs, calibration=read_calibration_argument(options)))
     specs = load_inputs(options)
     check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))

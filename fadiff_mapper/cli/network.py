@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fadiff_mapper.cli.arguments import (
     Commands,
+    add_calibration,
     add_dimensions,
     add_jobs_and_quiet,
     add_options,
@@ -14,6 +15,7 @@ from fadiff_mapper.cli.arguments import (
     add_seed_and_time,
     add_verify,
     inputs,
+    read_calibration_argument,
     read_options,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
@@ -39,6 +41,7 @@ def add(commands: Commands) -> None:
     add_dimensions(parser)
     add_jobs_and_quiet(parser)
     add_options(parser, "longest=4 or model=paper; the names are the fields of NetworkOptions")
+    add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -62,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.workload.readers.load_network import load_network
     program = real_model() if options.verify else None
     search = read_options(options.option, NetworkOptions(
-        options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs))
+        options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs,
+        calibration=read_calibration_argument(options)))
     network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
                            values=dict(options.values))
     require_coverage(network, options.allow_partial, "--allow-partial")

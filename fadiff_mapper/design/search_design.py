@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.calibration.correction import calibration_record
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -60,6 +61,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         proposer = _proposer(bench, options)
         with work_force(bench, options.jobs, options.backend, options.address, deadline) as evaluated:
             status = _rounds(run, proposer, evaluated, options, stopped)
+            status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
             neighbours = () if ended or not options.neighbours else _settled(run, question, evaluated, stopped)
         if not run.front and options.shard is None:
@@ -74,6 +76,8 @@ def _check_question(question: DesignQuestion) -> None:
         metric_exponents(metric)
     if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
         raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
+    if question.fuse and question.calibration:
+        raise FadiffError("calibration: found fuse=True; accepted: layers by themselves, as they were measured")
     if not question.networks or len(question.networks) != len(question.weights):
         raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
                           "one for each of at least one network")
@@ -163,5 +167,6 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         history=run.improvements(),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
-                          "energy": question.energy, "weights": list(question.weights)},
+                          "energy": question.energy, "weights": list(question.weights)}
+        | calibration_record(question.calibration),
         status=status, time_s=run.time_s)

@@ -120,7 +120,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
     """
     sparse = sparse_tensors(specs) if options.fuse else ()
-    options = replace(options, fuse=options.fuse and not sparse)
+    options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(specs, options, clock, saved, mapped)
@@ -135,6 +135,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     groups = planned_groups(run) if options.fuse and not clock.over() else ()
     status = "interrupted: the best plan so far" if clock.stopped() else (
         f"out of time after {options.time_limit:g} s: the best plan so far" if clock.over() else "search ended")
+    if options.calibration:
+        status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if not mapped:  # bounds are for the reader alone, so they come last; the caller of a given mapping has its own
@@ -146,21 +148,23 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
                     saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
-    known = list(mapped_before) or saved.results(specs)
+    calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
+    known = list(mapped_before) or ([None] * len(specs) if calibrated else saved.results(specs))
     missing = [index for index, result in enumerate(known) if result is None]
     wanted = [specs[index] for index in missing]
     limited = options.time_limit is not None
     limit = max(LAYERS_SHARE * (options.time_limit or 0.0) - clock.spent(), 0.1) if limited else None
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, limit), stopped=clock.stopped, on_better=keep, bounds=False,
-                            before=QUICK if limited else None)
+        mapped = map_layers(wanted, layer_search(options, limit), stopped=clock.stopped, bounds=False,
+                            on_better=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):
         known[index] = result
     results = [result for result in known if result is not None]
-    if options.metric != "edp" or clock.over() or any(spec.sparse and spec.sparse.applied for spec in specs):
+    sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
+    if options.metric != "edp" or calibrated or clock.over() or sparse:
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over)
 

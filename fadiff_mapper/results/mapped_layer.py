@@ -15,6 +15,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class CorrectedCycles:
+    """Cycles of a mapping on measured hardware, predicted by a calibration.
+
+    Attributes:
+        cycles: Corrected cycles of the mapping.
+        exact_choice_cycles: Corrected cycles of the mapping that the exact model prefers.
+        exact_choice_energy_pj: Energy of that mapping.
+    """
+
+    cycles: float
+    exact_choice_cycles: float
+    exact_choice_energy_pj: float
+
+
+@dataclass(frozen=True)
 class MappedLayer:
     """A mapping with its numbers and the record of its search.
 
@@ -30,6 +45,7 @@ class MappedLayer:
         time_s: Seconds from the start of the search to this result.
         bound: The lower bound over all mappings within the constraints; None where none is known.
         sensitivities: The metric's sensitivities to constants of the machine; empty unless asked for.
+        corrected: Cycles on measured hardware; None without a calibration. `stats` are Timeloop's in either case.
     """
 
     spec: Spec
@@ -42,6 +58,7 @@ class MappedLayer:
     time_s: float
     bound: LowerBound | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
+    corrected: CorrectedCycles | None = None
 
     @property
     def metric(self) -> str:

@@ -139,6 +139,14 @@ class MappedNetwork:
         return 1 - self.stats.edp / self.unfused_stats.edp
 
     @property
+    def corrected_cycles(self) -> float | None:
+        """Cycles of all layers on measured hardware, one by one; None without a calibration."""
+        if any(layer.result.corrected is None for layer in self.layers):
+            return None
+        return sum(layer.count * layer.result.corrected.cycles for layer in self.layers
+                   if layer.result.corrected) + self.joined.cycles
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of a lenient reading of the design, each once; that of a factor may speak of one layer alone."""
         return tuple(dict.fromkeys(text for outcome in self.layers for text in outcome.spec.warnings))

@@ -67,10 +67,15 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if not specs:
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
-    stream = ResultStream(specs, options.priorities, on_progress, on_better)
+    stream = ResultStream(specs, options.priorities, on_progress, on_better, options.calibration, options.seed)
     tasks = [checked_task(spec) for spec in specs]
     if options.imperfect and any(is_sparse(spec) for spec in specs):
         raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
+    if options.calibration is not None:
+        from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
+        if options.imperfect:
+            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
+        check_calibrated(tasks, options.calibration)
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))

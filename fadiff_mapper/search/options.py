@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.calibration.correction import Calibration, calibration_record
 from fadiff_mapper.relaxation.metrics import ILLEGAL, check_metrics
 
 
@@ -86,6 +87,8 @@ class SearchOptions:
         exhaustive_limit: Mappings above which an exhaustive search is refused; the default takes some minutes.
         threads: Threads at work; None: the number in the input's mapper section, else all cores. The answer does not
             depend on it.
+        calibration: A correction to measured hardware by which the mapping is chosen in the end (see
+            `calibrated_choice`); None: the exact model alone.
     """
 
     metrics: tuple[str, ...] = ()
@@ -118,6 +121,7 @@ class SearchOptions:
     exhaustive: bool = False
     exhaustive_limit: int = 20_000_000
     threads: int | None = None
+    calibration: Calibration | None = None
 
     @property
     def priorities(self) -> tuple[str, ...]:
@@ -147,8 +151,9 @@ class SearchOptions:
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, by name, for the record that is written with it."""
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "threads"}
-        return record | {"metrics": self.priorities}
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__
+                  if name not in ("threads", "calibration")}
+        return record | {"metrics": self.priorities} | calibration_record(self.calibration)
 
 
 MODELS = ("refined", "paper")

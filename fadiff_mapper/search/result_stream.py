@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.imperfect.residual_nest import ResidualNest, unpack_residuals
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.calibrated_choice import calibrated_choice
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
@@ -44,6 +46,8 @@ class ResultStream:
         metrics: Metrics that the search minimises, in order of priority.
         on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
         on_better: Called with the number of a problem and a result to keep; None: not at all.
+        calibration: The correction by which the last mapping is chosen; None: the exact model alone.
+        seed: Seed of the random mappings of that choice.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
     """
@@ -52,6 +56,8 @@ class ResultStream:
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
     on_better: Callable[[int, MappedLayer], None] | None
+    calibration: Calibration | None = None
+    seed: int = 0
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
 
@@ -93,9 +99,13 @@ class ResultStream:
             if not outcome.legal:
                 failures.append(_failure(task, outcome))
                 continue
+            nest, corrected = outcome.nest, None
+            if self.calibration is not None:
+                nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
             results.append(replace(
-                self._result(index, outcome.nest, outcome.status, outcome.residuals), options=options,
-                evaluations=outcome.evaluations, history=tuple(map(_improvement, outcome.history)),
+                self._result(index, nest, outcome.status, outcome.residuals), options=options,
+                evaluations=outcome.evaluations, corrected=corrected,
+                history=tuple(map(_improvement, outcome.history)),
                 bound=bound_of(index)))
             if self.on_better:
                 self.on_better(index, results[-1])

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
+from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
 from fadiff_mapper.results.designed_machine import metric_exponents
@@ -41,6 +42,8 @@ class DesignQuestion:
         seed: Seed of every random number.
         energy: Where energies come from that no table in the design gives, as in `inputs.load.load`.
         strict: Whether input of the design that Timeloop ignores is an error, as in `inputs.load.load`.
+        calibration: A correction to measured hardware; all cycles of designs are corrected ones then, and nothing is
+            fused or left out for its lower bound. None: the exact model.
     """
 
     space: DesignSpace
@@ -51,6 +54,7 @@ class DesignQuestion:
     seed: int = 0
     energy: str = "estimate"
     strict: bool = True
+    calibration: Calibration | None = None
 
     @cached_property
     def layers(self) -> tuple[Operator, ...]:
@@ -99,7 +103,8 @@ class DesignQuestion:
         Lighter searches (fewer candidates of a segment, shorter groups) took as long on MobileNetV1 and
         `gemmini_large`: 5.1 to 6.7 s of processor time.
         """
-        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1)
+        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
+                              calibration=self.calibration)
 
 
 def _fusable(network: Workload) -> set[str]:

@@ -11,11 +11,13 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
+from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.results.mapped_layer import CorrectedCycles, MappedLayer
+from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
@@ -42,6 +44,9 @@ class LayerEntry:
         status: How the search ended, in words.
         evaluations: Mappings evaluated.
         reason: Why there is no mapping, in words; empty where there is one.
+        exact_choice_cycles: With a calibration, by which `cycles` are corrected then, the corrected cycles of the
+            mapping that the exact model prefers; else 0.
+        exact_choice_energy_pj: The energy of that mapping; else 0.
     """
 
     energy_pj: float
@@ -50,6 +55,8 @@ class LayerEntry:
     status: str = ""
     evaluations: int = 0
     reason: str = ""
+    exact_choice_cycles: float = 0.0
+    exact_choice_energy_pj: float = 0.0
 
 
 def no_mapping(reason: str) -> LayerEntry:
@@ -125,20 +132,24 @@ def _searched(specs: Sequence[Spec], options: SearchOptions) -> list[LayerEntry]
     for number, spec in enumerate(specs):
         try:
             tasks[number] = checked_task(spec)
+            if options.calibration is not None:
+                check_calibrated([tasks[number]], options.calibration)
         except FadiffError as error:
             entries[number] = no_mapping(str(error))
     outcomes = search_all(list(tasks.values()), options) if tasks else []
-    entries |= {number: _entry(specs[number], task, outcome)
+    entries |= {number: _entry(specs[number], task, outcome, options)
                 for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
     return [entries[number] for number in range(len(specs))]
 
 
-def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome) -> LayerEntry:
+def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:
     """The entry of a layer whose search has ended."""
     mapping = with_reuse(unpack(outcome.nest, 0, spec.problem), spec.constraints)
     if not outcome.legal:
         return no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the one that is "
                           f"nearest: {_rejection(spec, mapping)}")
+    if options.calibration is not None:
+        return _calibrated_entry(spec, task, outcome, options, options.calibration)
     if is_sparse(spec):
         stats = evaluate_mapping(spec, mapping)
         energy, cycles = stats.energy_pj, float(stats.cycles)
@@ -147,6 +158,17 @@ def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome) -> LayerEntry:
         energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
     return LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
                       outcome.evaluations)
+
+
+def _calibrated_entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions,
+                      calibration: Calibration) -> LayerEntry:
+    """The entry of a layer whose mapping is chosen by corrected cycles."""
+    nest, corrected = calibrated_choice(task, outcome.nest, calibration, options.priorities[0], options.seed)
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    return LayerEntry(float(score(task.layer, nest).energy[0]), corrected.cycles,
+                      literal_mapping(mapping, spec.arch, spec.problem), outcome.status, outcome.evaluations,
+                      exact_choice_cycles=corrected.exact_choice_cycles,
+                      exact_choice_energy_pj=corrected.exact_choice_energy_pj)
 
 
 def _rejection(spec: Spec, mapping: Mapping) -> str:
@@ -181,5 +203,7 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Mappe
         options: Options of the search.
     """
     mapping = mapping_of(entry, spec)
+    corrected = None if options.calibration is None else CorrectedCycles(
+        entry.cycles, entry.exact_choice_cycles, entry.exact_choice_energy_pj)
     return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
-                       entry.evaluations, 0.0)
+                       entry.evaluations, 0.0, corrected=corrected)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.calibration.correction import Calibration, calibration_record
 from fadiff_mapper.search.options import MODELS, SearchOptions
 
 METRICS = ("edp", "energy", "delay")
@@ -29,6 +30,8 @@ class NetworkOptions:
             loaded. `benchmarks/fusion_ablation.py` measures both sources of groups, each alone and together.
         enumeration: False leaves out enumerated groups.
         threads: Threads at work; None: all cores. The answer does not depend on it.
+        calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
+            as layers were measured by themselves. None: the exact model alone.
     """
 
     metric: str = "edp"
@@ -41,6 +44,7 @@ class NetworkOptions:
     gradient: bool = False
     enumeration: bool = True
     threads: int | None = None
+    calibration: Calibration | None = None
 
     @property
     def workers(self) -> int:
@@ -49,7 +53,9 @@ class NetworkOptions:
 
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "threads"}
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__
+                  if name not in ("threads", "calibration")}
+        return record | calibration_record(self.calibration)
 
 
 def check(options: NetworkOptions) -> None:
@@ -77,4 +83,5 @@ def layer_search(options: NetworkOptions, time_limit: float | None = None) -> Se
         options: Options of the network's search.
         time_limit: Seconds for all layers; None is no limit.
     """
-    return SearchOptions((options.metric,), options.seed, time_limit, threads=options.workers)
+    return SearchOptions((options.metric,), options.seed, time_limit, threads=options.workers,
+                         calibration=options.calibration)

@@ -34,7 +34,9 @@ def plan_yaml(result: MappedNetwork) -> str:
     for outcome in result.layers:
         stats = outcome.stats
         layers.append({"nodes": list(outcome.nodes), "runs": outcome.count, "folder": layer_folder(outcome.nodes[0]),
-                       "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp})
+                       "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
+                      | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
+    corrected = result.corrected_cycles
     content = {
         "network": result.workload.name, "design": result.design, "status": result.status,
         "coverage": coverage(result.workload).as_dict(),
@@ -42,6 +44,8 @@ def plan_yaml(result: MappedNetwork) -> str:
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
         "joined_operands_cost": _reads(result.planned_joined), "unfused_joined_operands_cost": _reads(result.joined),
         "saved_edp": result.gain,
+        **({} if corrected is None else {"corrected_cycles": corrected,
+                                         "corrected_edp": result.stats.energy_pj * corrected}),
         "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
     return dump({"plan": content})
 

@@ -46,6 +46,12 @@ def print_design(result: DesignedMachine, written_to: str) -> None:
         out.print(f"not the best of its neighbours: with {', '.join(f'{name} {value}' for name, value in changed)} "
                   f"{metric} is {_change(better.of(metric), result.best.of(metric))}; more evaluations are worth their "
                   "time", markup=False)
+    for network in result.mapped_networks:
+        if network.corrected_cycles is not None:
+            out.print(f"{network.workload.name}: {network.corrected_cycles:.0f} cycles corrected to measured hardware, "
+                      f"{network.stats.cycles} of the exact model; EDP "
+                      f"{network.stats.energy_pj * network.corrected_cycles:.6g} and {network.stats.edp:.6g} pJ*cycles",
+                      markup=False)
     out.print(f"{result.name}: {result.space_size:,} designs, {len(result.outcomes):,} proposed, "
               f"{result.evaluations:,} mapped, {result.pruned:,} left out for their lower bounds, {result.refused:,} "
               f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}", markup=False)

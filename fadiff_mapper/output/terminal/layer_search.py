@@ -23,10 +23,12 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
         results: The results in the same order.
         folder: Where their files are.
     """
+    from fadiff_mapper.output.terminal.calibration_summary import print_corrected
     from fadiff_mapper.output.terminal.console import console, table
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     if len(results) == 1:
         _print_one(results[0], folder)
+        print_corrected(results, names)
         return
     out = console()
     rows = table("", "problem", "bounds", "cycles", "energy uJ", "EDP pJ*cycles", "utilization", "evaluations", text=2)
@@ -39,6 +41,7 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
     print_notes(results[0].spec)
     out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
               f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each", markup=False)
+    print_corrected(results, names)
     for status in dict.fromkeys(result.status for result in results):
         out.print(status, markup=False)
 

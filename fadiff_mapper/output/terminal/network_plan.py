@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 
+from fadiff_mapper.output.terminal.calibration_summary import print_corrected
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.network_summary import print_coverage
 
@@ -76,6 +77,10 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
                   markup=False)
+    print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
+    if result.corrected_cycles is not None:
+        out.print(f"corrected to measured hardware: {result.corrected_cycles:.0f} cycles, EDP "
+                  f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles", markup=False)
     if result.joined.energy_pj or result.joined.cycles:
         kept = "" if result.planned_joined == result.joined else (
             f"; in the plan {result.planned_joined.energy_pj / 1e6:.6g} uJ, {result.planned_joined.cycles} cycles, as "

@@ -20,8 +20,9 @@ def result_json(result: MappedLayer) -> str:
         result: The mapped layer.
 
     Returns:
-        An object with status, mapping (directives), stats (`Stats.to_dict`), bound (`bound_record`), sensitivities
-        (where asked for), energy_source and area_source (component to source), evaluations, history (improvements:
+        An object with status, mapping (directives), stats (`Stats.to_dict`), corrected (where there is a
+        calibration), bound (`bound_record`), sensitivities (where asked for), energy_source and area_source (component
+        to source), evaluations, history (improvements:
         evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds, those of the history
         too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
         time limit cut the run short. Numbers that are not finite are null.
@@ -31,6 +32,8 @@ def result_json(result: MappedLayer) -> str:
         "status": result.status,
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
+        **({"corrected": {"cycles": result.corrected.cycles, "edp": result.stats.energy_pj * result.corrected.cycles,
+                          "exact_choice_cycles": result.corrected.exact_choice_cycles}} if result.corrected else {}),
         "bound": _bound(result),
         "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,

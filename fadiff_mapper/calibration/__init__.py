@@ -1,0 +1,1 @@
+"""A learned correction of cycles to those measured on real hardware: features, fit, verdict, file."""

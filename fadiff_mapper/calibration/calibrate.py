@@ -1,0 +1,139 @@
+"""A calibration from measured points: the fit, and the verdict on layers that the fit did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.correction import Calibration, Verdict, feature_table, predict
+from fadiff_mapper.calibration.fit import fit
+from fadiff_mapper.calibration.measured_points import MeasuredLayer
+from fadiff_mapper.calibration.tiled_run import PROGRAMS
+
+FOLDS = 5
+"""Folds of the layers: four fifths of them are learned from, one fifth is judged on."""
+
+FEWEST_LAYERS = 5
+"""Layers below which layers that were not learned from cannot be judged."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """The measured points of all layers side by side.
+
+    Attributes:
+        tiles: [B]. Tiles of the run.
+        table: [F, B]. Features per tile.
+        measured: [B]. Measured cycles.
+        exact: [B]. Cycles of the exact model.
+        layer: [B]. Number of the layer.
+        searched: [B]. Whether a search proposed the point.
+    """
+
+    tiles: np.ndarray
+    table: np.ndarray
+    measured: np.ndarray
+    exact: np.ndarray
+    layer: np.ndarray
+    searched: np.ndarray
+
+
+def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, seed: int = 0) -> Calibration:
+    """Fits a correction to all points that no search proposed, and judges it.
+
+    Args:
+        layers: Measured points.
+        program: One of `tiled_run.PROGRAMS`; None: the one with the smaller error on layers not learned from.
+        seed: Seed of the split into folds.
+
+    Returns:
+        The calibration, whether or not it is better than the exact model.
+
+    Raises:
+        FadiffError: There are too few layers, or a problem has another number of operands.
+    """
+    word_bytes = layers[0].spec.arch.levels[-1].word_bits / 8
+    folds = fold_of_layers(layers, seed)
+    judged = {}
+    for name in [program] if program else PROGRAMS:
+        points = points_of(layers, name, word_bytes)
+        judged[name] = points, _unseen(points, folds)
+    name = min(judged, key=lambda name: judged[name][1].error)
+    points, unseen = judged[name]
+    learned = ~points.searched
+    coefficients, norm = fit(points.tiles[learned], points.table[:, learned], points.measured[learned])
+    searched = None
+    if points.searched.any():
+        at = points.searched
+        searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
+                           points.measured[at])
+    return Calibration(name, layers[0].spec.arch.level_names(), word_bytes, coefficients, norm, unseen, searched)
+
+
+def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:
+    """The fold of every layer, -1 for those with searched points alone. Raises FadiffError for too few layers."""
+    learned = [number for number, layer in enumerate(layers) if not layer.searched.all()]
+    if len(learned) < FEWEST_LAYERS:
+        raise FadiffError(f"found {len(learned)} layers to learn from; accepted: at least {FEWEST_LAYERS}, so that "
+                          "layers that were not learned from can be judged")
+    folds = np.full(len(layers), -1)
+    folds[np.random.default_rng(seed).permutation(learned)] = np.arange(len(learned)) % FOLDS
+    return folds
+
+
+def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) -> Points:
+    """The points with their features under a program."""
+    parts = [feature_table(program, layer.spec.problem, layer.nest, word_bytes) for layer in layers]
+    return Points(np.concatenate([tiles for tiles, _ in parts]),
+                  np.concatenate([table for _, table in parts], axis=1),
+                  np.concatenate([layer.measured for layer in layers]),
+                  np.concatenate([layer.exact for layer in layers]),
+                  np.repeat(np.arange(len(layers)), [len(layer.measured) for layer in layers]),
+                  np.concatenate([layer.searched for layer in layers]))
+
+
+def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
+    """Predicts every point by the fit to the layers of the other folds.
+
+    Args:
+        points: Measured points.
+        folds: Fold of every layer, see `fold_of_layers`.
+
+    Returns:
+        [B]. Cycles; 0 for searched points.
+    """
+    fold, learned = folds[points.layer], ~points.searched
+    predicted = np.zeros_like(points.measured)
+    for number in range(FOLDS):
+        known, unknown = learned & (fold != number), learned & (fold == number)
+        coefficients, norm = fit(points.tiles[known], points.table[:, known], points.measured[known])
+        predicted[unknown] = predict(points.tiles[unknown], points.table[:, unknown], coefficients, norm)
+    return predicted
+
+
+def _unseen(points: Points, folds: np.ndarray) -> Verdict:
+    """The verdict on all points that are learned from, each predicted without its layer."""
+    learned = ~points.searched
+    return verdict(predicted_unseen(points, folds)[learned], points.exact[learned], points.measured[learned])
+
+
+def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> Verdict:
+    """Two predictions of the same points side by side.
+
+    Args:
+        predicted: [B]. Corrected cycles.
+        exact: [B]. Cycles of the exact model.
+        measured: [B]. Measured cycles.
+    """
+    def rank(cycles: np.ndarray) -> float:
+        known = len(measured) > 1 and np.ptp(cycles) > 0 and np.ptp(measured) > 0
+        return float(spearmanr(cycles, measured).statistic) if known else 0.0
+
+    def error(cycles: np.ndarray) -> float:
+        return float(np.mean(np.abs(cycles / measured - 1.0)))
+
+    return Verdict(len(measured), rank(predicted), error(predicted), rank(exact), error(exact))

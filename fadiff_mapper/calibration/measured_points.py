@@ -1,0 +1,189 @@
+"""Measured cycles of layers and mappings, from a table (CSV).
+
+Columns: `rtl_cycles` or `cycles`, the measurement. `mapping`: the mapping in one line (`mapping_line`), or the name of
+a YAML file with one, relative to the table. The layer: `problem`, the name of a YAML file, or the bounds `R S P Q C K
+N` (K or M: output channels) with `Wstride Hstride Wdilation Hdilation`, 1 where they are missing. `part`: `searched`
+marks a point that a search proposed, by which a correction is judged and from which it does not learn. Other columns
+are ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fadiff_mapper.base.bundled_files import one_path
+from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.calibration.mapping_line import read_mapping_line
+from fadiff_mapper.inputs.load import load_mapping, read_spec
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.yaml.load import load_file
+from fadiff_mapper.yaml.located import Map, Where, plain, with_places
+
+CYCLES = ("rtl_cycles", "cycles")
+"""Names of the column with the measurement; the first that is there counts."""
+
+BOUNDS = "RSPQCN"
+COEFFICIENTS = ("Wstride", "Hstride", "Wdilation", "Hdilation")
+RENAMED = {"K": "M"}
+"""Output channels are called M in the bundled convolution, K in tables."""
+
+CONVOLUTION = "bundled:problems/conv"
+SEARCHED = "searched"
+
+LEFT_OUT = ("problem", "mapping", "design_space")
+"""Sections of the architecture's document that do not count: of a space of designs the design that it stands at."""
+
+LARGEST = 10 ** 15
+"""Cycles, and bounds, above this are taken for mistakes; float64 holds them exactly."""
+
+MOST_ROWS = 1_000_000
+"""Rows that are read at most: a limit for safety."""
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """The measured points of one layer.
+
+    Attributes:
+        spec: The layer on the architecture.
+        nest: B mappings.
+        measured: [B]. Measured cycles.
+        exact: [B]. Cycles of the exact model. Limits do not count, as a measurement shows that the point runs.
+        searched: [B]. Whether a search proposed the point.
+    """
+
+    spec: Spec
+    nest: Nest
+    measured: np.ndarray
+    exact: np.ndarray
+    searched: np.ndarray
+
+
+def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[MeasuredLayer, ...]:
+    """Reads the table.
+
+    Args:
+        file: The table.
+        architecture: The document of the architecture; a problem in it is left out.
+
+    Returns:
+        The points of every layer, in the order in which the layers first stand in the table.
+
+    Raises:
+        FadiffError: A file cannot be read, a column is missing, or an entry cannot be understood.
+    """
+    specs: dict[tuple[str, ...], Spec] = {}
+    points: dict[tuple[str, ...], list[tuple[Mapping, float, bool]]] = {}
+    for where, row in _rows(Path(file)):
+        try:
+            key = _layer_key(row)
+            if key not in specs:
+                specs[key] = _layer(row, architecture, Path(file).parent)
+            points.setdefault(key, []).append((_mapping(row, specs[key], Path(file).parent), _cycles(row),
+                                               row.get("part") == SEARCHED))
+        except SpecError:
+            raise
+        except FadiffError as error:
+            raise FadiffError(f"{where}: {error}") from error
+    if not points:
+        raise FadiffError(f"{file}: the table has no rows; accepted: one measured point a row")
+    return tuple(_measured_layer(specs[key], rows) for key, rows in points.items())
+
+
+def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> MeasuredLayer:
+    """The points of one layer with the exact model's cycles."""
+    nest = pack([mapping for mapping, _, _ in rows], spec.problem)
+    exact = np.asarray(evaluate_nest(layer_of(spec), nest).cycles, dtype=np.float64)
+    return MeasuredLayer(spec, nest, np.array([cycles for _, cycles, _ in rows]), exact,
+                         np.array([searched for _, _, searched in rows]))
+
+
+def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows by column, each with its place. Raises FadiffError."""
+    try:
+        with file.open(encoding="utf-8", newline="") as text:
+            table = csv.DictReader(text, strict=True)
+            columns = table.fieldnames or []
+            bounds = "problem" in columns or (set(BOUNDS) <= set(columns) and {"K", "M"} & set(columns))
+            if "mapping" not in columns or not set(CYCLES) & set(columns) or not bounds:
+                raise FadiffError(f"{file}:1: found the columns {', '.join(columns)[:200] or 'none'}; accepted: "
+                                  "mapping, rtl_cycles or cycles, and problem or R, S, P, Q, C, K, N")
+            for number, row in enumerate(table):
+                if number >= MOST_ROWS:
+                    raise FadiffError(f"{file}: found more than {MOST_ROWS} rows; accepted: at most as many")
+                if None in row or None in row.values():
+                    raise FadiffError(f"{file}:{table.line_num}: the row has not as many fields as the header; "
+                                      f"accepted: {len(columns)}")
+                yield f"{file}:{table.line_num}", row
+    except OSError as error:
+        raise FadiffError(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FadiffError(f"{file}: no table (CSV in UTF-8): {error}") from error
+
+
+def _layer_key(row: dict[str, str]) -> tuple[str, ...]:
+    """The entries that a layer is known by."""
+    return (row.get("problem", ""), *(row.get(name, "") for name in (*BOUNDS, "K", "M", *COEFFICIENTS)))
+
+
+def _layer(row: dict[str, str], architecture: Map, folder: Path) -> Spec:
+    """The layer of a row on the architecture."""
+    if row.get("problem"):
+        document = load_file(one_path(_beside(row["problem"], folder)))
+        problem = document.get("problem")
+        if not problem:
+            raise document.where.error("has no problem section", "problem: with shape and instance")
+    else:
+        channels = next((row[name] for name in ("K", "M") if row.get(name)), "")
+        problem = plain(load_file(one_path(CONVOLUTION))["problem"])
+        problem["instance"] = {name: _whole(name, row[name]) for name in BOUNDS} | {"M": _whole("K", channels)} | {
+            name: _whole(name, row.get(name) or "1") for name in COEFFICIENTS}
+        problem = with_places(problem, Where("measured layer"))
+    kept = {key: value for key, value in architecture.items() if key not in LEFT_OUT}
+    places = {key: place for key, place in architecture.places.items() if key in kept}
+    return read_spec(Map({**kept, "problem": problem}, where=architecture.where, places=places), (), "built-in")
+
+
+def _mapping(row: dict[str, str], spec: Spec, folder: Path) -> Mapping:
+    """The mapping of a row."""
+    text = row["mapping"].strip()
+    if text.endswith((".yaml", ".yml")):
+        return load_mapping(_beside(text, folder), spec)
+    names = spec.problem.dimensions
+    return read_mapping_line(text, spec.arch, spec.problem,
+                             {letter: name for letter, name in RENAMED.items() if letter not in names})
+
+
+def _beside(name: str, folder: Path) -> str:
+    """A file named in the table, relative to it."""
+    return name if name.startswith("bundled:") else str(folder / name)
+
+
+def _cycles(row: dict[str, str]) -> float:
+    """The measurement."""
+    text = next(row[name] for name in CYCLES if name in row)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= LARGEST:
+        raise FadiffError(f'cycles: found "{text[:40]}"; accepted: a number above 0')
+    return value
+
+
+def _whole(name: str, text: str) -> int:
+    """A bound or a coefficient."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST and len(text) < 20):
+        raise FadiffError(f'{name}: found "{text[:40]}"; accepted: a whole number above 0')
+    return int(text)

@@ -1,0 +1,104 @@
+"""The choice of a mapping by cycles that were corrected to measured hardware.
+
+The search itself minimises the exact model's metric, in compiled code. Its result, and the best of some random mappings
+by the corrected metric, are then improved by steepest descent on the corrected metric: every neighbour of a mapping
+counts, energies and legality stay the exact model's. So the correction decides among mappings near these starts; it
+does not steer the annealing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.calibration.tensor_roles import tensor_roles
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.results.mapped_layer import CorrectedCycles
+from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.mapping_task import MappingTask
+
+EXPONENTS = {"edp": (1.0, 1.0), "energy": (1.0, 0.0), "delay": (0.0, 1.0)}
+"""Exponents of energy and cycles in the metrics that a correction can bear on."""
+
+RANDOM, STARTS, STEPS = 1024, 3, 100
+"""Random mappings, how many of them are started from, and steps of each descent at most. On ResNet-50's layers a
+descent takes 3 to 15 steps."""
+
+SAME = 1e-9
+"""Values, in natural logarithms, that differ by less are those of equally good mappings."""
+
+
+def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, metric: str,
+                      seed: int) -> tuple[Nest, CorrectedCycles]:
+    """The best mapping by the corrected metric that descents from a search's result and from random mappings find.
+
+    Args:
+        task: The problem on its design, dense.
+        nest: The result of the search, one legal mapping.
+        calibration: The correction.
+        metric: The metric of first priority; without cycles in it the result stays.
+        seed: Seed of the random mappings.
+
+    Returns:
+        The mapping, a nest of one row, no worse by the corrected metric than the given one; and its corrected cycles.
+    """
+    first = float(calibration.cycles(task.layer.problem, nest)[0])
+    best, value = nest, _values(task, nest, calibration, metric)[0]
+    if metric in EXPONENTS and EXPONENTS[metric][1]:
+        for start in [nest, *_random_starts(task, calibration, metric, seed)]:
+            end, reached = _descended(task, start, calibration, metric, seed)
+            if reached < value - SAME:
+                best, value = end, reached
+    energy = float(score(task.layer, nest).energy[0])
+    return best, CorrectedCycles(float(calibration.cycles(task.layer.problem, best)[0]), first, energy)
+
+
+def check_calibrated(tasks: Sequence[MappingTask], calibration: Calibration) -> None:
+    """Checks, before a search, that a calibration can judge all its mappings.
+
+    Raises:
+        FadiffError: A design is sparse or another one than was measured, or a problem has not two operands.
+    """
+    for task in tasks:
+        if task.sparse is not None:
+            raise FadiffError("calibration: found sparse optimizations; accepted: dense designs")
+        calibration.check_architecture(task.layer.arch)
+        tensor_roles(task.layer.problem)
+
+
+def _values(task: MappingTask, nest: Nest, calibration: Calibration, metric: str) -> np.ndarray:
+    """The logarithm of the corrected metric, [B]; infinite where illegal."""
+    scores = score(task.layer, nest, room=task.room)
+    energy, cycles = EXPONENTS.get(metric, (1.0, 0.0))
+    with np.errstate(divide="ignore"):
+        value = energy * np.log(scores.energy) + cycles * np.log(calibration.cycles(task.layer.problem, nest))
+    return np.where(scores.legal, value, np.inf)
+
+
+def _random_starts(task: MappingTask, calibration: Calibration, metric: str, seed: int) -> list[Nest]:
+    """The best legal ones of some random mappings, one nest each."""
+    nest = Nest(*_kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, seed)[:6])
+    values = _values(task, nest, calibration, metric)
+    order = np.argsort(values, kind="stable")[:STARTS]
+    return [nest.take([int(row)]) for row in order if np.isfinite(values[row])]
+
+
+def _descended(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int) -> tuple[Nest, float]:
+    """Steepest descent over all neighbours, until none is better."""
+    space = compiled_space(task.family, 0)
+    value = float(_values(task, nest, calibration, metric)[0])
+    for _ in range(STEPS):
+        near = Nest(*_kernel.all_neighbours(task.layer.compiled, space, *nest_arrays(nest), seed)[:6])
+        if not near.batch:
+            break
+        values = _values(task, near, calibration, metric)
+        row = int(np.argmin(values))
+        if values[row] >= value - SAME:
+            break
+        nest, value = near.take([row]), float(values[row])
+    return nest, value
