@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).parent / "packaging"))
 from cxx_compiler import SHARED, CxxCompiler, find_compiler
 
 KERNEL = Path("fadiff_mapper", "kernel")
-BINDING = KERNEL / "module.cpp"
-"""The file that meets Python. It takes longer to compile than all others together and hardly any time of a run, so it
-is compiled once, for the baseline. No vector of the processor may therefore pass by value between it and the other
-files: the registers for it depend on the level."""
+BINDINGS = (KERNEL / "module.cpp", KERNEL / "estimate_bindings.cpp")
+"""Files that meet Python. They take longer to compile than all others together and hardly any time of a run, so they
+are compiled once, for the baseline. No vector of the processor may therefore pass by value between them and the other
+files, nor may they free what holds vectors: registers and alignment depend on the level."""
 
-SOURCES = [BINDING, *sorted(path for path in KERNEL.glob("*.cpp") if path != BINDING)]
+SOURCES = [*BINDINGS, *sorted(path for path in KERNEL.glob("*.cpp") if path not in BINDINGS)]
 DEPENDS = sorted(KERNEL.glob("*.hpp"))
 
 X86 = platform.machine() in ("x86_64", "AMD64")
@@ -53,7 +53,7 @@ class BuildKernel(build_ext):
         self.extensions[:] = [ext for ext in self.extensions if ext.level == BASELINE or compiler.accepts(ext.level)]
         baseline = BASELINE if compiler.accepts(BASELINE) else ""
         units = [(source, ext.level) for source in SOURCES for ext in self.extensions
-                 if source != BINDING or ext.level == BASELINE]
+                 if source not in BINDINGS or ext.level == BASELINE]
         with ThreadPoolExecutor(int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))) as pool:
             objects = dict(zip(units, pool.map(
                 lambda unit: self._compile(compiler, unit[0], unit[1] if unit[1] != BASELINE else baseline), units),
@@ -61,7 +61,7 @@ class BuildKernel(build_ext):
         for ext in self.extensions:
             target = Path(self.get_ext_fullpath(ext.name))
             target.parent.mkdir(parents=True, exist_ok=True)
-            own = [objects[source, BASELINE if source == BINDING else ext.level] for source in SOURCES]
+            own = [objects[source, BASELINE if source in BINDINGS else ext.level] for source in SOURCES]
             self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED,
                        "-O3",  # Zig compiles its libraries with what stands here
                        *map(str, own), "-o", str(target)])

@@ -108,3 +108,28 @@ def test_checking_and_evaluating_load_no_torch() -> None:
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+FIRST_MAPPING = """
+import sys
+from fadiff_mapper import load
+from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.output.timeloop_files.run_files import run_files
+from fadiff_mapper.search.map_layers import map_layers
+
+LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
+        "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse")
+
+def first(index, result):
+    run_files(result)
+    print(*(name for name in LATE if name in sys.modules))
+    raise SystemExit
+
+map_layers([load(find("arch/gemmini_large"), find("layers/resnet18/conv1x1_64_128_28_s2"))], on_better=first)
+"""
+
+
+def test_a_first_mapping_of_a_dense_design_waits_for_nothing_else() -> None:
+    """Neither the rules for zeros, nor lower bounds, nor enumeration, nor pools of threads are loaded before it."""
+    done = subprocess.run([sys.executable, "-c", FIRST_MAPPING], check=True, capture_output=True, text=True)
+    assert done.stdout == "\n"

@@ -322,6 +322,7 @@ def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
     assert improved == {index: result.stats.edp for index, result in enumerate(results)}
     alone = map_layers(specs, replace(QUICK, threads=1))
     assert [result.mapping for result in alone] == [result.mapping for result in results]
+    assert [result.bound for result in alone] == [result.bound for result in results]
 
 
 def test_a_warm_start_is_improved_on_and_never_lost() -> None:
