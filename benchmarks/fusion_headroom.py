@@ -14,10 +14,11 @@ refetched   besides, tiles must fit. Some results are made at a time, from all c
 
 Every link is fused or not as is best by that count. The layers' mappings are searched, not proven optimal (single
 layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
-that two intermediates of a longer group share the home; plans need not come near them. --links shows every link as if
-its two layers were alone. "copies free" is the part that the plan would save if reading finished sums for their copy to
-the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run
-a different number of times, whose links the two limits leave out.
+that two intermediates of a longer group share the home; plans need not come near them. Nor do they know residual
+operands that stay on the chip for both readers, by which a plan may save more. --links shows every link as if its two
+layers were alone. "copies free" is the part that the plan would save if reading finished sums for their copy to the
+home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run a
+different number of times, whose links the two limits leave out.
 """
 
 from __future__ import annotations

@@ -104,6 +104,18 @@ def test_a_branch_whose_condition_is_an_input_is_not_understood_unless_its_value
     assert load_network(model, values={"rate": 16000}).not_understood() == ()
 
 
+def test_where_all_layers_stand_in_branches_the_inputs_that_decide_are_named() -> None:
+    g = Graph("net", (1, 8))
+    g.inputs.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
+    weight = g.weight(8, 4)
+    inner = helper.make_graph([helper.make_node("MatMul", ["x", weight], ["out"])], "side", [],
+                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)])
+    model = g.model(g.op("If", g.op("Equal", "rate", g.numbers(16000)), then_branch=inner, else_branch=inner))
+    with pytest.raises(SpecError, match=r"decided by rate; accepted: --value rate=N"):
+        load_network(model)
+    assert load_network(model, values={"rate": 16000}).macs == 32
+
+
 def test_a_loop_over_constants_is_no_constant() -> None:
     g = Graph("net", (1, 8))
     y = g.fc("x", 8, 4)

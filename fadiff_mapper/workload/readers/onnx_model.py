@@ -15,7 +15,7 @@ from typing import Any
 
 import networkx as nx
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.graph import MOST_NODES
 from fadiff_mapper.workload.operator import Shape
@@ -192,9 +192,25 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
             walk.values[value.name] = walk.to.input(clean(value.name), extents, source)
     for node in nodes:
         walk.enter(node)
+    if not any(node.layer for node in walk.to.nodes) and (deciding := _deciding(nodes, graph, constants)):
+        raise where.error(f"the network has no layer outside of branches (If), decided by {listed(deciding)}",
+                          " ".join(f"--value {name}=N" for name in deciding))
     outputs = [walk.values[value.name].node for value in graph.output if value.name in walk.values]
     return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(node for node in outputs if node)), where,
                           walk.to.folded)
+
+
+def _deciding(nodes: Sequence[Any], graph: Any, constants: set[str]) -> list[str]:
+    """The inputs on which conditions of an If hang."""
+    reads = {output: list(node.input) for node in nodes for output in node.output}
+    inputs = {value.name for value in graph.input} - constants
+    todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += reads.get(name, [])
+    return sorted(clean(name) for name in seen & inputs)
 
 
 @dataclass
