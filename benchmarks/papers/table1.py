@@ -108,9 +108,9 @@ def ratios(records: Mapping[Key, Record], limit: float) -> Table:
     for design in DESIGNS:
         block = {network: row for network in NETWORKS
                  if (row := _ratio_row(records, paper, network, design, methods, limit))}
-        means = [_mean([row[place] for row in block.values()]) for place in range(len(heads))]
         rows += [(network, design, *row) for network, row in block.items()]
-        rows += [("geometric mean", design, *means)] if block else []
+        if block:
+            rows.append(("geometric mean", design, *map(_mean, zip(*block.values(), strict=True))))
     title = f"EDP over that of our plan, after {limit:g} {AXES['cpu_s']}, beside FADiff's Table 1"
     return Table("table1_ratios", title, ("network", "design", *heads), tuple(rows),
                  "Ratios of geometric means. Columns of the paper are its EDPs over FADiff's; they come from another "
@@ -137,6 +137,7 @@ def _ratio_row(records: Mapping[Key, Record], paper: Mapping[str, Mapping[str, M
 
 
 def _mean(cells: Sequence[Cell]) -> Cell:
+    """The geometric mean of a column; none where a number is missing."""
     numbers = [cell for cell in cells if isinstance(cell, float)]
     return geometric_mean(numbers) if len(numbers) == len(cells) else None
 
