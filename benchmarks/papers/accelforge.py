@@ -43,8 +43,8 @@ OURS, THEIRS = "ours", f"AccelForge {VERSION}"
 
 TEXT = (
     f"AccelForge {VERSION} (from PyPI, fusion-aware mapper, one thread, objective EDP) and our plan of the same layers "
-    "on the same Gemmini: array and what may lie on it, capacities in words, energies of a word and bandwidths are taken "
-    "from our reading of the design, 1 ns a cycle. Without fusion every intermediate goes through DRAM.",
+    "on the same Gemmini: array and what may lie on it, capacities in words, energies of a word and bandwidths are "
+    "taken from our reading of the design, 1 ns a cycle. Without fusion every intermediate goes through DRAM.",
     "Not comparable: AccelForge counts energy and time per bit where Timeloop counts whole vector accesses, keeps "
     "outputs as 8-bit values, charges no leakage and no interconnect, and is not held to our design's loop orders. So "
     "savings compare, EDPs only roughly. Softmax and activations are left out on both sides.")

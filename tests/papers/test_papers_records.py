@@ -59,7 +59,7 @@ def test_pages_and_tables_escape_names_and_keep_exact_numbers() -> None:
     page = files[output.PAGE]
     assert "&lt;b&gt;" in page and "<b>" not in page and '<data value="1234567">1,234,567</data>' in page
     assert "http" not in page
-    assert "| <b> | 1,234,567 |" in output.markdown([(PART, content)], "command", "None.", [])
+    assert "| <b> | 1,234,567 |" in output.markdown([(PART, content)], "command", (), "None.", [])
 
 
 def test_layers_take_turns_until_their_searches_end() -> None:
