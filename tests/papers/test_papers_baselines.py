@@ -58,7 +58,7 @@ def test_a_baseline_finds_the_optimum_of_an_enumerated_space(method: str) -> Non
 def test_vectors_reach_every_mapping_that_is_legal_and_no_other() -> None:
     task = mapping_task(product(mapspace=[{"type": "temporal", "target": "DRAM", "permutation": "MKN"}]))
     encoding, scores = Encoding(task), all_scores(task)
-    found = encoding.fitted(np.random.default_rng(0).random((5_000, encoding.size)))[1]
+    found = encoding.fitted(np.random.default_rng(0).random((20_000, encoding.size)))[1]
     assert found.legal.all() and not scores.legal.all()
     assert set(found.energy) == set(scores.energy[scores.legal])
 
