@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers import driver, output, records
+from benchmarks.papers.__main__ import main
 from benchmarks.papers.course import LayerCourse, NetworkCourse, course, edp_after
 from benchmarks.papers.part import Job, Key, Part, Record, Shown, Table
 
@@ -72,6 +73,18 @@ def test_layers_take_turns_until_their_searches_end() -> None:
     assert course(record, "cpu_s") == [(4.0, 21.0 * 4), (5.0, 15.0 * 4), (6.0, 30.0)]
     assert course(record, "evaluations") == [(15, 84.0), (35, 60.0), (40, 30.0)]
     assert edp_after(course(record, "cpu_s"), 4.5) == 84.0 and edp_after(course(record, "cpu_s"), 3.9) == math.inf
+
+
+def test_the_command_writes_a_page_of_what_there_is_and_refuses_unknown_parts(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["-o", str(tmp_path), "figure3", "--quick", "--time-limit", "0", "--docs", str(tmp_path / "papers.md")]
+    assert main(given) == 0
+    assert "1 runs are left" in capsys.readouterr().out
+    assert "1 runs have no record yet." in (tmp_path / output.PAGE).read_text(encoding="utf-8")
+    assert "No run has a record yet." in (tmp_path / "papers.md").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit, match="2"):
+        main(["-o", str(tmp_path), "figure5"])
+    assert 'unknown part "figure5"; accepted: table1, ' in capsys.readouterr().err
 
 
 def test_every_job_of_the_table_has_a_key_of_its_own() -> None:
