@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.exact.evaluate import score
@@ -35,6 +36,7 @@ def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTIN
     tasks, joined = question.tasks(), question.joined
     courses = [LayerCourse(times) for times in question.times]
     options = SearchOptions(**{**options.as_dict(), "seed": seed, "threads": 1})
+    search_all(tasks[:1], replace(options, restarts=1, steps=1))    # loads torch, so that no time below includes that
     for members in families([task.space for task in tasks]):
         start = time.process_time()
 

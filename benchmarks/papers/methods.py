@@ -26,6 +26,10 @@ SEEDLESS = (TIMELOOP,)
 """Methods that always find the same."""
 
 
+WARM_UP = 25
+"""Evaluations of a search before the first one that is measured: libraries load parts of themselves on first use."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """Budgets of one layer, smaller first; a network has as many times as much as it has distinct layers.
@@ -96,8 +100,9 @@ def search_layers(module: str, question: NetworkQuestion, budget: Budget, seed: 
         budget: The budget of each layer.
         seed: Seed of every random number.
     """
-    search = import_module(f"{__package__}.{module}").search
+    search, tasks = import_module(f"{__package__}.{module}").search, question.tasks()
     courses, joined = [LayerCourse(times) for times in question.times], question.joined
-    for task, course in zip(question.tasks(), courses, strict=True):
+    search(LayerObjective(Encoding(tasks[0]), Budget(0.0, WARM_UP), LayerCourse(1)), seed)
+    for task, course in zip(tasks, courses, strict=True):
         search(LayerObjective(Encoding(task), budget, course), seed)
     return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(courses))
