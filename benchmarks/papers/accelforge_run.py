@@ -1,6 +1,6 @@
 """One search by AccelForge, run by the Python of its own virtual environment: a design and a workload in, numbers out.
 
-    python accelforge_run.py INPUT.yaml OUTPUT.json
+    python -P accelforge_run.py INPUT.yaml OUTPUT.json
 
 Minimises the energy-delay product with AccelForge's fusion-aware mapper on one thread. No module of this repository is
 imported, because that environment has none of them. The EDP comes out in pJ x cycles of 1 ns.

@@ -7,7 +7,7 @@ from importlib import import_module
 from .part import Part
 
 MODULES = {"table1": "benchmarks.papers.table1", "figure4": "benchmarks.papers.figure4",
-           "figure3": "benchmarks.papers.figure3", "accelforge": "benchmarks.papers.accelforge"}
+           "figure3": "benchmarks.papers.figure3", "accelforge": "benchmarks.papers.beside_accelforge"}
 """The module of each part, in the order of the page; each has a constant `PART`."""
 
 

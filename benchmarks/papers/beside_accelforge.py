@@ -81,7 +81,8 @@ def theirs(name: str, design: str, mode: str) -> Record:
     with TemporaryDirectory() as place:
         source, target = Path(place, "input.yaml"), Path(place, "output.json")
         source.write_text(accelforge_input(name, design, mode == "fused"), encoding="utf-8")
-        command = [os.environ[VARIABLE], str(FOLDER / "accelforge_run.py"), str(source), str(target)]
+        # -P: this folder, where the script lies, is not on the path.
+        command = [os.environ[VARIABLE], "-P", str(FOLDER / "accelforge_run.py"), str(source), str(target)]
         try:
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=TIMEOUT, check=False,
                                   env={**os.environ, "PYTHONPATH": ""})
