@@ -64,7 +64,8 @@ def _line(axes: Axes, axis: Axis, runs: Sequence[Record], method: str) -> None:
     values = np.array([[edp_after(pairs, where) for where in at] for pairs in courses])
     values[values == math.inf] = np.nan
     colour = COLOURS[METHODS.index(method)]
-    axes.fill_between(at, *np.quantile(values, [0.25, 0.75], axis=0), color=colour, alpha=0.2, linewidth=0)
+    if len(runs) > 1:
+        axes.fill_between(at, *np.quantile(values, [0.25, 0.75], axis=0), color=colour, alpha=0.2, linewidth=0)
     axes.plot(at, np.median(values, axis=0), color=colour, label=method, linewidth=1.6,
               marker="o" if first == last else "")    # a single value is a dot
 
