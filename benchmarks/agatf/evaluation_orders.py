@@ -6,7 +6,7 @@ has paid for is cut by dynamic programming, so that none suffers from a poor use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,7 +51,7 @@ class Ledger:
         new = {self.space.number[nodes] for nodes in asked if len(nodes) > 1} - self.paid
         if new:
             self.paid |= new
-            self.searches += sum(max(self.space.groups[number].searches, 1) for number in new)
+            self.searches += sum(self.space.groups[number].searches for number in new)
             self.note()
 
     def note(self) -> None:
@@ -59,9 +59,6 @@ class Ledger:
         value = self.space.log_edp(self.space.best_cut(self.known()))
         if value < self.course[-1][1]:
             self.course.append((self.searches, value))
-
-
-Method = Callable[[FusionSpace], Ledger]
 
 
 def all_groups(space: FusionSpace) -> Ledger:

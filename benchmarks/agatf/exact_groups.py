@@ -7,7 +7,7 @@ one cost for each segment, in whatever order a method asks.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -96,4 +96,15 @@ def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> Evaluat
 def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:
     """The space with the groups of all distinct segments, in their order."""
     run = task.run
-    return FusionSpace(run.workload, task.design, tuple(run.chains), dict(run.alone), run.joined, task.number, groups)
+    return FusionSpace(run.workload, task.design, tuple(run.chains), dict(run.alone), run.joined,
+                       with_candidates(task.number, groups), groups)
+
+
+def with_candidates(number: Mapping[Nodes, int], groups: Sequence[SpaceGroup]) -> dict[Nodes, int]:
+    """The segments for which estimates know a candidate; for others there is nothing to evaluate.
+
+    Args:
+        number: For every segment the number of its group.
+        groups: The groups.
+    """
+    return {nodes: index for nodes, index in number.items() if groups[index].searches}

@@ -7,14 +7,15 @@ so that the rewards of an episode add up to what the plan saves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log, log2
 
 import numpy as np
 
 from benchmarks.agatf.autoencoder import EMBEDDED
+from benchmarks.agatf.embedded_space import EmbeddedSpace, capacity, lanes
 from benchmarks.agatf.fusion_space import Nodes
-from benchmarks.agatf.guide import EmbeddedSpace, Guide, capacity, lanes
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 
 ACTIONS = 16
@@ -52,11 +53,10 @@ class FusionGame:
         asked: Numbers of the groups whose exact cost was asked for.
     """
 
-    def __init__(self, seen: EmbeddedSpace, guide: Guide):
+    def __init__(self, seen: EmbeddedSpace, predicted: Mapping[Nodes, OperatingPoint]):
         self.seen = seen
         self.asked: set[int] = set()
-        self._predicted = guide.points(seen)
-        self._rows = {name: row for name, row in seen.embeddings.items()}
+        self._predicted = predicted
         self._design = [log2(capacity(seen.arch)) / 32, log2(lanes(seen.arch)) / 16]
 
     def start(self, chain: int = 0, position: int = 0) -> FusionState:
@@ -90,7 +90,7 @@ class FusionGame:
         """What the agent sees, [OBSERVED]."""
         nodes = self.group_of(state, ACTIONS - 1)
         rows = np.zeros((ACTIONS, EMBEDDED))
-        rows[:len(nodes)] = [self._rows[name] for name in nodes]
+        rows[:len(nodes)] = [self.seen.embeddings[name] for name in nodes]
         return np.concatenate([rows.ravel(), self.predicted(state), self.allowed(state), self._design]
                               ).astype(np.float32)
 

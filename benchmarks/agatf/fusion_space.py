@@ -110,4 +110,5 @@ def space_of_points(workload: Workload, chains: tuple[Nodes, ...], alone: Mappin
     """
     groups = tuple(SpaceGroup(point or summed([alone[name] for name in nodes]), point, 1, 0.0)
                    for nodes, point in exact.items())
-    return FusionSpace(workload, "", chains, alone, NOTHING, {nodes: index for index, nodes in enumerate(exact)}, groups)
+    number = {nodes: index for index, nodes in enumerate(exact)}
+    return FusionSpace(workload, "", chains, alone, NOTHING, number, groups)

@@ -52,7 +52,7 @@ def _shape(layer: Operator) -> list[float]:
     """Logarithms of dimensions, strides, words of tensors and multiply-accumulates."""
     problem = layer.problem
     strides = (*layer.strides, 1, 1)[:2]
-    words = sorted((problem.tensor_size(space) for space in problem.dataspaces if space.name != problem.output.name))
+    words = sorted(problem.tensor_size(space) for space in problem.dataspaces if space.name != problem.output.name)
     sizes = [*words[:1], *words[-1:], problem.tensor_size(problem.output), _macs(layer)]
     return [log2(size) / SCALE for size in (*(problem.bounds.get(dim, 1) for dim in DIMENSIONS), *strides, *sizes)]
 

@@ -1,4 +1,4 @@
-"""AGATF's agent beside no fusion, as much fusion as can run, dynamic programming and our planner, on the exact model."""
+"""AGATF's agent beside no fusion, all the fusion that fits, dynamic programming and our planner, on the exact model."""
 
 from __future__ import annotations
 
@@ -84,10 +84,11 @@ def unseen(name: str, seed: int, episodes: int, tries: int) -> Record:
                       "error": learned.embedding.error, "penalties": learned.guide.weights.tolist(), "designs": {}}
     for design in DESIGNS:
         new = embedded(space(name, design), learned.embedding)
-        ledger, plan = played(learned.agent, FusionGame(new, learned.guide), tries)
+        hoped = learned.guide.points(new)
+        ledger, plan = played(learned.agent, FusionGame(new, hoped), tries)
         record["designs"][design] = {
             "plan": plan, "agent": _record(ledger),
-            "guide": _record(hopeful(new.space, learned.guide.points(new))),
+            "guide": _record(hopeful(new.space, hoped)),
             "correction": _record(hopeful(new.space, learned.correction.points(new)))}
     return record
 

@@ -1,9 +1,9 @@
-"""The recorded spaces of the four networks on both Gemminis: their groups take ten minutes to evaluate, and no seconds to read.
+"""The recorded spaces of the four networks on both Gemminis: groups take minutes to evaluate, and no time to read.
 
     python -m benchmarks.agatf.recorded_spaces [NETWORK ...] [--seconds S]
 
-evaluates what `spaces/` lacks, for S seconds at most, and goes on at the next call. A job of the comparison evaluates some groups of
-each space again (`again`).
+evaluates what `spaces/` lacks, for S seconds at most, and goes on at the next call. A job of the comparison evaluates
+some groups of each space again (`again`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agatf.exact_groups import SpaceTask, space_group, space_task
+from benchmarks.agatf.exact_groups import SpaceTask, space_group, space_task, with_candidates
 from benchmarks.agatf.fusion_space import FusionSpace, SpaceGroup
 from benchmarks.agatf.import_networks import INPUTS, network
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
@@ -104,7 +104,7 @@ def space(name: str, design: str) -> FusionSpace:
                               entry["searches"], entry["cpu_s"]) for entry in content["groups"])
     alone = {layer: OperatingPoint(*point) for layer, point in content["alone"].items()}
     return FusionSpace(network(name), design, tuple(map(tuple, content["chains"])), alone,
-                       OperatingPoint(*content["joined"]), number, groups)
+                       OperatingPoint(*content["joined"]), with_candidates(number, groups), groups)
 
 
 def _content(file: Path) -> dict[str, Any]:

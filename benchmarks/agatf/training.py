@@ -11,9 +11,10 @@ import numpy as np
 
 from benchmarks.agatf.autoencoder import Embedding, trained_embedding
 from benchmarks.agatf.dqn import EPSILON, Agent, Transition
+from benchmarks.agatf.embedded_space import EmbeddedSpace
 from benchmarks.agatf.fusion_game import ACTIONS, OBSERVED, FusionGame
 from benchmarks.agatf.fusion_space import FusionSpace
-from benchmarks.agatf.guide import EmbeddedSpace, Guide, fitted_guide
+from benchmarks.agatf.guide import Guide, fitted_guide
 from benchmarks.agatf.import_networks import INPUTS, network
 from benchmarks.agatf.operator_features import operator_features
 from fadiff_mapper import load_network
@@ -63,7 +64,7 @@ def trained(spaces: Sequence[FusionSpace], seed: int, episodes: int, others: Seq
     clock.append(time.process_time())
     guide, correction = fitted_guide(seen, seed), fitted_guide(seen, seed, corrects=True)
     clock.append(time.process_time())
-    games = [FusionGame(one, guide) for one in seen]
+    games = [FusionGame(one, guide.points(one)) for one in seen]
     agent = Agent(seed)
     practise(agent, games, episodes, np.random.default_rng(seed))
     clock.append(time.process_time())
