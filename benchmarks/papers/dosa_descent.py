@@ -1,0 +1,59 @@
+"""Layer-wise gradient descent with DOSA's settings.
+
+Seven start points, 1,490 steps of Adam, loop orders looked at every 500 steps: the settings of DOSA's code for its
+figures (github.com/ucb-bar/dosa, dataset/dse/mapping_driven_hw_search.py). The descent is ours, on our relaxed model;
+start points are random where DOSA's come from CoSA. Every mapping drawn on the way is evaluated exactly and the best
+one is kept, which is more than a descent on a model alone would know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.relaxation.layer_batch import kin
+from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.search_many import LARGEST, search_all
+
+from .course import LayerCourse, NetworkCourse
+from .networks import NetworkQuestion
+
+SETTINGS = SearchOptions(gradient=True, refinement=False, restarts=7, steps=1490, reorder_every=500, threads=1)
+
+
+def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTINGS) -> NetworkCourse:
+    """Descends on all layers; those that differ in their bounds alone side by side.
+
+    Args:
+        question: The network on its design.
+        seed: Seed of every random number.
+        options: Effort of the descent.
+    """
+    tasks, joined = question.tasks(), question.joined
+    courses = [LayerCourse(times) for times in question.times]
+    options = SearchOptions(**{**options.as_dict(), "seed": seed, "threads": 1})
+    for members in families([task.space for task in tasks]):
+        start = time.process_time()
+
+        def watch(index: int, nest: Nest, progress: Progress, members: list[int] = members,
+                  start: float = start) -> None:
+            if progress.legal:      # a layer's own time is its share of that of all layers of its family
+                found = score(tasks[members[index]].layer, nest)
+                courses[members[index]].note((time.process_time() - start) / len(members), progress.evaluations,
+                                             float(found.energy[0]), float(found.cycles[0]))
+
+        outcomes = search_all([tasks[member] for member in members], options, watcher=watch)
+        for member, outcome in zip(members, outcomes, strict=True):
+            courses[member].end((time.process_time() - start) / len(members), outcome.evaluations)
+    return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(tasks))
+
+
+def families(spaces: Sequence[MapSpace]) -> list[list[int]]:
+    """The layers that descend side by side, as the search groups them."""
+    groups: dict[object, list[int]] = {}
+    for index, space in enumerate(spaces):
+        groups.setdefault(kin(space), []).append(index)
+    return [members[first:first + LARGEST] for members in groups.values() for first in range(0, len(members), LARGEST)]

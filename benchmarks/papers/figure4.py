@@ -1,0 +1,71 @@
+"""FADiff's Figure 4: EDP against processor time and against evaluations on the large design, a picture per network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .course import Axis, course, edp_after
+from .methods import METHODS, TIMELOOP
+from .networks import NETWORKS
+from .part import Key, Part, Picture, Record, Shown
+from .pictures import COLOURS, plain, svg_of
+from .table1 import columns, jobs, spent
+
+DESIGN = "gemmini_large"
+
+LABELS: dict[Axis, str] = {"cpu_s": "processor time, s", "evaluations": "evaluations"}
+
+STEPS = 400
+"""Points of a line."""
+
+
+def shown(records: Mapping[Key, Record]) -> Shown:
+    """A picture for every network with records."""
+    pictures = [drawn(network, own) for network in NETWORKS
+                if (own := {key: record for key, record in records.items() if key[:2] == (network, DESIGN)})]
+    text = ("Lines are medians over the seeds, bands reach from the first to the third quartile. A line begins where "
+            "all seeds have a legal mapping of every layer, and ends where the first run ends. Runs are those of "
+            "Table 1: ours, DOSA's descent and the others have different ends.",)
+    return Shown(text, (), tuple(pictures))
+
+
+def drawn(network: str, records: Mapping[Key, Record]) -> Picture:
+    """One network: time on the left, evaluations on the right."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    methods = columns(records)
+    for axes, axis in ((left, "cpu_s"), (right, "evaluations")):
+        for method in methods:
+            if axis == "cpu_s" or method != TIMELOOP:
+                runs = [record for key, record in records.items() if key[2] == method]
+                _line(axes, axis, runs, method)    # type: ignore[arg-type]
+        axes.set(xscale="log", yscale="log", xlabel=LABELS[axis])    # type: ignore[index]
+        plain(axes)
+    left.set_ylabel("EDP, pJ x cycles")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return Picture(f"figure4_{network}", f"{network} on {DESIGN}: EDP against processor time and against evaluations",
+                   svg_of(figure))
+
+
+def _line(axes: Axes, axis: Axis, runs: Sequence[Record], method: str) -> None:
+    """Median and quartiles of one method."""
+    courses = [course(run, axis) for run in runs]
+    if not all(courses):
+        return
+    first = max(pairs[0][0] for pairs in courses)
+    last = max(first, min(spent(run, axis) for run in runs))
+    at = np.geomspace(max(first, 1e-3), max(last, 1e-3), STEPS) * (1 + 1e-9)
+    values = np.array([[edp_after(pairs, where) for where in at] for pairs in courses])
+    values[values == math.inf] = np.nan
+    colour = COLOURS[METHODS.index(method)]
+    axes.fill_between(at, *np.quantile(values, [0.25, 0.75], axis=0), color=colour, alpha=0.2, linewidth=0)
+    axes.plot(at, np.median(values, axis=0), color=colour, label=method, linewidth=1.6)
+
+
+PART = Part("figure4", "FADiff, Figure 4: EDP over time", jobs, shown, source="table1")

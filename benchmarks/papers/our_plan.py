@@ -1,0 +1,62 @@
+"""Our own search with the options of the product, on one thread: layers one by one, then the network's plan."""
+
+from __future__ import annotations
+
+import time
+
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
+from fadiff_mapper.network.map_network import plan_network
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.map_layers import checked_task
+from fadiff_mapper.search.options import Progress
+from fadiff_mapper.search.result_stream import ResultStream
+from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.spec.spec import Spec
+
+from .course import LayerCourse, NetworkCourse
+from .evaluation_count import counted_evaluations
+from .networks import NetworkQuestion
+
+
+def search(question: NetworkQuestion, fuse: bool, seed: int) -> NetworkCourse:
+    """Maps a network.
+
+    Args:
+        question: The network on its design.
+        fuse: Whether layers may be fused.
+        seed: Seed of every random number.
+    """
+    options, joined = NetworkOptions(fuse=fuse, seed=seed, threads=1), question.joined
+    courses = [LayerCourse(times) for times in question.times]
+    mapped = [mapped_layer(spec, options, own) for spec, own in zip(question.specs, courses, strict=True)]
+    course = NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(courses))
+    spent, evaluated = sum(own.cpu_s for own in courses), sum(own.evaluations for own in courses)
+    start = time.process_time()
+    with counted_evaluations() as count:
+        def note(_: str, edp: float) -> None:
+            course.whole.append((spent + time.process_time() - start, evaluated + count.evaluations, float(edp)))
+
+        result = plan_network(question.workload, question.specs, options, mapped=mapped, on_progress=note)
+        note("end", result.stats.edp)
+    course.cpu_s, course.evaluations = course.whole[-1][:2]
+    course.notes |= {"groups": len(result.groups), "unfused_edp": result.unfused_stats.edp}
+    return course
+
+
+def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse) -> MappedLayer:
+    """Maps a layer as the product does, and notes the course of its search."""
+    start = time.process_time()
+    task, effort = checked_task(spec), layer_search(options)
+
+    def watch(_: int, nest: Nest, progress: Progress) -> None:
+        if progress.legal:
+            found = score(task.layer, nest)
+            course.note(time.process_time() - start, progress.evaluations, float(found.energy[0]),
+                        float(found.cycles[0]))
+
+    outcomes = search_all([task], effort, watcher=watch)
+    [result] = ResultStream([spec], effort.priorities, None, None).send_last([task], outcomes, effort.as_dict())
+    course.end(time.process_time() - start, outcomes[0].evaluations)
+    return result

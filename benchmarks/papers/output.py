@@ -1,0 +1,63 @@
+"""What is shown as files: one self-contained page, tables as CSV, pictures as SVG, Markdown for the documentation."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jinja2
+
+from benchmarks.provenance import heading, row
+
+from .part import Part, Shown, Table
+
+Section = tuple[Part, Shown]
+
+PAGE = "papers.html"
+
+
+def files(sections: Sequence[Section], provenance: str, left_out: Sequence[str]) -> Mapping[str, str]:
+    """File name -> text of the page, all tables and all pictures.
+
+    Args:
+        sections: The parts with their contents.
+        provenance: A sentence on commits, days and machines.
+        left_out: Sentences on parts and jobs that are missing.
+    """
+    texts = {f"{table.name}.csv": csv_text(table) for _, content in sections for table in content.tables}
+    texts |= {f"{picture.name}.svg": picture.svg for _, content in sections for picture in content.pictures}
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
+                                     trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    page = environment.get_template("page.html.jinja").render(sections=sections, provenance=provenance,
+                                                              left_out=left_out)
+    return {**texts, PAGE: page}
+
+
+def csv_text(table: Table) -> str:
+    """A table as CSV with raw numbers."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def markdown(sections: Sequence[Section], command: str, provenance: str, left_out: Sequence[str]) -> str:
+    """The tables as a page of the documentation.
+
+    Args:
+        sections: The parts with their contents.
+        command: The command that made them.
+        provenance: A sentence on commits, days and machines.
+        left_out: Sentences on parts and jobs that are missing.
+    """
+    lines = ["# The papers side by side", "", "```sh", command, "```", "", provenance, ""]
+    for part, content in sections:
+        lines += [f"## {part.title}", "", *(line for paragraph in content.text for line in (paragraph, ""))]
+        for table in content.tables:
+            lines += [f"### {table.title}", "", heading(*table.columns), *(row(*cells) for cells in table.texts()), ""]
+            lines += [table.note, ""] if table.note else []
+    lines += [line for reason in left_out for line in (reason, "")]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,171 @@
+"""FADiff's Table 1: five networks on two designs, methods beside each other at equal time and at equal evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import optuna  # noqa: F401  the part is left out where an optimiser's library is missing
+import pymoo  # noqa: F401
+import yaml
+
+from .course import Axis, course, edp_after
+from .methods import DOSA, FULL, FUSED, METHODS, ONE_TILING, QUICK, SEEDLESS, TIMELOOP, UNFUSED, available, run_method
+from .networks import DESIGNS, NETWORKS
+from .part import Cell, Job, Key, Part, Record, Shown, Table
+from .spread import geometric_mean, spread_text
+
+SEEDS = {"gemmini_large": 5, "gemmini_small": 5}
+
+QUICK_SEEDS = {"gemmini_large": 5, "gemmini_small": 2}
+"""Figure 4 wants five on the large design."""
+
+QUICK_DOSA_SEEDS = {"gemmini_large": 2, "gemmini_small": 1}
+"""A descent with DOSA's settings takes up to a minute, ten times as long as the other runs."""
+
+PAPER = Path(__file__).with_name("fadiff_table1.yaml")
+
+IN_PAPER = {DOSA: "DOSA", "Bayesian": "Bayesian", "genetic": "genetic", ONE_TILING: "genetic"}
+"""The paper's columns that ratios are put beside. Its encodings are not published; ratios of its size are those of one
+tiling for all layers."""
+
+AXES: dict[Axis, str] = {"cpu_s": "s of processor time a layer", "evaluations": "evaluations a layer"}
+
+TEXT = (
+    "Every distinct layer of a network has the same budget; so a network has as many times as much as it has distinct "
+    "layers. Layers take turns. EDP is the sum of energies times the sum of cycles, in pJ x cycles, of the exact "
+    "model, with what sums read besides. Each entry is the geometric mean over seeds with its range.",
+    "Bayesian is optuna's tree-structured Parzen estimator, genetic is pymoo with GAMMA's operators; these two and "
+    "random search propose vectors that stand for legal mappings alone: factors multiply to the bounds, and a mapping "
+    "that exceeds a memory is drawn towards the outermost level until it fits, which costs time and no evaluation. "
+    "Ours and DOSA's descent count illegal mappings among their evaluations, and run to their end by themselves: with "
+    "a larger budget they do not go on.",
+    "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
+    "is evaluated exactly. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
+    "no seed: it runs once.",
+    "\"One tiling for all layers\" is a bad encoding, shown because public code uses it: every place has one factor "
+    "for each dimension, the same for all layers and independent of other places. One seed.")
+
+
+def jobs(quick: bool) -> list[Job]:
+    """Seed by seed, so that a run that is stopped has all methods."""
+    effort = QUICK if quick else FULL
+    found = []
+    for seed in range(max(SEEDS.values())):
+        for design in DESIGNS:
+            for network in NETWORKS:
+                for method in available(METHODS):
+                    if seed < seeds_of(method, design, quick):
+                        # Methods that end by themselves do not depend on the effort.
+                        name = "to its end" if method in (DOSA, UNFUSED, FUSED) else effort.name
+                        found.append(Job((network, design, method, f"seed {seed}", name), run_method,
+                                         (method, network, design, seed, effort)))
+    return found
+
+
+def seeds_of(method: str, design: str, quick: bool) -> int:
+    """How many seeds a method runs with."""
+    if method in SEEDLESS or method == ONE_TILING:
+        return 1
+    return ((QUICK_DOSA_SEEDS if method == DOSA else QUICK_SEEDS) if quick else SEEDS)[design]
+
+
+def shown(records: Mapping[Key, Record]) -> Shown:
+    """Tables at two budgets of each kind, and ratios beside the paper's."""
+    effort = QUICK if any(key[4] == QUICK.name for key in records) else FULL
+    tables = [table_at(records, axis, limit) for axis in AXES for limit in getattr(effort, axis)]
+    return Shown(TEXT, (*tables, ratios(records, effort.cpu_s[1]), ends(records)))
+
+
+def edps(records: Mapping[Key, Record], network: str, design: str, method: str, axis: Axis,
+         limit: float) -> list[float]:
+    """A method's EDP after a budget of each layer, for each seed."""
+    return [edp_after(course(record, axis), limit * record["distinct"] * (1 + 1e-9))
+            for key, record in records.items() if key[:3] == (network, design, method)]
+
+
+def columns(records: Mapping[Key, Record]) -> list[str]:
+    """The methods that have records."""
+    return [method for method in METHODS if any(key[2] == method for key in records)]
+
+
+def table_at(records: Mapping[Key, Record], axis: Axis, limit: float) -> Table:
+    """EDPs of all methods at one budget."""
+    methods = [name for name in columns(records) if axis == "cpu_s" or name != TIMELOOP]
+    rows = [(network, design, *(spread_text(edps(records, network, design, method, axis, limit)) for method in methods))
+            for design in DESIGNS for network in NETWORKS]
+    return Table(f"table1_{limit:g}_{axis}", f"EDP after {limit:g} {AXES[axis]}", ("network", "design", *methods),
+                 tuple(row for row in rows if any(row[2:])))
+
+
+def ratios(records: Mapping[Key, Record], limit: float) -> Table:
+    """EDP of each method over that of our plan, beside the paper's ratio over FADiff's."""
+    paper = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
+    methods = [method for method in columns(records) if method != FUSED]
+    heads = [head for method in methods for head in (method, *([f"{method}: paper"] if method in IN_PAPER else []))]
+    rows = []
+    for design in DESIGNS:
+        block = {network: row for network in NETWORKS
+                 if (row := _ratio_row(records, paper, network, design, methods, limit))}
+        means = [_mean([row[place] for row in block.values()]) for place in range(len(heads))]
+        rows += [(network, design, *row) for network, row in block.items()]
+        rows += [("geometric mean", design, *means)] if block else []
+    title = f"EDP over that of our plan, after {limit:g} {AXES['cpu_s']}, beside FADiff's Table 1"
+    return Table("table1_ratios", title, ("network", "design", *heads), tuple(rows),
+                 "Ratios of geometric means. Columns of the paper are its EDPs over FADiff's; they come from another "
+                 "energy model, other start points and other budgets, so that only orders of magnitude compare. Its "
+                 "\"18 / 13 %\" are means of savings per network against DOSA. Ours is the plan with fusion at the "
+                 "end of its run.", ("", "", *(".3g" for _ in heads)))
+
+
+def _ratio_row(records: Mapping[Key, Record], paper: Mapping[str, Mapping[str, Mapping[str, float]]], network: str,
+               design: str, methods: Sequence[str], limit: float) -> list[Cell]:
+    """One network's ratios; empty without a plan of ours."""
+    ours = edps(records, network, design, FUSED, "cpu_s", math.inf)
+    if not ours:
+        return []
+    cells: list[Cell] = []
+    for method in methods:
+        found = edps(records, network, design, method, "cpu_s", limit)
+        ratio = geometric_mean(found) / geometric_mean(ours) if found else math.inf
+        cells.append(ratio if ratio < math.inf else "none legal" if found else None)
+        if method in IN_PAPER:
+            theirs = paper[network][design]
+            cells.append(theirs[IN_PAPER[method]] / theirs["FADiff"])
+    return cells
+
+
+def _mean(cells: Sequence[Cell]) -> Cell:
+    numbers = [cell for cell in cells if isinstance(cell, float)]
+    return geometric_mean(numbers) if len(numbers) == len(cells) else None
+
+
+def ends(records: Mapping[Key, Record]) -> Table:
+    """What the methods that end by themselves take and find."""
+    rows: list[tuple[Cell, ...]] = []
+    for design in DESIGNS:
+        for network in NETWORKS:
+            for method in (DOSA, UNFUSED, FUSED):
+                runs = [record for key, record in records.items() if key[:3] == (network, design, method)]
+                if runs:
+                    rows.append((network, design, method, spread_text([edp_after(course(run, "cpu_s"), math.inf)
+                                                                      for run in runs]),
+                                 _middle([spent(run, "cpu_s") for run in runs]),
+                                 round(_middle([spent(run, "evaluations") for run in runs])), len(runs),
+                                 runs[0]["distinct"]))
+    return Table("table1_ends", "Methods that end by themselves: what they find in the end",
+                 ("network", "design", "method", "EDP", "CPU s, median", "evaluations, median", "seeds",
+                  "distinct layers"), tuple(rows), formats=("", "", "", "", ".1f", ",", "", ""))
+
+
+def spent(record: Record, axis: Axis) -> float:
+    """Processor time or evaluations of a whole run."""
+    return float(max(record[axis], sum(layer[axis] for layer in record["layers"])))
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+PART = Part("table1", "FADiff, Table 1: methods side by side", jobs, shown)
