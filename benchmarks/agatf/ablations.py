@@ -125,12 +125,12 @@ def switches(records: Mapping[tuple[str, ...], Record]) -> Table:
                              exp(max(changes)) - 1, sum(one < -ALIKE for one in changes),
                              sum(one > ALIKE for one in changes),
                              sum(run[with_it]["cpu_s"] for run in runs) / sum(run[without]["cpu_s"] for run in runs)))
-    return Table("ablations_switches", "What each part brings", ("part", "design", "runs", "EDP with it", "best", "worst",
-                                                                 "better", "worse", "CPU time"), tuple(rows),
-                 "EDP with the part over EDP without it, less 1: geometric mean over networks and seeds, least and "
-                 f"greatest; better, worse: runs in which it changes by more than {ALIKE:.1%}. A run of layers counts "
-                 "with the geometric mean of its distinct layers. CPU time: with the part over without it.",
-                 ("", "", "", ".2%", ".2%", ".2%", "", "", ".2f"))
+    return Table("ablations_switches", "What each part brings", (
+        "part", "design", "runs", "EDP with it", "least", "greatest", "better in", "worse in", "CPU time"), tuple(rows),
+        "EDP with the part over EDP without it, less 1: geometric mean over networks and seeds, least and greatest; "
+        f"better in, worse in: runs in which it changes by more than {ALIKE:.1%}. A run of layers counts with the "
+        "geometric mean of its distinct layers. CPU time: with the part over without it.",
+        ("", "", "", ".2%", ".2%", ".2%", "", "", ".2f"))
 
 
 def change(with_it: float | Sequence[float], without: float | Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""A network on a design as the learning methods see it: embeddings of operators, and how well shapes suit the design."""
+"""A network on a design as the learning methods see it: embeddings of operators, and how shapes suit the design."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Fusion as a game of one player: from the front of the network on, how many operators to fuse next.
 
 State: the operators that are left of the chain, the next 16 of them as embeddings, with the guide's prediction for each
-action. Action: a group of the next 1 to 16 operators. Reward: minus the change of the logarithm of the exact plan's EDP,
-so that the rewards of an episode add up to what the plan saves.
+action. Action: a group of the next 1 to 16 operators. Reward: minus the change of the logarithm of the exact plan's
+EDP, so that the rewards of an episode add up to what the plan saves.
 """
 
 from __future__ import annotations
