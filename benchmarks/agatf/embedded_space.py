@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, log2
 
 import numpy as np
 
+from benchmarks.agatf.autoencoder import Embedding
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes
+from benchmarks.agatf.import_networks import INPUTS, network
+from benchmarks.agatf.operator_features import operator_features
+from fadiff_mapper import load_network
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.spec.arch import Architecture
 
 
@@ -58,3 +65,24 @@ def _rounded_up(bounds: Mapping[str, int], side: int) -> float:
         bound = bounds.get(dim, 1)
         used *= ceil(bound / side) * side / bound
     return used
+
+
+def embedded(space: FusionSpace, embedding: Embedding) -> EmbeddedSpace:
+    """A space with the embeddings of its operators."""
+    arch = architecture(space.design)
+    return EmbeddedSpace(space, arch, embedding(operator_features(space.workload, arch)))
+
+
+def distinct_features(spaces: Sequence[FusionSpace], others: Sequence[str]) -> np.ndarray:
+    """Features of all distinct operators of the spaces, and of other bundled or imported networks, [O, F]."""
+    arch = architecture(spaces[0].design)
+    networks = [space.workload for space in spaces] + [
+        network(name) if name in INPUTS else load_network(f"bundled:networks/{name}") for name in others]
+    rows = np.array([row for one in networks for row in operator_features(one, arch).values()])
+    return np.unique(rows, axis=0)
+
+
+@cache
+def architecture(design: str) -> Architecture:
+    """A bundled design; it is read with a problem, which plays no role."""
+    return specs_of(load_network("bundled:networks/vgg16"), bundled_files.find(f"arch/{design}"))[0].arch

@@ -8,6 +8,7 @@ from math import exp
 from statistics import fmean, median
 from typing import Any
 
+from benchmarks.agatf.embedded_space import embedded
 from benchmarks.agatf.evaluation_orders import (
     Ledger,
     all_groups,
@@ -21,7 +22,7 @@ from benchmarks.agatf.fusion_game import FusionGame
 from benchmarks.agatf.import_networks import network
 from benchmarks.agatf.planner_course import planner_course
 from benchmarks.agatf.recorded_spaces import DESIGNS, NETWORKS, again, space
-from benchmarks.agatf.training import embedded, trained
+from benchmarks.agatf.training import trained
 from benchmarks.papers.part import Cell, Job, Key, Part, Record, Shown, Table
 
 OTHERS = ("resnet18", "vgg19", "mobilenet_v1", "gpt3_6b7_block", "llama3_8b_prefill", "mixtral_8x7b_prefill")
