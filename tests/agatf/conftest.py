@@ -1,4 +1,4 @@
-"""Lets the tests import `benchmarks`, which is no installed package, and keeps torch to one thread, as the driver does."""
+"""Lets the tests import `benchmarks`, which is no installed package, and keeps torch to one thread, as jobs do."""
 
 import sys
 from collections.abc import Iterator
