@@ -98,6 +98,12 @@ class Encoding:
                 found.append(FactorChoice(int(place), d, np.argsort(~may, axis=1, kind="stable"), may.sum(axis=1)))
         return found
 
+    @cached_property
+    def factor_counts(self) -> list[int]:
+        """For each gene of a factor the number of its candidates where nothing has been taken from the bound yet."""
+        most = {(choice.place, choice.dimension): int(choice.counts.max()) for choice in self.factor_choices}
+        return [most[cell] for cell in self.factors]
+
     def nests(self, genes: np.ndarray) -> Nest:
         """The mappings of some vectors, [B, genes]; memories may be exceeded."""
         picks = [np.minimum((gene * count).astype(np.int64), count - 1)

@@ -76,7 +76,7 @@ def searcher(method: str, effort: Effort) -> Callable[[NetworkQuestion, int], Ne
     if method in LAYER_SEARCHES:
         return lambda question, seed: search_layers(LAYER_SEARCHES[method], question, effort.whole, seed)
     if method == TIMELOOP:
-        return lambda question, _: timeloop_search.search(question, effort.cpu_s)
+        return lambda question, _: timeloop_search.search(question, effort.cpu_s[1])
     if method == ONE_TILING:
         module = import_module(f"{__package__}.one_tiling")
         return lambda question, seed: module.search(question, effort.whole, seed)

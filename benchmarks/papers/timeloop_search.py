@@ -47,12 +47,12 @@ def installed() -> Path | None:
     return find_real(PROGRAM)
 
 
-def search(question: NetworkQuestion, budgets: tuple[float, ...]) -> NetworkCourse:
-    """Runs the program on every layer, once for each budget: it tells its best mapping at its end alone.
+def search(question: NetworkQuestion, seconds: float) -> NetworkCourse:
+    """Runs the program on every layer.
 
     Args:
         question: The network on its design.
-        budgets: Seconds of processor time for one layer.
+        seconds: Processor time for one layer; the program tells its best mapping at its end alone.
     """
     program, joined = installed(), question.joined
     if program is None:
@@ -60,11 +60,10 @@ def search(question: NetworkQuestion, budgets: tuple[float, ...]) -> NetworkCour
     courses = []
     for spec, times in zip(question.specs, question.times, strict=True):
         courses.append(LayerCourse(times))
-        for seconds in sorted(budgets):
-            found = run_mapper(program, spec, seconds)
-            if found is not None:
-                courses[-1].note(seconds, 0, found.energy_pj, found.cycles)
-            courses[-1].end(seconds, 0)
+        found = run_mapper(program, spec, seconds)
+        if found is not None:
+            courses[-1].note(seconds, 0, found.energy_pj, found.cycles)
+        courses[-1].end(seconds, 0)
     return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(courses))
 
 
