@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, log2
+from math import ceil, isqrt, log2
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def capacity(arch: Architecture) -> int:
 
 def lanes(arch: Architecture) -> int:
     """Lanes along one side of the array, taken for square."""
-    return max(round(arch.arithmetic.instances ** 0.5), 1)
+    return max(isqrt(arch.arithmetic.instances), 1)
 
 
 def _rounded_up(bounds: Mapping[str, int], side: int) -> float:

@@ -80,7 +80,7 @@ class FusionGame:
     def predicted(self, state: FusionState) -> np.ndarray:
         """The guide's prediction of each action's reward, [ACTIONS]; 0 for a single layer and where there is none."""
         rewards = np.zeros(ACTIONS)
-        for action in np.flatnonzero(self.allowed(state)):
+        for action in map(int, np.flatnonzero(self.allowed(state))):
             if action:
                 rewards[action] = self._reward(state, self.group_of(state, action),
                                                self._predicted[self.group_of(state, action)])

@@ -71,7 +71,9 @@ def fitted_guide(seen: Sequence[EmbeddedSpace], seed: int, corrects: bool = Fals
 
 def first_of_equals(space: FusionSpace) -> list[tuple[Nodes, OperatingPoint | None]]:
     """One segment for every group of a space, with its exact cost."""
-    first = {number: nodes for nodes, number in reversed(space.number.items())}
+    first: dict[int, Nodes] = {}
+    for nodes, number in space.number.items():
+        first.setdefault(number, nodes)
     return [(nodes, space.groups[number].exact) for number, nodes in first.items()]
 
 
