@@ -45,7 +45,7 @@ class Agent:
         generator = torch.Generator().manual_seed(seed)
         self.network, self._target = _q_network(generator), _q_network(generator)
         self._target.load_state_dict(self.network.state_dict())
-        self._optimizer = torch.optim.Adam(self.network.parameters(), RATE)
+        self._optimizer = torch.optim.Adam(self.network.parameters(), RATE, fused=True)
         self._memory: deque[Transition] = deque(maxlen=KEPT)
         self._steps = 0
 

@@ -28,7 +28,7 @@ from benchmarks.papers.part import Cell, Job, Key, Part, Record, Shown, Table
 OTHERS = ("resnet18", "vgg19", "mobilenet_v1", "gpt3_6b7_block", "llama3_8b_prefill", "mixtral_8x7b_prefill")
 """Bundled networks whose shapes the embedding learns from besides the networks that the agent is trained on."""
 
-QUICK, FULL = (3, 200, 50, 2), (5, 1000, 200, 10)
+QUICK, FULL = (3, 500, 50, 2), (5, 5000, 200, 10)
 """Seeds, episodes of training, episodes with random actions on a new network, and groups that are evaluated again."""
 
 BELOW = 0.01
