@@ -1,7 +1,7 @@
 """Bayesian search: optuna's tree-structured Parzen estimator over the genes, each a category.
 
-As categories the genes of factors did better than as numbers (layers 1 and 5 of ResNet-18 on `gemmini_large`, 100
-evaluations, two seeds: EDP 1.7e15 and 5e13 against 4e15 and 5e13), in half the time.
+As categories the genes of factors find the optimum of a space of 216 mappings in 150 evaluations with four seeds of
+four, as numbers in 200 with one; they take half the time. On large layers neither is better throughout.
 """
 
 from __future__ import annotations

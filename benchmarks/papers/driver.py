@@ -60,7 +60,10 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], folder: Path, processes: int = 1, 
         for part, job in jobs:
             if over():
                 break
-            keep(part, job, *measured(job))
+            if (part, job.key) in records.read(folder):     # another command has run it
+                done += 1
+            else:
+                keep(part, job, *measured(job))
         return len(jobs) - done
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         waiting = list(jobs)

@@ -4,8 +4,8 @@ A gene stands for one choice. The factors of a dimension are chosen from the inn
 divisors that are left and that the places further out can complete, so that every vector has factors that multiply to
 the bound. Other genes choose a loop order, a placement of spatial loops, or keep or bypass.
 
-A mapping may still exceed a memory. It is then drawn towards the outermost level: its genes of factors are made smaller
-until it fits. So every vector stands for a legal mapping wherever that ends in one.
+A mapping may still exceed a memory. It is then drawn towards the outermost level: its genes of temporal factors are
+made smaller until it fits. So every vector stands for a legal mapping wherever that ends in one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.search.mapping_task import MappingTask
 
-LADDER = (*(0.8 ** step for step in range(16)), 0.0)
-"""By what the genes of factors are multiplied: the first of these with which a mapping is legal counts. The last one
-leaves every factor to the outermost level that may have it. Of random vectors of ResNet-18's layers 0 to 1 % are legal
-as they are, and all are with one of these."""
+LADDER = (*(0.8 ** step for step in range(16)), 0.0, 0.0)
+"""By what the genes of temporal factors are multiplied: the first of these with which a mapping is legal counts. The
+last step leaves every factor, spatial ones too, to the outermost level that may have it. Of random vectors of
+ResNet-18's layers 0 to 1 % are legal as they are, and all are with one of these."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ class Encoding:
         """(place, dimension) of each gene of a factor; a dimension's outermost open place takes what is left."""
         movable = self.family.factors.movable[0]
         return [(int(place), d) for d in range(movable.shape[1]) for place in np.flatnonzero(movable[:, d])[:-1]]
+
+    @cached_property
+    def temporal(self) -> list[int]:
+        """The genes of temporal factors."""
+        return [number for number, (place, _) in enumerate(self.factors) if place % 2]
 
     @cached_property
     def orders(self) -> list[int]:
@@ -128,7 +133,8 @@ class Encoding:
     def fitted(self, genes: np.ndarray) -> tuple[Nest, Scores]:
         """The mappings of some vectors, drawn towards the outermost level until they are legal, and their scores."""
         ladder = np.repeat(genes[None], len(LADDER), axis=0)
-        ladder[:, :, :len(self.factors)] *= np.array(LADDER)[:, None, None]
+        ladder[:, :, self.temporal] *= np.array(LADDER)[:, None, None]
+        ladder[-1, :, :len(self.factors)] = 0.0
         nests = self.nests(ladder.reshape(-1, genes.shape[1]))
         scores = score(self.task.layer, nests)
         legal = scores.legal.reshape(len(LADDER), -1)

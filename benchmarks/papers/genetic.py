@@ -25,6 +25,10 @@ POPULATION = 20
 EXCHANGED = 0.5
 """Probability with which a dimension's tiling comes from the other parent: either is as likely."""
 
+REDRAWN = 2.0
+"""Factors that a mutation redraws on average besides the one that it always does. With none, three populations of five
+end at a local optimum of a space of 216 mappings."""
+
 REORDERED = 0.3
 """Probability with which a child's loop orders, placements or bypasses are redrawn, one of them. Nothing was
 measured."""
@@ -44,7 +48,7 @@ class _Exchange(Crossover):
 
 
 class _Redraw(Mutation):
-    """GAMMA's mutation and reordering: one factor of one dimension anew, and now and then one other choice."""
+    """GAMMA's mutation and reordering: some factors anew, and now and then one other choice."""
 
     def __init__(self, factors: int) -> None:
         super().__init__()
@@ -53,7 +57,9 @@ class _Redraw(Mutation):
     def _do(self, problem: Any, X: np.ndarray, *args: Any, random_state: Any = None, **kwargs: Any) -> np.ndarray:
         children, (batch, size) = X.copy(), X.shape
         if self.factors:
-            children[np.arange(batch), random_state.integers(0, self.factors, batch)] = random_state.random(batch)
+            redrawn = random_state.random((batch, self.factors)) < REDRAWN / self.factors
+            redrawn[np.arange(batch), random_state.integers(0, self.factors, batch)] = True
+            children[:, :self.factors][redrawn] = random_state.random(np.count_nonzero(redrawn))
         if size > self.factors:
             rows = np.flatnonzero(random_state.random(batch) < REORDERED)
             children[rows, random_state.integers(self.factors, size, len(rows))] = random_state.random(len(rows))

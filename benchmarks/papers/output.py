@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from .part import Part, Shown, Table
 Section = tuple[Part, Shown]
 
 PAGE = "papers.html"
+
+WIDTH = 120
+"""Letters of a line of Markdown."""
 
 
 def files(sections: Sequence[Section], provenance: str, left_out: Sequence[str]) -> Mapping[str, str]:
@@ -44,20 +48,26 @@ def csv_text(table: Table) -> str:
     return text.getvalue()
 
 
-def markdown(sections: Sequence[Section], command: str, provenance: str, left_out: Sequence[str]) -> str:
+def markdown(sections: Sequence[Section], command: str, about: Sequence[str], provenance: str,
+             left_out: Sequence[str]) -> str:
     """The tables as a page of the documentation.
 
     Args:
         sections: The parts with their contents.
         command: The command that made them.
+        about: Paragraphs on the command.
         provenance: A sentence on commits, days and machines.
         left_out: Sentences on parts and jobs that are missing.
     """
-    lines = ["# The papers side by side", "", "```sh", command, "```", "", provenance, ""]
+    lines = ["# The papers side by side", "", "```sh", command, "```", "", *_wrapped([*about, provenance, *left_out])]
     for part, content in sections:
-        lines += [f"## {part.title}", "", *(line for paragraph in content.text for line in (paragraph, ""))]
+        lines += [f"## {part.title}", "", *_wrapped(content.text)]
         for table in content.tables:
-            lines += [f"### {table.title}", "", heading(*table.columns), *(row(*cells) for cells in table.texts()), ""]
-            lines += [table.note, ""] if table.note else []
-    lines += [line for reason in left_out for line in (reason, "")]
+            lines += [f"### {table.title}", "", heading(*table.columns), *(row(*cells) for cells in table.texts()), "",
+                      *_wrapped([table.note] if table.note else [])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _wrapped(paragraphs: Sequence[str]) -> list[str]:
+    """Paragraphs as lines, each with an empty one behind it."""
+    return [line for paragraph in paragraphs for line in (*textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False), "")]

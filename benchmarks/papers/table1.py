@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,6 +25,9 @@ QUICK_SEEDS = {"gemmini_large": 5, "gemmini_small": 2}
 QUICK_DOSA_SEEDS = {"gemmini_large": 1, "gemmini_small": 1}
 """A descent with DOSA's settings takes up to a minute, ten times as long as the other runs."""
 
+ONCE = (*SEEDLESS, ONE_TILING)
+"""Methods that run once."""
+
 PAPER = Path(__file__).with_name("fadiff_table1.yaml")
 
 IN_PAPER = {DOSA: "DOSA", "Bayesian": "Bayesian", "genetic": "genetic", ONE_TILING: "genetic"}
@@ -44,8 +48,9 @@ TEXT = (
     "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
     "is evaluated exactly. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
     "no seed: it runs once.",
-    "\"One tiling for all layers\" is a bad encoding, shown because public code uses it: every place has one factor "
-    "for each dimension, the same for all layers and independent of other places. One seed.")
+    "\"One tiling for all layers\" is an encoding of public code, shown once, not meant as a method: every place has "
+    "one factor for each dimension, the same for all layers and independent of other places. What does not divide is "
+    "rounded down to a divisor here, as the exact model has no padded factors. One seed.")
 
 
 def jobs(quick: bool) -> list[Job]:
@@ -66,7 +71,7 @@ def jobs(quick: bool) -> list[Job]:
 
 def seeds_of(method: str, design: str, quick: bool) -> int:
     """How many seeds a method runs with."""
-    if method in SEEDLESS or method == ONE_TILING:
+    if method in ONCE:
         return 1
     return ((QUICK_DOSA_SEEDS if method == DOSA else QUICK_SEEDS) if quick else SEEDS)[design]
 
@@ -96,7 +101,15 @@ def table_at(records: Mapping[Key, Record], axis: Axis, limit: float, largest: f
     rows = [(network, design, *(spread_text(edps(records, network, design, method, axis, limit)) for method in methods))
             for design in DESIGNS for network in NETWORKS]
     return Table(f"table1_{limit:g}_{axis}", f"EDP after {limit:g} {AXES[axis]}", ("network", "design", *methods),
-                 tuple(row for row in rows if any(row[2:])))
+                 tuple(row for row in rows if any(row[2:])), f"Seeds behind an entry: {seeds_told(records)}.")
+
+
+def seeds_told(records: Mapping[Key, Record]) -> str:
+    """How many seeds the entries of a table have, by design, without methods that run once."""
+    counts = {design: Counter(key[:3] for key in records if key[1] == design and key[2] not in ONCE).values()
+              for design in DESIGNS}
+    return ", ".join(f"{design} {min(of)}" + (f" to {max(of)}" if max(of) > min(of) else "")
+                     for design, of in counts.items() if of) or "none"
 
 
 def ratios(records: Mapping[Key, Record], limit: float) -> Table:
@@ -108,9 +121,9 @@ def ratios(records: Mapping[Key, Record], limit: float) -> Table:
     for design in DESIGNS:
         block = {network: row for network in NETWORKS
                  if (row := _ratio_row(records, paper, network, design, methods, limit))}
-        means = [_mean([row[place] for row in block.values()]) for place in range(len(heads))]
         rows += [(network, design, *row) for network, row in block.items()]
-        rows += [("geometric mean", design, *means)] if block else []
+        if block:
+            rows.append(("geometric mean", design, *map(_mean, zip(*block.values(), strict=True))))
     title = f"EDP over that of our plan, after {limit:g} {AXES['cpu_s']}, beside FADiff's Table 1"
     return Table("table1_ratios", title, ("network", "design", *heads), tuple(rows),
                  "Ratios of geometric means. Columns of the paper are its EDPs over FADiff's; they come from another "
@@ -137,6 +150,7 @@ def _ratio_row(records: Mapping[Key, Record], paper: Mapping[str, Mapping[str, M
 
 
 def _mean(cells: Sequence[Cell]) -> Cell:
+    """The geometric mean of a column; none where a number is missing."""
     numbers = [cell for cell in cells if isinstance(cell, float)]
     return geometric_mean(numbers) if len(numbers) == len(cells) else None
 
