@@ -114,7 +114,8 @@ def edp_table(records: Mapping[Key, Record]) -> Table:
         own = sorted(exp(agent["plan"] - unfused) for agent in agents)
         learned = (exp(fmean(map(log, own))), own[0], own[-1]) if own else (None, None, None)
         rows.append((name, design, exp(unfused), exp(fixed["naive"]["plan"] - unfused), *learned,
-                     exp(fixed["all"]["course"][-1][1] - unfused), exp(planned["course"][-1][1] - unfused)))
+                     exp(fixed["all"]["course"][-1][1] - unfused),
+                     exp(planned["course"][-1][1] - unfused) if planned else None))
     return Table("agatf_edp", "EDP of plans", (
         "network", "design", "EDP without fusion", "all that fits", "agent", "best seed", "worst seed",
         "dynamic programming", "our plan"), tuple(rows),
@@ -128,11 +129,12 @@ def evaluations_table(records: Mapping[Key, Record]) -> Table:
     """Exact evaluations until within `BELOW` of our plan, and of dynamic programming over all groups."""
     rows: list[tuple[Cell, ...]] = []
     for name, design, fixed, planned, agents in _pairs(records):
-        for what, goal in (("our plan", planned["course"][-1][1]), ("optimum of the groups",
-                                                                     fixed["all"]["course"][-1][1])):
+        goals = {"our plan": planned["course"][-1][1]} if planned else {}
+        for what, goal in (goals | {"optimum of the groups": fixed["all"]["course"][-1][1]}).items():
             learned = [_middle([until(agent[order]["course"], goal, BELOW) for agent in agents])
                        for order in ("guide", "correction", "agent")]
-            rows.append((name, design, what, fixed["all"]["searches"], until(planned["course"], goal, BELOW),
+            rows.append((name, design, what, fixed["all"]["searches"],
+                         until(planned["course"], goal, BELOW) if planned else None,
                          until(fixed["estimates"]["course"], goal, BELOW), *learned))
     return Table("agatf_evaluations", f"Exact evaluations until within {BELOW:.0%}", (
         "network", "design", "of", "all groups", "our planner", *ORDERS, "agent"), tuple(rows),
@@ -159,11 +161,11 @@ def training_table(records: Mapping[Key, Record]) -> Table:
         "in standard deviations.", ("", ".1f", ".1f", ".1f", ".0f", ".0f", ".3f"))
 
 
-def _pairs(records: Mapping[Key, Record]) -> Iterable[tuple[str, str, Record, Record, list[Record]]]:
-    """Networks and designs with the runs without learning, of the planner, and of agents."""
+def _pairs(records: Mapping[Key, Record]) -> Iterable[tuple[str, str, Record, Record | None, list[Record]]]:
+    """Networks and designs with the runs without learning, of the planner if it is there, and of agents."""
     for name, design in product(NETWORKS, DESIGNS):
         fixed, planned = records.get(("no learning", name, design)), records.get(("planner", name, design, "seed 0"))
-        if fixed and planned:
+        if fixed:
             yield name, design, fixed, planned, [record["designs"][design] for key, record in records.items()
                                                  if key[:2] == ("agent", name)]
 
