@@ -39,7 +39,7 @@ class DescentOptions:
     Measured: 30 steps led to the same plans as 60 (MobileNetV1, ResNet-18 and VGG-16 on the large bundled design, two
     or three seeds); they are 20 since estimates learn from evaluated groups, with which MobileNetV1 saves 51.1 to
     51.5 % with every seed. `rate` rose as the steps became fewer. The other values were set by hand; effects on whole
-    plans are measured by `benchmarks/fusion_ablation.py` and `benchmarks/network_fusion.py`.
+    plans are measured by `benchmarks/agatf/ablations.py` and `benchmarks/network_fusion.py`.
 
     Attributes:
         steps: Steps of Adam.

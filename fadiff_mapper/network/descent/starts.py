@@ -39,13 +39,13 @@ The best mapping by itself has these nearly right, and links change the others. 
 UNTOUCHED = 0.7
 """Part of the shared loops that have no more steps than the home needs.
 
-Raised from 0.4 by hand; `benchmarks/fusion_ablation.py` (line "descent") measures the effect on plans.
+Raised from 0.4 by hand; `benchmarks/agatf/ablations.py` (line "descent") measures the effect on plans.
 """
 
 ENDING = 0.15
 """Probability that a stretch of layers with common loops ends at a link: about seven links a stretch.
 
-Lowered from 0.3 by hand; `benchmarks/fusion_ablation.py` measures the effect on plans.
+Lowered from 0.3 by hand; `benchmarks/agatf/ablations.py` measures the effect on plans.
 """
 
 

@@ -23,11 +23,11 @@ class NetworkOptions:
         seed: The same seed gives the same plan unless time runs out.
         time_limit: Seconds after which the search returns its best plan; None is no limit.
         model: The relaxed model: "refined", or "paper" for FADiff's equations as printed. Their plans are compared by
-            `benchmarks/fusion_ablation.py`.
+            `benchmarks/agatf/ablations.py`.
         longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
         kept: Candidates of each segment that are evaluated exactly, 1 to 64. A limit of time, not measured.
         gradient: True adds a descent on the relaxed network and the groups that it proposes, for which torch is
-            loaded. `benchmarks/fusion_ablation.py` measures both sources of groups, each alone and together.
+            loaded. `benchmarks/agatf/ablations.py` measures both sources of groups, each alone and together.
         enumeration: False leaves out enumerated groups.
         threads: Threads at work; None: all cores. The answer does not depend on it.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,

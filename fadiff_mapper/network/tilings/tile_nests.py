@@ -24,7 +24,7 @@ from fadiff_mapper.spec.problem import Problem
 LOOPED = 3
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one.
 
-A limit of time. `benchmarks/fusion_ablation.py` measures plans with enumeration alone, descent alone and both.
+A limit of time. `benchmarks/agatf/ablations.py` measures plans with enumeration alone, descent alone and both.
 """
 
 

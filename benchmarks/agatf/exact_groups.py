@@ -1,0 +1,110 @@
+"""The exact cost of every segment's group, by the planner's own estimates, search of tiles and evaluation.
+
+Whatever came before plays no role for a group, unlike in the planner, which learns strategies on the way: a space has
+one cost for each segment, in whatever order a method asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from benchmarks.agatf.fusion_space import FusionSpace, Nodes, SpaceGroup
+from fadiff_mapper import NetworkOptions, map_layers
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.network.chains.segments import Segment, segments
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.layers.options import layer_search
+from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.network.plan import checkpoint
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated
+from fadiff_mapper.network.plan.planning import SHORT
+from fadiff_mapper.network.plan.run_state import PlanningClock, PlanningRun
+from fadiff_mapper.network.tilings.candidates import candidates
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.layer_estimate import group_bases
+from fadiff_mapper.workload import Workload
+
+LONGEST = 16
+"""Operators of a group at most: AGATF's actions are 1 to 16, and the planner's limit is the same."""
+
+
+@dataclass(frozen=True)
+class SpaceTask:
+    """A network with its layers mapped, whose groups can be evaluated.
+
+    Attributes:
+        run: A run of the planner that has come to its layers.
+        design: Name of the design.
+        segments: Every distinct segment by its key.
+        number: For every segment of the network the number of its key.
+    """
+
+    run: PlanningRun
+    design: str
+    segments: Mapping[Hashable, Segment]
+    number: Mapping[Nodes, int]
+
+
+def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint.Checkpoint | None = None) -> SpaceTask:
+    """Maps every distinct layer of a network by itself, as the planner does first.
+
+    Args:
+        workload: The network.
+        design: Name of a bundled design.
+        seed: Seed of the searches.
+        saved: Takes notice of evaluations; None: nothing does.
+    """
+    options = NetworkOptions(seed=seed, threads=1, longest=LONGEST)
+    specs = specs_of(workload, bundled_files.find(f"arch/{design}"))
+    mapped = map_layers(specs, layer_search(options))
+    choices = variants(mapped, replace(VARIANTS, seed=seed, threads=1), lambda: False)
+    results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
+    run = PlanningRun(workload, options, results, choices, None, PlanningClock(None, lambda: False),
+                      saved or checkpoint.opened(None, workload, specs, options), lambda *_: None)
+    every = segments(workload, LONGEST)
+    keys = {segment.key: segment for segment in reversed(every)}
+    order = {key: index for index, key in enumerate(keys)}
+    return SpaceTask(run, design, keys, {segment.nodes: order[segment.key] for segment in every})
+
+
+def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
+    """Evaluates the candidate of a segment with the best estimate; thoroughly, where it falls short of that."""
+    run, start = task.run, time.process_time()
+    price = NetworkPrice(run.total, run.options.metric)
+    found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+    if not found:
+        nothing = run.alone[segment.nodes[0]]
+        return SpaceGroup(nothing, None, 0, time.process_time() - start)
+    best, searches = _evaluated(task, found[0], thorough=False), 1
+    if best is None or price(best.point) > (1 + SHORT) * price(found[0].estimate):
+        again, searches = _evaluated(task, found[0], thorough=True), 2
+        best = min((group for group in (best, again) if group), key=lambda group: price(group.point), default=None)
+    return SpaceGroup(found[0].estimate, best.point if best else None, searches, time.process_time() - start)
+
+
+def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> EvaluatedGroup | None:
+    """Searches the tiles of a candidate; strategies of other groups are not known."""
+    run = task.run
+    effort = (THOROUGH if thorough else LIGHT).of(run.options.seed, 1)
+    return evaluated(run.hardware, [candidate], run.by_node, run.total, effort, run.clock.over, run.saved, {})[0]
+
+
+def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:
+    """The space with the groups of all distinct segments, in their order."""
+    run = task.run
+    return FusionSpace(run.workload, task.design, tuple(run.chains), dict(run.alone), run.joined,
+                       with_candidates(task.number, groups), groups)
+
+
+def with_candidates(number: Mapping[Nodes, int], groups: Sequence[SpaceGroup]) -> dict[Nodes, int]:
+    """The segments for which estimates know a candidate; for others there is nothing to evaluate.
+
+    Args:
+        number: For every segment the number of its group.
+        groups: The groups.
+    """
+    return {nodes: index for nodes, index in number.items() if groups[index].searches}
