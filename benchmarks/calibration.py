@@ -8,9 +8,9 @@ predicted by the fit to the other folds. A row has the rank correlation (Spearma
 over the folds, and the mean of |predicted / measured - 1|, beside the same of the exact model; then those of the points
 that searches proposed, which the fit never sees.
 
-Then DOSA's networks on Gemmini's own design (16 x 16, 32 KB, 128 KB): mappings that the exact model prefers beside those
-chosen by corrected cycles; and on DOSA's space with the side held at 16, the memories free: one search by the exact
-model, one by corrected cycles, over the same random designs. All cycles are corrected ones, EDP in uJ x cycles.
+Then DOSA's networks on Gemmini's own design (16 x 16, 32 KB, 128 KB): mappings that the exact model prefers beside
+those chosen by corrected cycles; and on DOSA's space with the side held at 16, the memories free: one search by the
+exact model, one by corrected cycles, over the same random designs. All cycles are corrected ones, EDP in uJ x cycles.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("measured", metavar="MEASURED.csv")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--network", action="append", choices=NETWORKS)
-    parser.add_argument("--evaluations", type=int, default=12, help="designs (default 12); 0: the first part alone")
+    parser.add_argument("--evaluations", type=int, default=8, help="designs (default 8); 0: the first part alone")
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write:

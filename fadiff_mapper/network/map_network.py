@@ -145,7 +145,8 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
                     saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
-    known = list(mapped_before) or ([None] * len(specs) if calibrated else saved.results(specs))
+    known: list[MappedLayer | None] = list(mapped_before) or (
+        [None] * len(specs) if calibrated else saved.results(specs))
     missing = [index for index, result in enumerate(known) if result is None]
     wanted = [specs[index] for index in missing]
     starts = _quick_mappings(wanted, options, clock) if options.time_limit and wanted else ()
