@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import Calibration, Judgement
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict
 from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
 
@@ -105,12 +105,12 @@ def _calibration(content: dict[str, Any], file: str) -> Calibration:
                        None if searched is None else _verdict(searched, f"{file}: searched_points"))
 
 
-def _verdict(content: Any, where: str) -> Judgement:
-    names = list(Judgement.__dataclass_fields__)
+def _verdict(content: Any, where: str) -> FitVerdict:
+    names = list(FitVerdict.__dataclass_fields__)
     if not isinstance(content, dict) or set(content) != set(names):
         raise FadiffError(f"{where}: accepted: {listed(names)}")
     points, *figures = (_number(f"{where}.{name}", content[name], -1.0, 1e15) for name in names)
-    return Judgement(int(points), *figures)
+    return FitVerdict(int(points), *figures)
 
 
 def _number(where: str, value: Any, least: float, most: float) -> float:

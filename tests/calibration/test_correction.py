@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.calibration.correction import Calibration, Judgement, feature_table, predict
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
 from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES
 from fadiff_mapper.calibration.fit import fit
 from fadiff_mapper.calibration.tensor_roles import tensor_roles
@@ -24,7 +24,7 @@ from fadiff_mapper.workload.operator import make_operator
 from fadiff_mapper.yaml.load import load_file
 from fadiff_mapper.yaml.located import Where
 
-GOOD = Judgement(10, 0.9, 0.1, 0.8, 0.2)
+GOOD = FitVerdict(10, 0.9, 0.1, 0.8, 0.2)
 PRICES = tuple(float(price) for price in np.linspace(0.5, 2.0, len(NAMES)))
 
 
@@ -89,6 +89,7 @@ def test_gemmini_runs_square_outputs_and_whole_blocks() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@settings(max_examples=25)
 @given(data=some.data())
 def test_features_are_positive_and_cycles_rise_with_every_price(program: str, data: some.DataObject) -> None:
     factor = some.sampled_from([1, 2, 4])
