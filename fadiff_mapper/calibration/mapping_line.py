@@ -38,6 +38,8 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     """
     levels: dict[int, LevelMapping] = {}
     stores = [number for number, level in enumerate(arch.levels) if not level.is_dummy]
+    if not stores or stores[-1] != len(arch.levels) - 1:
+        raise FadiffError(f"{arch.name}: the outermost level stores nothing; accepted: one that does, such as DRAM")
     for part in text.split(" - "):
         words = part.split()
         head = LEVEL.fullmatch(words[0]) if words else None

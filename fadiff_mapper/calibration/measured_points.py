@@ -114,6 +114,8 @@ def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> Meas
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows by column, each with its place. Raises FadiffError."""
+    if not file.is_file():    # nor a pipe, on which reading would wait
+        raise FadiffError(f"{file}: there is no such file; accepted: a table (CSV)")
     try:
         with file.open(encoding="utf-8", newline="") as text:
             table = csv.DictReader(text, strict=True)
@@ -150,7 +152,8 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
     else:
         channels = next((row[name] for name in ("K", "M") if row.get(name)), "")
         problem = plain(_convolution())
-        problem["instance"] = {name: _whole(name, row[name]) for name in BOUNDS} | {"M": _whole("K", channels)} | {
+        problem["instance"] = {"M": _whole("K", channels)} | {
+            name: _whole(name, row.get(name, "")) for name in BOUNDS} | {
             name: _whole(name, row.get(name) or "1") for name in COEFFICIENTS}
         problem = with_places(problem, Where("measured layer"))
     if other is not None:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fadiff_mapper import read_space
 from fadiff_mapper.base import bundled_files
@@ -25,8 +26,9 @@ from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.inputs.load import read_document
-from fadiff_mapper.workload import Node, build_workload
+from fadiff_mapper.workload import Node, Workload, build_workload
 from fadiff_mapper.workload.operator import make_operator
+from fadiff_mapper.workload.readers.network_text import network_text
 
 TABLE = Path(__file__).parents[1] / "data" / "gemmini_rtl_cycles.csv"
 SPACE = "bundled:spaces/dosa_gemmini"
@@ -80,6 +82,7 @@ def test_a_file_comes_back_as_it_was(model: Path) -> None:
     (lambda content: content.update(levels=[]), "levels: found"),
     (lambda content: content.update(more=1), "found the keys more"),
     (lambda content: content["cycles_per"].update(steps=-1.0), "cycles_per.steps: found -1.0"),
+    (lambda content: content["cycles_per"].update(tile=0.0), "cycles_per.tile: found 0.0"),
     (lambda content: content["cycles_per"].pop("steps"), "cycles_per: accepted: a number for each"),
     (lambda content: content["unseen_layers"].update(spearman=0.1), "does not beat the exact model"),
 ])
@@ -128,7 +131,24 @@ def design(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_map_and_network_report_corrected_cycles_and_leave_timeloops(
+def small_network() -> Workload:
+    layer = make_operator("conv", {"N": 1, "C": 64, "M": 64, "R": 1, "S": 1, "P": 8, "Q": 8})
+    return build_workload("one", [Node("conv", "conv", (), layer=layer)])
+
+
+def test_networks_report_corrected_cycles_of_their_layers_one_by_one(
+        model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = tmp_path / "network.yaml"
+    network.write_text(network_text(small_network()), encoding="utf-8")
+    assert main(["network", str(network), design(tmp_path), "--energy", "dosa", "-o", str(tmp_path / "out"),
+                 "--jobs", "1", "--calibration", str(model)]) == 0
+    assert "no layers are fused: the calibration was measured on layers by themselves" in capsys.readouterr().out
+    plan = yaml.safe_load((tmp_path / "out" / "plan.yaml").read_text(encoding="utf-8"))["plan"]
+    assert plan["corrected_cycles"] == plan["layers"][0]["corrected_cycles"] != plan["cost"]["cycles"]
+    assert plan["corrected_edp"] == pytest.approx(plan["corrected_cycles"] * plan["cost"]["energy_pj"])
+
+
+def test_map_reports_corrected_cycles_and_leaves_timeloops(
         model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layer = ["bundled:layers/resnet18/fc_512_1000", "--energy", "built-in", "--jobs", "1"]
     assert main(["map", design(tmp_path), *layer, "-o", str(tmp_path / "out"), "--calibration", str(model)]) == 0
@@ -148,8 +168,7 @@ def test_another_machine_is_refused(model: Path, tmp_path: Path, capsys: pytest.
 
 
 def test_designs_are_ranked_by_corrected_cycles(tmp_path: Path) -> None:
-    layer = make_operator("conv", {"N": 1, "C": 64, "M": 64, "R": 1, "S": 1, "P": 8, "Q": 8})
-    network = build_workload("one", [Node("conv", "conv", (), layer=layer)])
+    network = small_network()
     question = DesignQuestion(read_space(SPACE), (network,), (1.0,), fuse=False, energy="dosa",
                               calibration=calibration())
     found = search_design(question, DesignOptions("random", 2, jobs=1, neighbours=False, store=tmp_path))
