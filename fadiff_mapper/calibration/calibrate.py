@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.calibration.correction import Calibration, Verdict, feature_table, predict
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
 from fadiff_mapper.calibration.fit import fit
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
@@ -115,13 +115,13 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
     return predicted
 
 
-def _unseen(points: Points, folds: np.ndarray) -> Verdict:
+def _unseen(points: Points, folds: np.ndarray) -> FitVerdict:
     """The verdict on all points that are learned from, each predicted without its layer."""
     learned = ~points.searched
     return verdict(predicted_unseen(points, folds)[learned], points.exact[learned], points.measured[learned])
 
 
-def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> Verdict:
+def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
     """Two predictions of the same points side by side.
 
     Args:
@@ -136,4 +136,4 @@ def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> V
     def error(cycles: np.ndarray) -> float:
         return float(np.mean(np.abs(cycles / measured - 1.0)))
 
-    return Verdict(len(measured), rank(predicted), error(predicted), rank(exact), error(exact))
+    return FitVerdict(len(measured), rank(predicted), error(predicted), rank(exact), error(exact))

@@ -25,7 +25,7 @@ from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FitVerdict:
     """A correction beside the exact model on the same measured points.
 
     Attributes:
@@ -68,8 +68,8 @@ class Calibration:
     word_bytes: float
     coefficients: tuple[float, ...]
     norm: float
-    unseen: Verdict
-    searched: Verdict | None = None
+    unseen: FitVerdict
+    searched: FitVerdict | None = None
 
     @property
     def useful(self) -> bool:

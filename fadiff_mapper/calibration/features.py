@@ -50,7 +50,7 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Stored:
+class TileInMemory:
     """One tensor's tile in memory: arrays [B], in bytes but for `rows`.
 
     Attributes:
@@ -107,13 +107,13 @@ def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
     return xp.stack([values[name] for name in NAMES])
 
 
-def _stored(run: TiledRun, roles: TensorRoles, word_bytes: float) -> tuple[Stored, Stored, Stored]:
+def _stored(run: TiledRun, roles: TensorRoles, word_bytes: float) -> tuple[TileInMemory, TileInMemory, TileInMemory]:
     """Inputs, weights and outputs of a tile."""
     groups = over(run.tile, roles.groups)
 
-    def stored(rows: Array, whole_rows: Array, channels: Sequence[int]) -> Stored:
+    def stored(rows: Array, whole_rows: Array, channels: Sequence[int]) -> TileInMemory:
         pitch = over(run.bounds, channels) * word_bytes
-        return Stored(rows * groups, over(run.tile, channels) * word_bytes, pitch,
+        return TileInMemory(rows * groups, over(run.tile, channels) * word_bytes, pitch,
                       whole_rows * over(run.bounds, roles.groups) * pitch)
 
     windows = (*roles.windows, *roles.reduced)

@@ -38,6 +38,8 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     """
     levels: dict[int, LevelMapping] = {}
     stores = [number for number, level in enumerate(arch.levels) if not level.is_dummy]
+    if not stores or stores[-1] != len(arch.levels) - 1:
+        raise FadiffError(f"{arch.name}: the outermost level stores nothing; accepted: one that does, such as DRAM")
     for part in text.split(" - "):
         words = part.split()
         head = LEVEL.fullmatch(words[0]) if words else None
@@ -47,7 +49,7 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     if sorted(levels) != list(range(len(stores))):
         raise FadiffError(f"found the levels {sorted(levels)}; accepted: 0 to {len(stores) - 1}, the storage "
                           f"levels of {arch.name}")
-    mapping = Mapping(_with_fan_outs({stores[number]: level for number, level in levels.items()}, len(arch.levels)))
+    mapping = Mapping(_with_fan_outs({stores[number]: level for number, level in levels.items()}, arch))
     for name, bound in problem.bounds.items():
         product = 1
         for level in mapping.levels:
@@ -57,18 +59,23 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     return mapping
 
 
-def _with_fan_outs(stores: dict[int, LevelMapping], count: int) -> tuple[LevelMapping, ...]:
-    """All levels, innermost first; a level below a store that only fans out has the store's spatial loops."""
+def _with_fan_outs(stores: dict[int, LevelMapping], arch: Architecture) -> tuple[LevelMapping, ...]:
+    """All levels, innermost first; a level below a store that only fans out has the store's spatial loops.
+
+    X means Y where the fan-out has a Y direction alone: tables mark every spatial loop with X.
+    """
     levels: list[LevelMapping] = []
     one = dict.fromkeys(next(iter(stores.values())).temporal, 1)
-    for number in reversed(range(count)):
+    for number in reversed(range(len(arch.levels))):
         level = stores.get(number)
         if level is None:
             above = levels[-1]
             levels[-1] = replace(above, spatial=one)
             level = replace(above, temporal=one, keep=frozenset())
         levels.append(level)
-    return tuple(reversed(levels))
+    along_y = [x == 1 and y > 1 for x, y in map(arch.fanout, range(len(levels)))]
+    return tuple(replace(level, split=0) if turned else level
+                 for level, turned in zip(reversed(levels), along_y, strict=True))
 
 
 def _level(kept: str, loops: list[str], problem: Problem, renamed: AnyMapping[str, str]) -> LevelMapping:

@@ -13,8 +13,10 @@ import csv
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import load_file
 from fadiff_mapper.yaml.located import Map, Where, plain, with_places
@@ -89,7 +92,7 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
         try:
             key = _layer_key(row)
             if key not in specs:
-                specs[key] = _layer(row, architecture, Path(file).parent)
+                specs[key] = _layer(row, architecture, Path(file).parent, next(iter(specs.values()), None))
             points.setdefault(key, []).append((_mapping(row, specs[key], Path(file).parent), _cycles(row),
                                                row.get("part") == SEARCHED))
         except SpecError:
@@ -111,6 +114,8 @@ def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> Meas
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows by column, each with its place. Raises FadiffError."""
+    if not file.is_file():    # nor a pipe, on which reading would wait
+        raise FadiffError(f"{file}: there is no such file; accepted: a table (CSV)")
     try:
         with file.open(encoding="utf-8", newline="") as text:
             table = csv.DictReader(text, strict=True)
@@ -137,8 +142,8 @@ def _layer_key(row: dict[str, str]) -> tuple[str, ...]:
     return (row.get("problem", ""), *(row.get(name, "") for name in (*BOUNDS, "K", "M", *COEFFICIENTS)))
 
 
-def _layer(row: dict[str, str], architecture: Map, folder: Path) -> Spec:
-    """The layer of a row on the architecture."""
+def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | None) -> Spec:
+    """The layer of a row on the architecture, which is read once for all problems of the same dimensions."""
     if row.get("problem"):
         document = load_file(one_path(_beside(row["problem"], folder)))
         problem = document.get("problem")
@@ -146,13 +151,24 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path) -> Spec:
             raise document.where.error("has no problem section", "problem: with shape and instance")
     else:
         channels = next((row[name] for name in ("K", "M") if row.get(name)), "")
-        problem = plain(load_file(one_path(CONVOLUTION))["problem"])
-        problem["instance"] = {name: _whole(name, row[name]) for name in BOUNDS} | {"M": _whole("K", channels)} | {
+        problem = plain(_convolution())
+        problem["instance"] = {"M": _whole("K", channels)} | {
+            name: _whole(name, row.get(name, "")) for name in BOUNDS} | {
             name: _whole(name, row.get(name) or "1") for name in COEFFICIENTS}
         problem = with_places(problem, Where("measured layer"))
+    if other is not None:
+        read, literal = read_problem(problem, Where("measured layer"))
+        if read.dimensions == other.problem.dimensions:
+            return replace(other, problem=read, literal=other.literal | {"problem": literal})
     kept = {key: value for key, value in architecture.items() if key not in LEFT_OUT}
     places = {key: place for key, place in architecture.places.items() if key in kept}
     return read_spec(Map({**kept, "problem": problem}, where=architecture.where, places=places), (), "built-in")
+
+
+@cache
+def _convolution() -> Any:
+    """The bundled convolution."""
+    return load_file(one_path(CONVOLUTION))["problem"]
 
 
 def _mapping(row: dict[str, str], spec: Spec, folder: Path) -> Mapping:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import Calibration, Verdict
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict
 from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
 
@@ -22,6 +22,9 @@ LARGEST_FILE = 1 << 20
 
 LARGEST = 1e12
 """The largest coefficient, in cycles: a limit for safety."""
+
+LEAST = {"tile": 1e-9}
+"""Cycles that a coefficient has at least, so that no prediction is 0; the others may be 0."""
 
 KEYS = {"fadiff_calibration", "program", "levels", "word_bytes", "norm", "cycles_per", "meaning", "unseen_layers",
         "searched_points"}
@@ -96,7 +99,8 @@ def _calibration(content: dict[str, Any], file: str) -> Calibration:
         raise FadiffError(f"{file}: levels: found {levels!r}; accepted: names of storage levels")
     if not isinstance(coefficients, dict) or set(coefficients) != set(NAMES):
         raise FadiffError(f"{file}: cycles_per: accepted: a number for each of {listed(NAMES)}")
-    values = tuple(_number(f"{file}: cycles_per.{name}", coefficients[name], 0.0, LARGEST) for name in NAMES)
+    values = tuple(_number(f"{file}: cycles_per.{name}", coefficients[name], LEAST.get(name, 0.0), LARGEST)
+                   for name in NAMES)
     searched = content.get("searched_points")
     word_bytes = _number(f"{file}: word_bytes", content.get("word_bytes"), 1e-3, 1e3)
     return Calibration(str(program), tuple(levels), word_bytes, values,
@@ -105,12 +109,12 @@ def _calibration(content: dict[str, Any], file: str) -> Calibration:
                        None if searched is None else _verdict(searched, f"{file}: searched_points"))
 
 
-def _verdict(content: Any, where: str) -> Verdict:
-    names = list(Verdict.__dataclass_fields__)
+def _verdict(content: Any, where: str) -> FitVerdict:
+    names = list(FitVerdict.__dataclass_fields__)
     if not isinstance(content, dict) or set(content) != set(names):
         raise FadiffError(f"{where}: accepted: {listed(names)}")
     points, *figures = (_number(f"{where}.{name}", content[name], -1.0, 1e15) for name in names)
-    return Verdict(int(points), *figures)
+    return FitVerdict(int(points), *figures)
 
 
 def _number(where: str, value: Any, least: float, most: float) -> float:

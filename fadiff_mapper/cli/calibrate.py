@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadiff_mapper.cli.arguments import Commands, variable
+from fadiff_mapper.cli.arguments import Commands
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE
 
 
@@ -20,8 +20,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("measured", metavar="MEASURED.csv")
     parser.add_argument("arch", nargs="+", metavar="ARCH", help="the measured design (of a space: where it stands)")
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the calibration to write (JSON)")
-    parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
-                        help="a variable of the files' Jinja2 templates")
     parser.add_argument("--program", metavar="NAME",
                         help="what runs a mapping on the hardware: as-mapped (the loops as they stand) or gemmini "
                              "(Gemmini's library); default: what predicts layers not learned from best")
@@ -48,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         raise FadiffError(f"--program: found {options.program}; accepted: {listed(PROGRAMS)}")
     if options.seed < 0:
         raise FadiffError(f"--seed: found {options.seed}; accepted: a whole number >= 0")
-    architecture = read_document(*files_of(options.arch), jinja_data=dict(options.variables))
+    architecture = read_document(*files_of(options.arch))
     layers = read_measured(options.measured, architecture)
     calibration = calibrate(layers, program=options.program, seed=options.seed)
     output = Path(options.output)

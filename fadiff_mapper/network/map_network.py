@@ -150,7 +150,7 @@ def _layer_mappings(specs: tuple[Spec, ...], options: NetworkOptions, clock: Pla
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first."""
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
     known: list[MappedLayer | None] = list(mapped_before) or (
-        [None] * len(specs) if calibrated else list(saved.results(specs)))
+        [None] * len(specs) if calibrated else saved.results(specs))
     missing = [index for index, result in enumerate(known) if result is None]
     wanted = [specs[index] for index in missing]
     limited = options.time_limit is not None

@@ -1,0 +1,146 @@
+"""The correction: features of tiled runs, their sum, its slope, its fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from fadiff_mapper.base.bundled_files import one_path
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
+from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES
+from fadiff_mapper.calibration.fit import fit
+from fadiff_mapper.calibration.tensor_roles import tensor_roles
+from fadiff_mapper.calibration.tiled_run import PROGRAMS, as_mapped, gemmini
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.spec.native.problem import read_problem
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.workload.operator import make_operator
+from fadiff_mapper.yaml.load import load_file
+from fadiff_mapper.yaml.located import Where
+
+GOOD = FitVerdict(10, 0.9, 0.1, 0.8, 0.2)
+PRICES = tuple(float(price) for price in np.linspace(0.5, 2.0, len(NAMES)))
+
+
+def convolution(**bounds: int) -> Problem:
+    """A convolution with bounds of 1 but for those given."""
+    return make_operator("conv", {**dict.fromkeys("NCMRSPQ", 1), **bounds}).problem
+
+
+def nest(problem: Problem, outer: dict[str, int], spatial: dict[str, int]) -> Nest:
+    """One mapping of two levels: loops outside, spatial loops and the rest of every bound inside."""
+    names = problem.dimensions
+    shape = (2, len(names), 1)
+    temporal, spread = np.ones(shape), np.ones(shape)
+    for d, name in enumerate(names):
+        temporal[1, d], spread[0, d] = outer.get(name, 1), spatial.get(name, 1)
+        temporal[0, d] = problem.bounds[name] / temporal[1, d] / spread[0, d]
+    order = np.broadcast_to(np.arange(len(names))[None, :, None], shape).copy()
+    return Nest(temporal, spread, order, np.ones((2, 3, 1), dtype=bool), np.zeros(shape, dtype=bool), order)
+
+
+def test_the_roles_of_a_convolution_and_of_a_product() -> None:
+    names = convolution().dimensions
+    roles = tensor_roles(convolution(R=3, S=3))
+
+    def named(indices: tuple[int, ...]) -> set[str]:
+        return {names[d] for d in indices}
+
+    assert (named(roles.reduced), named(roles.windows), named(roles.produced)) == ({"C"}, {"R", "S"}, {"M"})
+    assert (named(roles.positions), named(roles.sliding)) == ({"N", "P", "Q"}, {"P", "Q"})
+    assert roles.stream is not None and names[roles.stream] == "P"
+    product = read_problem(load_file(one_path("bundled:problems/matmul"))["problem"], Where("product"))[0]
+    assert [product.dimensions[d] for d in tensor_roles(product).positions] == ["N"]
+
+
+def test_a_problem_with_one_operand_is_refused() -> None:
+    space = DataSpace("A", ((Term("M"),),))
+    with pytest.raises(FadiffError, match="found 1 operands"):
+        tensor_roles(Problem("copy", {"M": 4}, (space, replace(space, name="Z", read_write=True))))
+
+
+def test_the_loops_at_their_word() -> None:
+    problem = convolution(C=32, M=64, P=14, Q=14)
+    run = as_mapped(nest(problem, {"M": 2, "C": 2, "Q": 7}, {"C": 16, "M": 8}), list(problem.bounds.values()),
+                    tensor_roles(problem))
+    assert (run.tiles[0], run.partial[0], run.side[0]) == (28, 2, 16)
+    assert run.steps[0] == 14 * 2 * (32 // 8)    # P, Q and the sets of output channels of one tile
+    assert run.blocks[0] == 4
+
+
+def test_gemmini_runs_square_outputs_and_whole_blocks() -> None:
+    flat = convolution(C=16, M=16, R=3, S=3, P=40, Q=4)
+    mapped = nest(flat, {"P": 4}, {"C": 16, "M": 16})
+    run = gemmini(mapped, list(flat.bounds.values()), tensor_roles(flat))
+    assert run.tiles[0] == 4 * 10    # as 40 x 40 pixels, in tiles of 10 x 4
+    product = convolution(C=1024, M=512)
+    small = nest(product, {"C": 256, "M": 128}, {"C": 4, "M": 4})
+    run = gemmini(small, list(product.bounds.values()), tensor_roles(product))
+    assert run.tiles[0] == 256 * 128    # a tile of 4 words is one block of the side, 4
+    large = nest(product, {"C": 32, "M": 16}, {"C": 4, "M": 4})
+    run = gemmini(large, list(product.bounds.values()), tensor_roles(product))
+    assert run.tiles[0] == 128 * 64    # 32 words are two blocks, whatever the side
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@settings(max_examples=25)
+@given(data=some.data())
+def test_features_are_positive_and_cycles_rise_with_every_price(program: str, data: some.DataObject) -> None:
+    factor = some.sampled_from([1, 2, 4])
+    outer, spatial = ({name: data.draw(factor) for name in names} for names in ("CMPQ", "CM"))
+    problem = convolution(C=64, M=64, P=16, Q=16, R=3, S=3)
+    tiles, table = feature_table(program, problem, nest(problem, outer, spatial), 1.0)
+    assert np.isfinite(table).all() and (table >= 0).all() and (tiles >= 1).all()
+    cycles = predict(tiles, table, PRICES, 3.0)
+    for row in range(len(NAMES)):
+        dearer = [price * (2.0 if number == row else 1.0) for number, price in enumerate(PRICES)]
+        assert predict(tiles, table, dearer, 3.0)[0] >= cycles[0]
+
+
+def test_a_norm_of_one_sums_the_parts_and_a_large_one_takes_the_longest() -> None:
+    problem = convolution(C=64, M=64, P=16, Q=16)
+    tiles, table = feature_table("as-mapped", problem, nest(problem, {"M": 4}, {"C": 16, "M": 16}), 1.0)
+    prices = [0.0 if name in ("launch", "first_tile") else 1.0 for name in NAMES]
+    parts = [sum(table[NAMES.index(name), 0] for name in names) for names in GROUPS.values()]
+    assert predict(tiles, table, prices, 1.0)[0] == pytest.approx(tiles[0] * sum(parts))
+    assert predict(tiles, table, prices, 400.0)[0] == pytest.approx(tiles[0] * max(parts), rel=1e-2)
+
+
+def test_torch_computes_the_same_and_its_slope() -> None:
+    problem = convolution(C=64, M=64, P=16, Q=16)
+    mapped = nest(problem, {"M": 4, "Q": 2}, {"C": 16, "M": 16})
+    calibration = Calibration("gemmini", ("Buffer", "DRAM"), 1.0, PRICES, 3.0, GOOD)
+    temporal = torch.tensor(mapped.temporal, requires_grad=True)
+    relaxed = replace(mapped, temporal=temporal, spatial=torch.tensor(mapped.spatial))
+    cycles = calibration.cycles(problem, relaxed)
+    assert cycles.item() == pytest.approx(calibration.cycles(problem, mapped)[0])
+    cycles.sum().backward()
+    assert temporal.grad is not None and torch.isfinite(temporal.grad).all() and temporal.grad.abs().sum() > 0
+
+
+def test_the_fit_finds_prices_that_the_points_depend_on() -> None:
+    problem = convolution(C=64, M=64, P=16, Q=16, R=3, S=3)
+    nests = [nest(problem, {"C": c, "M": m, "P": p, "Q": q}, {"C": 4, "M": 4})
+             for c in (1, 4, 16) for m in (1, 4, 16) for p in (1, 4, 16) for q in (1, 4, 16)]
+    tables = [feature_table("as-mapped", problem, each, 1.0) for each in nests]
+    tiles, table = np.concatenate([t for t, _ in tables]), np.concatenate([t for _, t in tables], axis=1)
+    prices = np.full(len(NAMES), 0.6)
+    prices[NAMES.index("tile")], prices[NAMES.index("steps")] = 500.0, 2.0
+    measured = predict(tiles, table, prices, 4.0)
+    found, norm = fit(tiles, table, measured)
+    assert np.abs(predict(tiles, table, found, norm) / measured - 1).mean() < 0.02
+    assert found[NAMES.index("steps")] == pytest.approx(2.0, rel=0.1)
+    assert (found, norm) == fit(tiles, table, measured)
+
+
+def test_a_calibration_is_useful_only_where_it_beats_the_exact_model_twice() -> None:
+    calibration = Calibration("gemmini", ("DRAM",), 1.0, PRICES, 3.0, GOOD)
+    assert calibration.useful and set(MEANING) == set(NAMES)
+    assert not replace(calibration, unseen=replace(GOOD, spearman=0.7)).useful
+    assert not replace(calibration, searched=replace(GOOD, error=0.3)).useful
