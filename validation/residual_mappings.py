@@ -60,5 +60,5 @@ def _divided(mapping: Mapping, problem: Problem, kind: str) -> Mapping:
                     own -= 1
                 chosen[name][dim] = own
                 left[dim] = -(-left[dim] // own)
-        levels.append(replace(level, **chosen))
+        levels.append(replace(level, spatial=chosen["spatial"], temporal=chosen["temporal"]))
     return Mapping(tuple(levels))

@@ -40,7 +40,7 @@ class ResidualWalks:
         delivery: The tally of every boundary, as if every level kept every data space, by whole fan-outs.
         size: [L, T, B]. Words of the tile of every level.
         across: [L, T, B]. Words of the tiles of all receivers of one instance.
-        iterations: [B]. Computes of one unit of the arithmetic.
+        use: Instances in use and computes, as Timeloop rounds them.
         calls: [B]. Calls of the walk.
         with_hops: Whether hops were counted.
     """
@@ -49,7 +49,7 @@ class ResidualWalks:
     delivery: Delivery
     size: np.ndarray
     across: np.ndarray
-    iterations: np.ndarray
+    use: AverageUsage
     calls: np.ndarray
     with_hops: bool
 
@@ -67,8 +67,8 @@ def walk_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bool =
         layer.compiled, *nest_arrays(nest), batch.temporal_last, batch.spatial_last, with_hops)
     across[1:] = np.where(across[1:] > 0, across[1:], size[:-1])  # without spatial loops
     fan = nest.spatial.prod(axis=1)[:, None]
-    return ResidualWalks(batch, Delivery(words, multicast, scatter, fan, links, hop_words), size, across, iterations,
-                         calls, with_hops)
+    return ResidualWalks(batch, Delivery(words, multicast, scatter, fan, links, hop_words), size, across,
+                         average_usage(batch, iterations), calls, with_hops)
 
 
 def evaluate_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bool = False) -> Evaluation:
@@ -87,7 +87,7 @@ def evaluate_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bo
 
 def as_timeloop(layer: PreparedLayer, walks: ResidualWalks) -> Evaluation:
     """The numbers of `timeloop-model` from the walks of B mappings of a layer."""
-    return _evaluated(layer, walks, average_usage(walks.batch, walks.iterations), walks.delivery, EXACT)
+    return _evaluated(layer, walks, walks.use, walks.delivery, EXACT)
 
 
 def averaged(layer: PreparedLayer, walks: ResidualWalks) -> Evaluation:
@@ -100,7 +100,7 @@ def averaged(layer: PreparedLayer, walks: ResidualWalks) -> Evaluation:
         layer: The prepared layer.
         walks: Of B mappings.
     """
-    use = average_usage(walks.batch, walks.iterations)
+    use = walks.use
     receivers = np.concatenate([use.units[None], use.exact[:-1]]) / use.exact
     use = replace(use, average=use.exact, done=np.full(walks.batch.nest.batch, float(layer.problem.computes)))
     return _evaluated(layer, walks, use, replace(walks.delivery, fan=receivers[:, None]), UNROUNDED)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.model.loop_nest import Nest, columns, pack, unpack
+from fadiff_mapper.model.loop_nest import Nest, columns, joined, pack, unpack
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 
@@ -35,6 +35,13 @@ class ResidualNest:
     def take(self, rows: Any) -> ResidualNest:
         """Some columns of the batch, copied; see `Nest.take`."""
         return ResidualNest(self.nest.take(rows), columns(self.temporal_last, rows), columns(self.spatial_last, rows))
+
+
+def joined_residuals(parts: Sequence[ResidualNest]) -> ResidualNest:
+    """Several batches side by side, in the given order."""
+    return ResidualNest(joined([part.nest for part in parts]),
+                        np.concatenate([part.temporal_last for part in parts], axis=-1),
+                        np.concatenate([part.spatial_last for part in parts], axis=-1))
 
 
 def without_residuals(nest: Nest) -> ResidualNest:

@@ -1,5 +1,8 @@
 #include "residual_bindings.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "bindings.hpp"
 #include "checks.hpp"
 #include "residual_walk.hpp"
@@ -8,8 +11,20 @@ namespace py = pybind11;
 
 namespace fadiff {
 
-// Iterations of one loop that are told apart.
-constexpr double MOST_ITERATIONS = 1 << 30;
+// Iterations of one loop, and coordinates of one rank, that the walk tells apart. Mappings with more are not walked.
+constexpr double MOST_ITERATIONS = 1 << 30, MOST_COORDINATES = 0x1p52;
+
+static bool is_countable(const Layer& layer, const Mapping& mapping) {
+    std::vector<double> points(layer.dims, 1.0);
+    for (std::size_t at = 0; at < mapping.factor.size(); ++at) {
+        if (!(mapping.factor[at] <= MOST_ITERATIONS)) return false;
+        points[at % layer.dims] *= mapping.factor[at];
+    }
+    for (const DataSpace& space : layer.spaces)
+        for (const Rank& rank : space.ranks)
+            if (!(extent(rank, points.data()) <= MOST_COORDINATES)) return false;
+    return std::all_of(points.begin(), points.end(), [](double own) { return own <= MOST_COORDINATES; });
+}
 
 // The residuals of one column, in the places of Mapping::factor.
 static void read_residuals(const Layer& layer, const Batch& batch, const double* temporal, const double* spatial,
@@ -22,7 +37,6 @@ static void read_residuals(const Layer& layer, const Batch& batch, const double*
             need(spatial[from] >= 1 && spatial[from] <= batch.spatial[from] && temporal[from] >= 1
                      && temporal[from] <= batch.temporal[from],
                  "temporal_last, spatial_last");
-            need(batch.spatial[from] <= MOST_ITERATIONS && batch.temporal[from] <= MOST_ITERATIONS, "temporal, spatial");
         }
 }
 
@@ -46,6 +60,10 @@ static py::tuple residual_traffic(const Layer& layer, const Array<double>& tempo
             check_columns(layer, batch, column, 1);
             read_columns(layer, batch, column, 1, &mapping);
             read_residuals(layer, batch, last_in_time, last_in_space, column, last);
+            if (!is_countable(layer, mapping)) {
+                found[column].calls = std::numeric_limits<double>::infinity();
+                continue;
+            }
             found[column] = ResidualWalk(layer, mapping, last, with_hops).run();
             for (const Tally& tally : found[column].tally) kinds = std::max(kinds, tally.size());
         }
@@ -56,7 +74,8 @@ static py::tuple residual_traffic(const Layer& layer, const Array<double>& tempo
     Array<double> links(plain), tile(plain), across(plain), iterations(size), calls(size);
     double *parts[] = {words.mutable_data(), multicast.mutable_data(), scatter.mutable_data(), hop_words.mutable_data()};
     for (std::size_t column = 0; column < size; ++column) {
-        const ResidualTraffic& own = found[column];
+        ResidualTraffic& own = found[column];
+        own.tally.resize(cells), own.links.resize(cells), own.size.resize(cells), own.across.resize(cells);
         for (std::size_t at = 0; at < cells; ++at) {
             for (std::size_t kind = 0; kind < kinds; ++kind) {
                 const Kind one = kind < own.tally[at].size() ? own.tally[at][kind] : Kind{1, 1, 0, 0};

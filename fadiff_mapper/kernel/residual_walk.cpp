@@ -26,7 +26,7 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std
         const std::size_t first = nodes_.size(), places = 2 * std::size_t(level), orders = std::size_t(level) * dims;
         Node fan;
         fan.level = level, fan.spatial = true;
-        int width = 1, height = 1;
+        double width = 1, height = 1;
         for (int y = 0; y < 2; ++y)
             for (int i = 0; i < dims; ++i) {
                 const int d = mapping.spatial_order[orders + i];
@@ -37,7 +37,9 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std
                 fan.fan_last.push_back(own);
                 (y ? height : width) *= bound;
             }
-        fan.width = std::max(width, layer.fanout_x[level]), fan.height = std::max(height, layer.fanout_y[level]);
+        // grids beyond MOST_RECEIVERS are not walked
+        fan.width = std::max(int(std::min(width, MOST_RECEIVERS)), layer.fanout_x[level]);
+        fan.height = std::max(int(std::min(height, MOST_RECEIVERS)), layer.fanout_y[level]);
         fan.whole = whole, fan.rest = rest;
         if (!fan.fan.empty()) nodes_.push_back(fan);
         const std::size_t temporal = nodes_.size();

@@ -60,8 +60,8 @@ def _range(loops: LoopConstraint, name: str, most: int) -> tuple[int, int]:
 def within(batch: ResidualNest, limits: FactorLimits) -> np.ndarray:
     """[B]. Whether every factor lies within the limits."""
     factors = _by_place(batch.nest)
-    inside: np.ndarray = ((factors >= limits.least[..., None]) & (factors <= limits.most[..., None])).all(axis=(0, 1))
-    return inside
+    inside = (factors >= limits.least[..., None]) & (factors <= limits.most[..., None])
+    return np.asarray(inside.all(axis=(0, 1)))
 
 
 def random_neighbours(here: ResidualNest, space: MapSpace, limits: FactorLimits, rng: np.random.Generator,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.imperfect.evaluate_residuals import as_timeloop, averaged, walk_residuals
-from fadiff_mapper.imperfect.residual_nest import ResidualNest, cut_off, without_residuals
+from fadiff_mapper.imperfect.residual_nest import ResidualNest, cut_off, joined_residuals, without_residuals
 from fadiff_mapper.mapspace import available
 from fadiff_mapper.model.exact.evaluate import scores_of
 from fadiff_mapper.relaxation.metrics import ILLEGAL
@@ -33,6 +33,9 @@ MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
 
 MOST_GROWTH = 0.34
 """Growth of a bound for such a layer, relative to it, at most. Nothing was measured."""
+
+CHAINS, BRIEF = 16, 24
+"""Chains and rounds of the searches of larger layers at most: their mappings are starts, no results."""
 
 BEAM = 4
 """Mappings that each round goes on from: the best so far."""
@@ -108,10 +111,12 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations, [], [])
     state.take(without_residuals(outcome.nest), "given")
     state.history.clear()
+    brief = replace(options, time_limit=None, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
+                    rounds_further=0)
     for larger in _larger_layers(spec, task):
         if over():
             break
-        found, = search(larger.family, replace(options, time_limit=None), stopped=over)
+        found, = search(larger.family, brief, stopped=over)
         state.evaluations += found.evaluations
         if found.legal:
             state.take(cut_off(found.nest, state.limits.bounds), "start")
@@ -120,10 +125,8 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     for _ in range(ROUNDS):
         if idle == PATIENCE or over():
             break
-        better = False
-        for _, here in list(state.beam):
-            better |= state.take(random_neighbours(here, task.space, state.limits, rng, NEIGHBOURS), "residuals")
-        idle = 0 if better else idle + 1
+        near = [random_neighbours(here, task.space, state.limits, rng, NEIGHBOURS) for _, here in state.beam]
+        idle = 0 if state.take(joined_residuals(near), "residuals") else idle + 1
     value, best = state.beam[0]
     status = outcome.status if over() else "search through residual factors ended"
     return replace(outcome, nest=best.nest, value=value, residuals=best, status=status, evaluations=state.evaluations,
