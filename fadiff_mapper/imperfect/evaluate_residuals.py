@@ -41,6 +41,7 @@ class ResidualWalks:
         size: [L, T, B]. Words of the tile of every level.
         across: [L, T, B]. Words of the tiles of all receivers of one instance.
         use: Instances in use and computes, as Timeloop rounds them.
+        iterations: [B]. Computes of the first unit of the arithmetic.
         calls: [B]. Calls of the walk.
         with_hops: Whether hops were counted.
     """
@@ -50,8 +51,16 @@ class ResidualWalks:
     size: np.ndarray
     across: np.ndarray
     use: AverageUsage
+    iterations: np.ndarray
     calls: np.ndarray
     with_hops: bool
+
+    def forgotten(self, computes: int) -> np.ndarray:
+        """[B]. Multiply-accumulates of the problem over those that are walked, at least 1.
+
+        The iterations of the first unit times the average units are too few where last runs have fewer of both.
+        """
+        return np.asarray(np.maximum(computes / np.maximum(self.use.units * self.iterations, 1), 1))
 
 
 def walk_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bool = False) -> ResidualWalks:
@@ -68,7 +77,7 @@ def walk_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bool =
     across[1:] = np.where(across[1:] > 0, across[1:], size[:-1])  # without spatial loops
     fan = nest.spatial.prod(axis=1)[:, None]
     return ResidualWalks(batch, Delivery(words, multicast, scatter, fan, links, hop_words), size, across,
-                         average_usage(batch, iterations), calls, with_hops)
+                         average_usage(batch, iterations), iterations, calls, with_hops)
 
 
 def evaluate_residuals(layer: PreparedLayer, batch: ResidualNest, *, details: bool = False) -> Evaluation:

@@ -5,7 +5,8 @@ for one of 27. From the best of them random moves go on, always from the best fe
 
 Timeloop rounds the instances in use on average down, and divides the words of a fan-out among all its receivers, so
 that the best mapping by its numbers alone would be the one that the rounding takes most from. A mapping here is as
-good as the worse of two values: Timeloop's own, and the one without these faults (`evaluate_residuals.averaged`).
+good as the worse of two values: Timeloop's own, and the one without these faults (`evaluate_residuals.averaged`);
+where both forget multiply-accumulates, it is worse by that share.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class _State:
         walks = walk_residuals(self.task.layer, batch)
         values = np.maximum(*(exact_value(scores_of(evaluation), self.options.priorities) for evaluation in (
             as_timeloop(self.task.layer, walks), averaged(self.task.layer, walks))))
+        values += np.log(walks.forgotten(self.task.layer.problem.computes))
         least = self.task.space.constraints.min_parallelism
         share = batch.nest.spatial.prod(axis=(0, 1)) / available(self.task.space)
         return np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
