@@ -22,6 +22,7 @@ from fadiff_mapper.calibration.tiled_run import PROGRAMS
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.yaml.located import shortened
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Calibration:
         """Refuses an architecture with other storage levels. Raises FadiffError."""
         if arch.level_names() != self.levels:
             raise FadiffError(f"calibration: found the storage levels {listed(arch.level_names())}; accepted: those of "
-                              f"the architecture that was measured, {listed(self.levels)}")
+                              f"the architecture that was measured, {shortened(listed(self.levels))}")
 
     def cycles(self, problem: Problem, nest: Nest) -> Array:
         """Cycles on the measured hardware.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict
 from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
+from fadiff_mapper.yaml.located import kind_of, shortened
 
 VERSION = 1
 """Version of the file; other versions are refused."""
@@ -82,10 +82,10 @@ def _content(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or "fadiff_calibration" not in content:
         raise FadiffError(f"{file}: found no calibration; accepted: a file that `fadiff-mapper calibrate` has written")
     if content["fadiff_calibration"] != VERSION:
-        raise FadiffError(f"{file}: fadiff_calibration: found version {content['fadiff_calibration']!r}; accepted: "
-                          f"{VERSION}")
+        raise FadiffError(f"{file}: fadiff_calibration: found {kind_of(content['fadiff_calibration'])}; "
+                          f"accepted: {VERSION}")
     if set(content) - KEYS:
-        raise FadiffError(f"{file}: found the keys {listed(sorted(set(content) - KEYS))}; accepted: "
+        raise FadiffError(f"{file}: found the keys {shortened(listed(sorted(set(content) - KEYS)))}; accepted: "
                           f"{listed(sorted(KEYS))}")
     return content
 
@@ -93,17 +93,17 @@ def _content(file: Path) -> dict[str, Any]:
 def _calibration(content: dict[str, Any], file: str) -> Calibration:
     """The checked content as a value. Raises FadiffError."""
     program, levels, coefficients = (content.get(name) for name in ("program", "levels", "cycles_per"))
-    if program not in PROGRAMS:
-        raise FadiffError(f"{file}: program: found {program!r}; accepted: {listed(PROGRAMS)}")
+    if not isinstance(program, str) or program not in PROGRAMS:
+        raise FadiffError(f"{file}: program: found {kind_of(program)}; accepted: {listed(PROGRAMS)}")
     if not isinstance(levels, list) or not levels or not all(isinstance(name, str) for name in levels):
-        raise FadiffError(f"{file}: levels: found {levels!r}; accepted: names of storage levels")
+        raise FadiffError(f"{file}: levels: found {kind_of(levels)}; accepted: names of storage levels")
     if not isinstance(coefficients, dict) or set(coefficients) != set(NAMES):
         raise FadiffError(f"{file}: cycles_per: accepted: a number for each of {listed(NAMES)}")
     values = tuple(_number(f"{file}: cycles_per.{name}", coefficients[name], LEAST.get(name, 0.0), LARGEST)
                    for name in NAMES)
     searched = content.get("searched_points")
     word_bytes = _number(f"{file}: word_bytes", content.get("word_bytes"), 1e-3, 1e3)
-    return Calibration(str(program), tuple(levels), word_bytes, values,
+    return Calibration(program, tuple(levels), word_bytes, values,
                        _number(f"{file}: norm", content.get("norm"), 1.0, 1e4),
                        _verdict(content.get("unseen_layers"), f"{file}: unseen_layers"),
                        None if searched is None else _verdict(searched, f"{file}: searched_points"))
@@ -119,7 +119,6 @@ def _verdict(content: Any, where: str) -> FitVerdict:
 
 def _number(where: str, value: Any, least: float, most: float) -> float:
     """A number within limits. Raises FadiffError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not (
-            least <= value <= most):
-        raise FadiffError(f"{where}: found {value!r}; accepted: a number from {least:g} to {most:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise FadiffError(f"{where}: found {kind_of(value)}; accepted: a number from {least:g} to {most:g}")
     return float(value)

@@ -76,13 +76,15 @@ def test_a_file_comes_back_as_it_was(model: Path) -> None:
 
 @pytest.mark.parametrize(("change", "reason"), [
     (lambda content: content.clear(), "found no calibration"),
-    (lambda content: content.update(fadiff_calibration=2), "found version 2; accepted: 1"),
-    (lambda content: content.update(program="run"), "program: found 'run'; accepted: as-mapped, gemmini"),
-    (lambda content: content.update(norm=0.5), "norm: found 0.5; accepted: a number from 1"),
+    (lambda content: content.update(fadiff_calibration=2), r"found a number \(2\); accepted: 1"),
+    (lambda content: content.update(program="run"), r"program: found a string \('run'\); accepted: as-mapped, gemmini"),
+    (lambda content: content.update(program={}), "program: found a mapping; accepted: as-mapped, gemmini"),
+    (lambda content: content.update(norm=10 ** 400), "norm: found a number of 1329 bits; accepted: a number from 1 to"),
+    (lambda content: content.update(norm=0.5), r"norm: found a number \(0.5\); accepted: a number from 1"),
     (lambda content: content.update(levels=[]), "levels: found"),
     (lambda content: content.update(more=1), "found the keys more"),
-    (lambda content: content["cycles_per"].update(steps=-1.0), "cycles_per.steps: found -1.0"),
-    (lambda content: content["cycles_per"].update(tile=0.0), "cycles_per.tile: found 0.0"),
+    (lambda content: content["cycles_per"].update(steps=-1.0), r"cycles_per.steps: found a number \(-1.0\)"),
+    (lambda content: content["cycles_per"].update(tile=0.0), r"cycles_per.tile: found a number \(0.0\)"),
     (lambda content: content["cycles_per"].pop("steps"), "cycles_per: accepted: a number for each"),
     (lambda content: content["unseen_layers"].update(spearman=0.1), "does not beat the exact model"),
 ])

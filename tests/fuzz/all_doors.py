@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import doors, network_doors, sparse_doors
+from fuzz import doors, hardware_doors, network_doors, sparse_doors
 from fuzz.attack import Door
 
 DOORS: dict[str, Door] = {
@@ -11,4 +11,6 @@ DOORS: dict[str, Door] = {
     "operators": network_doors.operator_kinds, "networks": doors.network_files,
     "mapped": network_doors.mapped_networks, "folders": doors.folders, "runs": doors.finished_runs,
     "attributes": doors.extreme_attributes, "sizes": doors.sizes, "files": doors.odd_files,
-    "checkpoints": doors.checkpoints, "launchers": doors.launchers, "arguments": doors.arguments}
+    "checkpoints": doors.checkpoints, "launchers": doors.launchers, "arguments": doors.arguments,
+    "spaces": hardware_doors.design_spaces, "measured": hardware_doors.measured_cycles,
+    "calibrations": hardware_doors.calibrations}

@@ -7,7 +7,7 @@ from fuzz.all_doors import DOORS
 from fuzz.attack import attack
 
 CASES = {"checkpoints": 3, "launchers": 10, "arguments": 20, "runs": 20, "sizes": 3, "files": 12, "onnx": 20,
-         "mapped": 3, "sparse": 20, "operators": 20}
+         "mapped": 3, "sparse": 20, "operators": 20, "spaces": 6, "measured": 12, "calibrations": 6}
 
 
 @pytest.mark.parametrize("door", DOORS)
