@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import kin
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_many import LARGEST, search_all
 
@@ -37,7 +37,7 @@ def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTIN
     courses = [LayerCourse(times) for times in question.times]
     options = SearchOptions(**{**options.as_dict(), "seed": seed, "threads": 1})
     search_all(tasks[:1], replace(options, restarts=1, steps=1))    # loads torch, so that no time below includes that
-    for members in families([task.space for task in tasks]):
+    for members in families(tasks):
         start = time.process_time()
 
         def watch(index: int, nest: Nest, progress: Progress, members: list[int] = members,
@@ -53,9 +53,9 @@ def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTIN
     return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(tasks))
 
 
-def families(spaces: Sequence[MapSpace]) -> list[list[int]]:
+def families(tasks: Sequence[MappingTask]) -> list[list[int]]:
     """The layers that descend side by side, as the search groups them."""
     groups: dict[object, list[int]] = {}
-    for index, space in enumerate(spaces):
-        groups.setdefault(kin(space), []).append(index)
+    for index, task in enumerate(tasks):
+        groups.setdefault(kin(task.space, task.layer.projection), []).append(index)
     return [members[first:first + LARGEST] for members in groups.values() for first in range(0, len(members), LARGEST)]
