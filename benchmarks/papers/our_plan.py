@@ -57,6 +57,7 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse) -> Ma
                         float(found.cycles[0]))
 
     outcomes = search_all([task], effort, watcher=watch)
-    [result] = ResultStream([spec], effort.priorities, None, None).send_last([task], outcomes, effort.as_dict())
+    stream = ResultStream([spec], effort.priorities, None, None)
+    [result] = stream.send_last([task], outcomes, effort.as_dict(), lambda index: None)  # nobody asks for a bound
     course.end(time.process_time() - start, outcomes[0].evaluations)
     return result

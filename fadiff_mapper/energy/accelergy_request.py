@@ -89,8 +89,10 @@ def _component(component: dict[str, Any], path: str) -> dict[str, Any]:
     return literal | {"attributes": _attributes(component.get("attributes") or {}, place)}
 
 
-def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
+def _attributes(attributes: object, place: str) -> dict[str, Any]:
     """Scalars only: Accelergy knows no others, and Timeloop keeps some of its own there."""
+    if not isinstance(attributes, dict):  # of a node whose attributes Timeloop does not read
+        return {}
     return {_key(key, place): _literal(value, f"{place}: attributes.{key}") for key, value in attributes.items()
             if value is None or isinstance(value, bool | int | float | str)}
 
@@ -98,7 +100,7 @@ def _attributes(attributes: dict[str, Any], place: str) -> dict[str, Any]:
 def _attribute_names(node: dict[str, Any]) -> Iterator[str]:
     """Names of all attributes in a tree."""
     yield from node.get("attributes") or {}
-    for inner in (*(node.get("local") or ()), *(node.get("subtree") or ())):
+    for inner in (*node.get("local", ()), *node.get("subtree", ())):
         yield from _attribute_names(inner)
 
 

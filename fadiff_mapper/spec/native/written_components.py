@@ -45,17 +45,23 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
 
 def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
     """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
-    for entry in (*(tree.get("storage") or ()), *([tree["arithmetic"]] if "arithmetic" in tree else [])):
+    for entry in (*_entries(tree.get("storage")), *_entries([tree.get("arithmetic")])):
         yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry), around, entry)
-    around = around | _spelt(tree.get("attributes") or {})
-    for entry in tree.get("local") or ():
-        yield WrittenComponent(bare(str(entry["name"])), _spelt(entry.get("attributes") or {}), around, entry)
-    for node in tree.get("subtree") or ():
+    around = around | _spelt(tree.get("attributes"))
+    for entry in _entries(tree.get("local")):
+        yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry.get("attributes")), around, entry)
+    for node in _entries(tree.get("subtree")):
         yield from _components(node, around)
 
 
-def _spelt(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {underscored(key): value for key, value in attributes.items()}
+def _entries(value: object) -> list[dict[str, Any]]:
+    """The mappings of a list: Timeloop reads no others, so anything may stand beside them."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _spelt(attributes: object) -> dict[str, Any]:
+    """Attributes in today's spelling; those of a node that Timeloop does not read may be no mapping."""
+    return {underscored(str(key)): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
 
 
 Attributes = dict[str, Any]
