@@ -273,10 +273,13 @@ def test_import_takes_no_code(tmp_path: Path, name: str, capsys: pytest.CaptureF
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def doubled(times: int, start: int = 1024) -> onnx.ModelProto:
-    """A shape that is computed by joining a vector with itself again and again: start * 2^times values."""
+def doubled(times: int, start: int = 1024, *, weight: bool = False) -> onnx.ModelProto:
+    """A shape that is computed by joining a vector with itself again and again: start * 2^times values.
+
+    The vector is a constant of whole numbers, or a weight.
+    """
     graph = Graph("doubled", (1, 4, 8, 8))
-    shape = graph.numbers(*[1] * start)
+    shape = graph.weight(start) if weight else graph.numbers(*[1] * start)
     for _ in range(times):
         shape = graph.op("Concat", shape, shape, axis=0)
     return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
@@ -297,18 +300,9 @@ def test_bounds_of_growth_are_those_of_the_values() -> None:
     assert not could_grow(resnet18())
 
 
-def joined_weight(times: int) -> onnx.ModelProto:
-    """A reshape to a weight of ten numbers that is joined with itself: as many axes as the joined vector is long."""
-    graph = Graph("joined", (1, 4, 8, 8))
-    shape = graph.weight(10)
-    for _ in range(times):
-        shape = graph.op("Concat", shape, shape, axis=0)
-    return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
-
-
 def test_axes_that_grow_by_the_length_of_a_vector_end_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "joined.onnx"
-    path.write_bytes(joined_weight(26).SerializeToString())
+    path.write_bytes(doubled(26, start=10, weight=True).SerializeToString())
     with pytest.raises(SpecError, match="shapes cannot be inferred: inferring its shapes takes more than 1024 MiB"):
         load_network(path)
 
