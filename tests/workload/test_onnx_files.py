@@ -109,10 +109,17 @@ def test_a_file_of_more_than_a_gibibyte_of_weights_takes_the_memory_of_its_graph
 def test_a_graph_that_would_take_much_memory_is_refused(content: bytes, tmp_path: Path,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx_networks.resnet18().SerializeToString()
-    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (4 * MIB,))
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (4 * MIB, onnx_file.FIELDS))
     assert thin(tmp_path, model).graph.node
     with pytest.raises(SpecError, match="MiB of memory without its weights"):
         thin(tmp_path, model + content)
+
+
+def test_a_graph_of_very_many_fields_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (onnx_file.MEMORY, 1000))
+    thin(tmp_path, bytes((32, 32)) * 1000)  # its version as a number, again and again
+    with pytest.raises(SpecError, match="fields without its weights"):
+        thin(tmp_path, bytes((32, 32)) * 1001)
 
 
 def test_messages_may_lie_within_one_another_as_deep_as_in_protobuf_itself(tmp_path: Path) -> None:
