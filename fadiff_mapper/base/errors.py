@@ -12,6 +12,19 @@ from difflib import get_close_matches
 MOST_PROBLEMS = 50
 """Mistakes of one input that a message lists."""
 
+LONGEST_LINE = 3000
+"""Characters of a printed line: names of files, which messages quote whole, may be as long as a command line."""
+
+
+def printed_lines(error: object) -> list[str]:
+    """The lines of a message, long ones cut in the middle.
+
+    Args:
+        error: The error, or its text.
+    """
+    return [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
+            for line in str(error).splitlines()]
+
 
 class FadiffError(Exception):
     """Base of all errors that are meant for the user. Its text is one or several plain lines."""

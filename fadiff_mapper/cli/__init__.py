@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, printed_lines
 from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
 from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options) or DONE)
     except FadiffError as error:
-        for line in str(error).splitlines():
+        for line in printed_lines(error):
             print(f"error: {line}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return DONE
     except OSError as error:  # such as a full disk under the cache of compiled code
-        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        for line in printed_lines(f"{error.filename or 'standard output'}: {error.strerror or error}"):
+            print(f"error: {line}", file=sys.stderr)
         return BAD_INPUT
     except (MemoryError, RecursionError) as error:
         print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)

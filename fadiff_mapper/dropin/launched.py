@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, printed_lines
 
 FAILED, INTERRUPTED = 1, 130
 """Exit codes."""
@@ -38,13 +38,14 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is written: Ctrl-C while Python ends is no failure
         return 0
     except FadiffError as error:
-        for line in str(error).splitlines():
+        for line in printed_lines(error):
             print(f"ERROR: {line}", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        print(f"ERROR: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        for line in printed_lines(f"{error.filename or 'standard output'}: {error.strerror or error}"):
+            print(f"ERROR: {line}", file=sys.stderr)
     except (MemoryError, RecursionError) as error:
         print(f"ERROR: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
     return FAILED

@@ -146,3 +146,10 @@ def test_an_option_that_is_none_is_named(tmp_path: Path, text: str, sentence: st
     done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", tmp_path / "out", "--option", text)
     assert done.returncode == 2 and not (tmp_path / "out").exists()
     assert done.stderr.startswith(f"error: {sentence}") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("check", "9" * 5000), ("evaluate", "x.yaml" + "y" * 5000)])
+def test_lines_of_errors_have_a_length(words: tuple[str, str]) -> None:
+    done = run(*words)
+    [line] = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith("error: ") and len(line) < 3100
