@@ -193,8 +193,8 @@ def _cycles(row: dict[str, str]) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= LARGEST:
-        raise FadiffError(f'cycles: found "{text[:40]}"; accepted: a number above 0')
+    if not 1 <= value <= LARGEST:
+        raise FadiffError(f'cycles: found "{text[:40]}"; accepted: a number of at least 1')
     return value
 
 

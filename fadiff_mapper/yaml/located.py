@@ -51,8 +51,7 @@ class Where:
         return Where(self.file, self.line if line is None else line, self.path + step)
 
     def __str__(self) -> str:
-        file = shortened(self.file)
-        place = file if self.line is None else f"{file}:{self.line}"
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {shortened(self.path)}" if self.path else place
 
     def error(self, found: str, accepted: str = "") -> SpecError:

@@ -104,6 +104,7 @@ def test_another_file_is_refused(model: Path, change: Callable[[dict[str, object
     (HEAD, "no rows"),
     (HEAD + ROW.replace("500", "-1"), '2: cycles: found "-1"'),
     (HEAD + ROW.replace("500", "nan"), 'cycles: found "nan"'),
+    (HEAD + ROW.replace("500", "1e-320"), 'cycles: found "1e-320"; accepted: a number of at least 1'),
     (HEAD + ROW.replace("1,1,1,1,4", "1,1,1,x,4"), 'Q: found "x"'),
     (HEAD + ROW.replace("K2", "K3"), "the factors of M multiply to 12"),
     (HEAD + "1,1\n", "not as many fields"),
