@@ -118,7 +118,8 @@ from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
-        "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse")
+        "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse",
+        "fadiff_mapper.imperfect.residual_nest", "fadiff_mapper.calibration.correction")
 
 def first(index, result):
     run_files(result)
@@ -130,6 +131,6 @@ map_layers([load(find("arch/gemmini_large"), find("layers/resnet18/conv1x1_64_12
 
 
 def test_a_first_mapping_of_a_dense_design_waits_for_nothing_else() -> None:
-    """Neither the rules for zeros, nor lower bounds, nor enumeration, nor pools of threads are loaded before it."""
+    """No rules for zeros or residuals, no lower bounds, enumeration, corrections or threads are loaded before it."""
     done = subprocess.run([sys.executable, "-c", FIRST_MAPPING], check=True, capture_output=True, text=True)
     assert done.stdout == "\n"

@@ -99,13 +99,10 @@ class Calibration:
         tiles, table = feature_table(self.program, problem, nest, self.word_bytes)
         return predict(tiles, table, self.coefficients, self.norm)
 
-
-def calibration_record(calibration: Calibration | None) -> dict[str, Any]:
-    """The calibration among the options of a run, for the record that is written with it; nothing without one."""
-    if calibration is None:
-        return {}
-    return {"calibration": {"program": calibration.program, "norm": calibration.norm,
-                            "cycles_per": dict(zip(NAMES, calibration.coefficients, strict=True))}}
+    def record(self) -> dict[str, Any]:
+        """The calibration among the options of a run, for the record that is written with it."""
+        return {"calibration": {"program": self.program, "norm": self.norm,
+                                "cycles_per": dict(zip(NAMES, self.coefficients, strict=True))}}
 
 
 def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import calibration_record
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -168,5 +167,5 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         history=run.improvements(),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
-        | calibration_record(question.calibration),
+        | (question.calibration.record() if question.calibration else {}),
         status=status, time_s=run.time_s)

@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import Calibration, calibration_record
 from fadiff_mapper.relaxation.metrics import ILLEGAL, check_metrics
+
+if TYPE_CHECKING:
+    from fadiff_mapper.calibration.correction import Calibration
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class SearchOptions:
         """All options that bear on the result, by name, for the record that is written with it."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
                   if name not in ("threads", "calibration")}
-        return record | {"metrics": self.priorities} | calibration_record(self.calibration)
+        return record | {"metrics": self.priorities} | (self.calibration.record() if self.calibration else {})
 
 
 MODELS = ("refined", "paper")

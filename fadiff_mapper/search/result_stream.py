@@ -14,12 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.calibration.correction import Calibration
-from fadiff_mapper.imperfect.residual_nest import ResidualNest, unpack_residuals
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.calibrated_choice import calibrated_choice
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
@@ -28,6 +25,8 @@ from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
     from fadiff_mapper.analysis.lower_bound import LowerBound
+    from fadiff_mapper.calibration.correction import Calibration
+    from fadiff_mapper.imperfect.residual_nest import ResidualNest
     from fadiff_mapper.search.search_family import SearchOutcome
 
 WRITE_EVERY = 1.0
@@ -101,6 +100,7 @@ class ResultStream:
                 continue
             nest, corrected = outcome.nest, None
             if self.calibration is not None:
+                from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
                 nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
             results.append(replace(
                 self._result(index, nest, outcome.status, outcome.residuals), options=options,
@@ -122,7 +122,11 @@ class ResultStream:
     def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None) -> MappedLayer:
         """All that is known of a mapping, with its residuals where there are some, while the search runs."""
         spec = self.specs[index]
-        mapping = unpack_residuals(residuals, 0, spec.problem) if residuals else unpack(nest, 0, spec.problem)
+        if residuals:
+            from fadiff_mapper.imperfect.residual_nest import unpack_residuals  # most searches go without it
+            mapping = unpack_residuals(residuals, 0, spec.problem)
+        else:
+            mapping = unpack(nest, 0, spec.problem)
         mapping = with_reuse(mapping, spec.constraints)
         return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
                            time.monotonic() - self.start)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff_mapper.imperfect.residual_nest import ResidualNest
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of
+
+if TYPE_CHECKING:
+    from fadiff_mapper.imperfect.residual_nest import ResidualNest
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.imperfect.evaluate_imperfect import evaluate_imperfect
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping as evaluate_dense
 from fadiff_mapper.model.exact.stats import Stats
@@ -51,6 +50,7 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         if is_sparse(spec):
             raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide "
                               "the dimensions, or an input without densities and sparse optimizations")
+        from fadiff_mapper.imperfect.evaluate_imperfect import evaluate_imperfect
         return evaluate_imperfect(spec, mapping)
     if not is_sparse(spec):
         return evaluate_dense(spec, mapping)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import Calibration, calibration_record
 from fadiff_mapper.search.options import MODELS, SearchOptions
+
+if TYPE_CHECKING:
+    from fadiff_mapper.calibration.correction import Calibration
 
 METRICS = ("edp", "energy", "delay")
 
@@ -55,7 +57,7 @@ class NetworkOptions:
         """All options that bear on the result, for the record."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
                   if name not in ("threads", "calibration")}
-        return record | calibration_record(self.calibration)
+        return record | (self.calibration.record() if self.calibration else {})
 
 
 def check(options: NetworkOptions) -> None:
