@@ -1,6 +1,6 @@
 """Instances in use: on average, where empty tiles are sent nowhere, and at most, where instances are skipped.
 
-Units are counted as in `energy_latency.Usage`: 0 is the arithmetic, l + 1 is storage level l. Skipping at storage level
+Units are counted as in `usage.Usage`: 0 is the arithmetic, l + 1 is storage level l. Skipping at storage level
 l saves instances of unit l, the next one inwards.
 """
 

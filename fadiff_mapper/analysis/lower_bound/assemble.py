@@ -25,7 +25,7 @@ from fadiff_mapper.analysis.lower_bound.least_shares import LeastShares, all_hap
 from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
+from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
