@@ -13,7 +13,8 @@ from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 Json = dict[str, Any]
 

@@ -22,7 +22,7 @@ from fadiff_mapper.calibration.tiled_run import PROGRAMS
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.yaml.located import shortened
+from fadiff_mapper.yaml.place import shortened
 
 
 @dataclass(frozen=True)

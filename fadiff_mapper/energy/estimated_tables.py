@@ -26,7 +26,8 @@ from fadiff_mapper.spec.tables import (
     full_name,
     storage_energy,
 )
-from fadiff_mapper.yaml.located import LARGEST, Where
+from fadiff_mapper.yaml.located import LARGEST
+from fadiff_mapper.yaml.place import Where
 
 ALADDIN_NM = 45.0
 """The technology of Aladdin's figures (40 nm counts as the same there)."""

@@ -25,7 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.yaml import expressions
 from fadiff_mapper.yaml.jinja_filters import NAMES, filters
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 # Plain safety limits; nothing was measured to choose them.

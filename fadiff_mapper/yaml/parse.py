@@ -20,8 +20,9 @@ from yaml.reader import ReaderError
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.yaml.expressions import Literal
-from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of
+from fadiff_mapper.yaml.located import Map, Seq, kind_of
 from fadiff_mapper.yaml.located import text as checked_text
+from fadiff_mapper.yaml.place import Where
 
 MAX_NODES = 250_000
 """Values in one document, aliases written out. A plain safety limit; nothing was measured."""

@@ -38,7 +38,6 @@ from fadiff_mapper.yaml.located import (
     Map,
     Reader,
     Seq,
-    Where,
     anything,
     boolean,
     integer,
@@ -48,6 +47,7 @@ from fadiff_mapper.yaml.located import (
     text,
     with_places,
 )
+from fadiff_mapper.yaml.place import Where
 
 T = TypeVar("T")
 

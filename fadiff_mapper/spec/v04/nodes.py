@@ -18,19 +18,8 @@ from fadiff_mapper.spec.v04.attributes import (
     without_empty,
     without_ignored,
 )
-from fadiff_mapper.yaml.located import (
-    Map,
-    Reader,
-    Seq,
-    Where,
-    boolean,
-    integer,
-    kind_of,
-    mapping,
-    number,
-    sequence,
-    text,
-)
+from fadiff_mapper.yaml.located import Map, Reader, Seq, boolean, integer, kind_of, mapping, number, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape, where: Where) -> Tensor:
