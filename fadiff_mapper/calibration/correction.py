@@ -55,7 +55,7 @@ class Calibration:
     """A fitted correction.
 
     Attributes:
-        program: What runs a mapping on the hardware, one of `tiled_run.PROGRAMS`.
+        program: The software that runs a mapping on the hardware, one of `tiled_run.PROGRAMS`.
         levels: Names of the storage levels of the architecture, innermost first.
         word_bytes: Bytes of a word in the outermost level.
         coefficients: [F]. Cycles per unit of each feature, in the order of `features.NAMES`.

@@ -115,7 +115,7 @@ def area_source(part: Primitive) -> str:
 
 
 def _assumptions(part: Primitive) -> str:
-    """What the figures of an SRAM assume, and whether they cover it."""
+    """Assumptions behind the figures of an SRAM, and whether they cover it."""
     attributes = part.attributes
     memory = [attributes[name] for name in MEMORY]
     return ((f"; {attributes['technology_nm']:g} nm assumed" if "technology_nm" in part.assumed else "")

@@ -35,7 +35,7 @@ UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, 
 
 @dataclass(frozen=True)
 class ResidualWalks:
-    """What the walks through a batch of mappings find, before any of it is averaged or rounded.
+    """Findings of the walks through a batch of mappings, before any average or rounding.
 
     Attributes:
         batch: The mappings.

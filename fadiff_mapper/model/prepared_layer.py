@@ -27,7 +27,7 @@ class PreparedLayer:
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
         reuse: The reuse that all mappings of this layer make use of.
-        shares: What zeros leave of the counts of the differentiable model; None: everything.
+        shares: Shares of the differentiable model's counts that zeros leave; None: everything.
     """
 
     arch: Architecture

@@ -40,7 +40,7 @@ class InstanceUse:
 
     Attributes:
         levels: For each storage level those of every data space.
-        arithmetic: Those of the arithmetic.
+        arithmetic: Instances of the arithmetic.
         skipped: Share of the instances that spatial skipping saves, by (storage level, data space); none where the
             input skips no instances.
         skips: The places (storage level, data space) at which the input skips instances.

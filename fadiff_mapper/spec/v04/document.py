@@ -140,8 +140,8 @@ def _one_mapping(value: Any, where: Where, leniency: Leniency) -> Map:
 def _names(variables: Map, problem: Map) -> Names:
     """Values that expressions in the architecture can read.
 
-    These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
-    the densities, empty or not.
+    Such values are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end
+    counts the densities, empty or not.
     """
     instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}

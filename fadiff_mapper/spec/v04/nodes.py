@@ -48,7 +48,7 @@ class LeafNode:
         mesh_y: Fan-out along Y.
         constraints: As written, under `constraints:`.
         component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
-        sparse: What it does about zeros, as written under `sparse_optimizations:`.
+        sparse: Its treatment of zeros, as written under `sparse_optimizations:`.
     """
 
     role: str

@@ -1,7 +1,7 @@
 """Builds nodes from mixtures of experts: every expert's weights are read once, for all rows that go to it.
 
-Which rows go where depends on the data. Here they are spread evenly over the experts, or over as many as are said to be
-busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
+The data decide about the expert of a row. Here rows are spread evenly over the experts, or over as many as are said to
+be busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
 """
 
 from __future__ import annotations
