@@ -1,7 +1,7 @@
 """The commands that write files, run in forks of this process, and the reading of what they leave.
 
-A fork of a process that has loaded and compiled all that it needs begins its work at once. Forks have no threads: libraries
-are limited to one.
+A fork of a process that has loaded and compiled all that it needs begins its work at once. Forks have no threads:
+libraries are limited to one.
 """
 
 from __future__ import annotations
