@@ -95,10 +95,10 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
         _take_up(board, listed_candidates(board, left))
     for _ in range(RESHAPED):
         before = run.value(_plan(board))
-        if run.clock.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
+        if run.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
             break
     plan = _plan(board)
-    if plan and not run.clock.over():
+    if plan and not run.over():
         _refine(board, {part.nodes for part in plan})
         plan = _plan(board)
     return tuple(plan)
@@ -114,7 +114,7 @@ def _take_up(board: PlanningBoard, proposed: Mapping[Any, Sequence[Candidate]]) 
     for key, candidates in proposed.items():
         _propose(run, board.known[key], candidates)
     values = [run.value(_plan(board))]
-    while not run.clock.over() and (picked := _hopeful(board)):
+    while not run.over() and (picked := _hopeful(board)):
         _evaluate(board, picked, LIGHT, "groups")
         values.append(run.value(_plan(board)))
         if len(values) > PATIENCE and values[-1] > values[-1 - PATIENCE] * (1 - STALLED):
@@ -133,13 +133,13 @@ def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
 
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.clock.over)
+    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.over)
 
 
 def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """Candidates next to the groups of the plan so far."""
     run, plan = board.run, [(part.nodes, part.plan.group) for part in _plan(board)]
-    return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run), run.clock.over)
+    return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run), run.over)
 
 
 def _propose(run: PlanningRun, facts: PlanningFacts, proposed: Sequence[Candidate]) -> None:
@@ -215,10 +215,10 @@ def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[
 def _evaluate(board: PlanningBoard, chosen: list[Candidate], effort: TileEffort, stage: str) -> None:
     """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short."""
     run, known = board.run, board.known
-    if run.clock.over() or not chosen:
+    if run.over() or not chosen:
         return
     own = effort.of(run.options.seed, run.options.workers)
-    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.clock.over, run.saved,
+    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.over, run.saved,
                         run.strategies)
     for candidate, group in zip(chosen, outcome, strict=True):
         facts = known[candidate.segment.key]
@@ -277,7 +277,7 @@ def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        if run.clock.over() or not climbing:
+        if run.over() or not climbing:
             break
         _evaluate(board, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
     best = [(facts, _best(run, facts.exact)) for facts in used.values()]

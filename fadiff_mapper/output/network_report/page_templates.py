@@ -10,7 +10,6 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
-
 @cache
 def page_template(name: str) -> Template:
     """A page's template; a name that is misspelt in it raises instead of printing nothing.
