@@ -77,11 +77,17 @@ def repeated_by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
 
 
+def interleaved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """As models are often written by hand."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+    return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
+
+
 def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
-@pytest.mark.parametrize("attend", [grouped, repeated_by_hand])
+@pytest.mark.parametrize("attend", [grouped, repeated_by_hand, interleaved])
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_query_heads_that_share_keys_and_values_are_rows_of_one_product(attend: Any, heads: int) -> None:
     found = traced(lambda: Function(attend), (1, 8, 16, 4), (1, heads, 32, 4), (1, heads, 32, 4))

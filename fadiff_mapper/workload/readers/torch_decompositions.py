@@ -123,9 +123,14 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _is_unknown(node: torch.fx.Node) -> bool:
-    """True for calls of operators that are not known by name, unless they read nothing and so make constants."""
+    """True for calls of operators that are not known by name, unless they read nothing and so make constants.
+
+    Repetitions of each element by a number are taken apart, too: as expanded axes their way is followed.
+    """
     if node.target is torch.ops.aten.einsum.default:
         return not is_plain(str(node.args[0]))
+    if node.target is torch.ops.aten.repeat_interleave.self_int:
+        return bool(node.all_input_nodes)
     return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
             and bool(node.all_input_nodes) and not has_name(operator_name(node.target), tag_of(node.target)))
 
