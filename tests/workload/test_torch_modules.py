@@ -256,6 +256,35 @@ def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
     assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)
 
 
+class Regions(nn.Module):
+    """A product in a region within a region, whose results are read together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        with torch.no_grad():
+            scale = y.exp()
+            with torch.autocast("cpu", torch.bfloat16):
+                y = self.second(y)
+        return y * scale
+
+
+def test_regions_are_read_where_they_stand_even_if_pytorch_fails_to_put_them_there(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    program = torch.export.export(Regions(), (torch.empty(4, 8),))
+    expected = load_network(program, name="regions")
+    def fails(*arguments: Any) -> Any:
+        raise AssertionError("PyTorch cannot make them explicit")
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", fails)
+    found = load_network(program, name="regions")
+    assert [(node.op, node.shape) for node in found.nodes] == [(node.op, node.shape) for node in expected.nodes]
+    assert found.macs == expected.macs == 2 * 4 * 64 and not found.not_understood()
+    assert [link.fusable for link in found.links()] == [link.fusable for link in expected.links()] == [True]
+
+
 def test_a_pool_that_rounds_up_may_be_larger_than_its_input() -> None:
     network = traced(lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AvgPool2d(64, ceil_mode=True),
                                            nn.Flatten(), nn.Linear(8, 4)), (1, 3, 7, 7))

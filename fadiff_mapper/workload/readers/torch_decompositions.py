@@ -21,6 +21,7 @@ from torch.export.graph_signature import InputKind
 from fadiff_mapper.workload.readers.einsum import is_plain
 from fadiff_mapper.workload.readers.torch_names import FILLS
 from fadiff_mapper.workload.readers.torch_operators import has_name
+from fadiff_mapper.workload.readers.torch_regions import without_regions
 
 ROUNDS = 4
 """Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
@@ -48,14 +49,14 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
 
 
 def _explicit(program: ExportedProgram) -> ExportedProgram:
-    """A program without regions and updates in place; the program itself where PyTorch fails to make them explicit.
+    """A program without regions and updates in place; without regions alone where PyTorch fails to make both explicit.
 
     It does for caches of keys and values that are written in place (`torch_program` follows such updates by itself).
     """
     try:
         explicit: ExportedProgram = program.run_decompositions({})
     except (AssertionError, RuntimeError):
-        return program
+        return without_regions(program)
     return explicit
 
 
