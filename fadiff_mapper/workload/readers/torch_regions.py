@@ -32,7 +32,7 @@ def without_regions(program: ExportedProgram) -> ExportedProgram:
 def _inline(module: torch.fx.GraphModule) -> None:
     """Replaces every region of a graph by its body, regions within regions first."""
     for node in list(module.graph.nodes):
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in REGIONS:
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in REGIONS:
             place = next(index for index, value in enumerate(node.args) if _is_graph(module, value))
             body = getattr(module, str(node.args[place].target))
             _inline(body)
