@@ -11,7 +11,16 @@ import pytest
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.network.plan.planning_clock import GRACE_S, LastSteps, PlanningClock, command_clock, last_steps
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import plan_network
+from fadiff_mapper.network.plan.planning_clock import (
+    GRACE_S,
+    LastSteps,
+    PlanningClock,
+    command_clock,
+    last_steps,
+    tiles_to_write,
+)
 
 
 def never() -> bool:
@@ -27,6 +36,12 @@ def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
     assert clock.left() == pytest.approx(3.0, abs=0.5) and not clock.over()
     assert clock.left(20) == pytest.approx(1.0, abs=0.5) and not clock.over(20)
     assert clock.over(40) and not clock.over_for_layers()
+
+
+def test_tiles_of_equal_groups_are_written_again_but_not_evaluated_again() -> None:
+    assert tiles_to_write([("a", 10), ("b", 4)]) == 14
+    assert 14 < tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) < 24
+    assert tiles_to_write([]) == 0
 
 
 def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
@@ -69,3 +84,14 @@ def test_where_time_is_short_layers_still_end_near_their_best_mappings() -> None
     design, network = str(bundled_files.find("arch/gemmini_large")), load_network("bundled:networks/resnet18")
     short = map_network(network, design, NetworkOptions(time_limit=1e-3, threads=1)).unfused_stats.edp
     assert short <= 1.02 * map_network(network, design, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
+
+
+def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
+    network = load_network("bundled:networks/mobilenet_v1")
+    design = str(bundled_files.find("arch/gemmini_large"))
+    options = NetworkOptions(time_limit=60.0, threads=1, longest=3)
+    specs = specs_of(network, design)
+    costly = PlanningClock(60.0, never, last=LastSteps(per_tile=8.0))
+    few = plan_network(network, specs, options, clock=costly)
+    assert sum(len(group.tiles) for group in few.groups) * 8.0 < 80
+    assert 0 < len(few.groups) < len(network.layers) // 2 and few.gain > 0

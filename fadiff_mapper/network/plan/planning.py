@@ -21,11 +21,11 @@ from typing import Any
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, summed
 from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
-from fadiff_mapper.network.plan.run_state import PlanningRun
+from fadiff_mapper.network.plan.run_state import PlanningRun, planned_tiles
 from fadiff_mapper.network.plan.strategy_search import TileEffort
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
@@ -181,8 +181,22 @@ def _hopeful(board: PlanningBoard) -> list[Candidate]:
     hoped = _best_plan(board.run, parts)
     if board.run.value(hoped) > board.run.value(_plan(board)) * (1 - PROMISE):
         return []
+    return _writable(board.run, hoped)
+
+
+def _writable(run: PlanningRun, hoped: list[CoverPart[Any]]) -> list[Candidate]:
+    """The candidates of a hoped plan, without those that save least where time is too short to write all of it."""
     plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
-    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
+    picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
+    price, saved = _price_of(run), dict.fromkeys(plans, 0.0)
+    for part in hoped:
+        saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
+    written = set(plans)
+    while picked and run.clock.over(planned_tiles([part for part in hoped if id(part.plan) in written])):
+        picked.sort(key=lambda plan: -saved[id(plan)])
+        written -= {id(plan) for plan in picked[len(picked) // 2:]}
+        picked = picked[:len(picked) // 2]
+    return picked
 
 
 def _promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:

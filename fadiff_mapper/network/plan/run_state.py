@@ -15,7 +15,7 @@ from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
-from fadiff_mapper.network.plan.planning_clock import PlanningClock
+from fadiff_mapper.network.plan.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
@@ -46,7 +46,7 @@ class PlanningRun:
         history: Seconds, metric and stage of every improvement.
         sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
-        tiles: Mappings of tiles in the groups of the best plan so far.
+        tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -68,7 +68,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
-    tiles: int = 0
+    tiles: float = 0.0
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec
@@ -120,8 +120,18 @@ class PlanningRun:
         value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:
             self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
-            self.tiles = sum(len(layer.mappings) for part in groups for layer in part.plan.group.layers)
+            self.tiles = planned_tiles(groups)
             self.on_progress(stage, value)
+
+
+def planned_tiles(groups: Sequence[CoverPart[Any]]) -> float:
+    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual.
+
+    Args:
+        groups: Evaluated groups and candidates.
+    """
+    return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
+                                              for layer in part.plan.group.layers)) for part in groups)
 
 
 def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:
