@@ -14,9 +14,10 @@ refetched   besides, tiles must fit. Some results are made at a time, from all c
 
 Every link is fused or not as is best by that count. The layers' mappings are searched, not proven optimal (single
 layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
-that two intermediates of a longer group share the home; plans need not come near them. Nor do they know residual
-operands that stay on the chip for both readers, by which a plan may save more. --links shows every link as if its two
-layers were alone. "copies free" is the part that the plan would save if reading finished sums for their copy to the
+that two intermediates of a longer group share the home; plans need not come near them. Residual operands are charged as
+in plans; where they could stay on the chip for both readers, the links in between are credited with that, and neither
+limit charges their room (`residual_credits.py`). --links shows every link as if its two layers were alone, without
+residual operands. "copies free" is the part that the plan would save if reading finished sums for their copy to the
 home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run a
 different number of times, whose links the two limits leave out.
 """
@@ -24,7 +25,7 @@ different number of times, whose links the two limits leave out.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
@@ -34,6 +35,7 @@ import numpy as np
 from link_charges import HOME, SUMS, Charge, Layers, Run, Side, once, per_word, refetched, second_operand
 from network_fusion import NETWORKS, chain
 from provenance import Write, add_output, heading, markdown, row
+from residual_credits import credits, kept_inside
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
@@ -41,7 +43,8 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.chains.segments import chains, segments
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
+from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, summed
+from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.unfused import TRADES
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
@@ -81,7 +84,9 @@ def write_limits(name: str, design: str, links: bool, write: Write) -> None:
         limits = [f"{most(layers, [pair], charge):.2%}" for charge in (refetched, once)]
         write(row(" + ".join(pair), design, "", "", *limits))
     names = [nodes for nodes, _ in chains(workload)]
-    limits = [f"{most(layers, names, charge):.2%}" for charge in (refetched, once)]
+    spec = result.layers[0].result.spec
+    less, joined = credits(workload, spec), joined_reads(workload, spec)
+    limits = [f"{most(layers, names, credited(charge, less), joined):.2%}" for charge in (refetched, once)]
     copies_free = 1 - (result.stats.energy_pj - copies(result)) * result.stats.cycles / result.unfused_stats.edp
     write(row(name, design, f"{result.gain:.2%}", f"{copies_free:.2%}", *limits))
 
@@ -122,22 +127,24 @@ def layers_of(result: NetworkResult) -> Layers:
     nodes = [node for node in result.workload.layers if node.layer]
     links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2) if not pair.batched}
     reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
-    hands = {pair.nodes[0]: not pair.links[0].written_whole for pair in links.values()}
+    hands = {pair.nodes[0]: {not pair.links[0].written_whole} for pair in links.values()}
+    for name in kept_inside(result.workload) & set(hands):
+        hands[name].add(True)
     specs = {node.name: result.layer_of(node.name).spec for node in nodes}
-    wanted = [(node.name, side) for node in nodes for side in product((False, True), repeat=2)
-              if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)]
+    wanted = [(node.name, side, unwritten) for node in nodes for side in product((False, True), repeat=2)
+              if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)
+              for unwritten in sorted(hands[node.name] if side[1] else {False})]
     tasks = [[replace(task, weights=weights) for weights in WEIGHTS for task in
-              _tasks(specs[name], reads[name] if side[0] else None, side[1] and hands[name])] for name, side in wanted]
+              _tasks(specs[name], reads[name] if side[0] else None, unwritten)] for name, side, unwritten in wanted]
     outcomes = iter(search_all([task for group in tasks for task in group], SearchOptions()))
     runs: dict[str, dict[Side, list[Run]]] = {}
     for name in specs:
         stats = result.layer_of(name).stats
         runs[name] = {(False, False): [Run(OperatingPoint(stats.energy_pj, stats.cycles), 0.0)]}
-    for (name, side), group in zip(wanted, tasks, strict=True):
+    for (name, side, unwritten), group in zip(wanted, tasks, strict=True):
         for task, outcome in [(task, next(outcomes)) for task in group]:
             if outcome.legal:
-                runs[name].setdefault(side, []).append(
-                    _run(specs[name], task, outcome.nest, side, hands.get(name, False)))
+                runs[name].setdefault(side, []).append(_run(specs[name], task, outcome.nest, side, unwritten))
     return Layers(specs, runs, {node.name: node.layer.repeat for node in nodes if node.layer}, links)
 
 
@@ -170,16 +177,24 @@ def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool) ->
                not side[0])
 
 
-def most(layers: Layers, names: Sequence[tuple[str, ...]], charge: Charge) -> float:
-    """The part of the EDP of some chains that is saved at most.
+def credited(charge: Charge, less: Mapping[tuple[str, str], OperatingPoint]) -> Charge:
+    """The charge of a link less what the link is credited with."""
+    def own(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: OperatingPoint) -> OperatingPoint:
+        point, saved = charge(layers, pair, before, after, total), less.get(pair, NOTHING)
+        return OperatingPoint(point.energy_pj - saved.energy_pj, point.cycles - saved.cycles)
+    return own
+
+
+def most(layers: Layers, names: Sequence[tuple[str, ...]], charge: Charge, besides: OperatingPoint = NOTHING) -> float:
+    """The part of the EDP of some chains, and of what the network takes besides them, that is saved at most.
 
     Energy and cycles are priced by the network's totals; with new totals the best choice may change, so the chains are
     chosen again until nothing improves.
     """
-    unfused = total = summed([_all(layers, node, layers.runs[node][False, False][0])
-                              for nodes in names for node in nodes])
+    unfused = total = summed([besides, *(_all(layers, node, layers.runs[node][False, False][0])
+                                         for nodes in names for node in nodes)])
     while True:
-        better = summed([_chain(layers, nodes, charge, total) for nodes in names])
+        better = summed([besides, *(_chain(layers, nodes, charge, total) for nodes in names)])
         if better.edp >= total.edp * (1 - 1e-12):
             return 1 - total.edp / unfused.edp
         total = better

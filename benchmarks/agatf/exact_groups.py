@@ -22,7 +22,8 @@ from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, varian
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated
 from fadiff_mapper.network.plan.planning import SHORT
-from fadiff_mapper.network.plan.run_state import PlanningClock, PlanningRun
+from fadiff_mapper.network.plan.planning_clock import PlanningClock
+from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import candidates
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import group_bases
@@ -90,7 +91,7 @@ def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> Evaluat
     """Searches the tiles of a candidate; strategies of other groups are not known."""
     run = task.run
     effort = (THOROUGH if thorough else LIGHT).of(run.options.seed, 1)
-    return evaluated(run.hardware, [candidate], run.by_node, run.total, effort, run.clock.over, run.saved, {})[0]
+    return evaluated(run.hardware, [candidate], run.by_node, run.total, effort, run.over, run.saved, {})[0]
 
 
 def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:

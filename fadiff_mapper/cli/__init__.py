@@ -7,6 +7,7 @@ imported in `run`, so that `--help` stays instant.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import FadiffError, printed_lines
@@ -26,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    begun = time.monotonic()
     options = _parser().parse_args(arguments)
+    options.begun = begun   # a time limit holds for the whole command
     try:
         return int(options.run(options) or DONE)
     except FadiffError as error:

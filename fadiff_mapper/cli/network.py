@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.layers.options import NetworkOptions
-    from fadiff_mapper.output.network_report.network_files import network_files
+    from fadiff_mapper.output.network_report.write_network import write_held
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
     from fadiff_mapper.timeloop.verify import real_model
@@ -75,12 +75,13 @@ def run(options: argparse.Namespace) -> int:
     with atomic_files.lock(root), interruptible() as stopped, progress(
             options.quiet, options.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network
+        from fadiff_mapper.network.plan.planning_clock import command_clock
         atomic_files.check_writable(root)
         result = map_network(
             network, design, search, energy=options.energy, strict=not options.lenient,
-            checkpoint_file=root / CHECKPOINT, on_progress=on_progress, stopped=stopped)
-        for name, files in network_files(result).items():
-            atomic_files.write_files(root / name, files)
+            checkpoint_file=root / CHECKPOINT, on_progress=on_progress,
+            clock=command_clock(options.time_limit, stopped, options.begun, network))
+        write_held(result, root)
     if not options.quiet:
         print_plan(result, options.output)
     disagreed = program is not None and print_plan_verdicts(result, program)

@@ -81,14 +81,16 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
+    begun: Sequence[SearchOutcome] = ()
     if before is not None:
-        start = time.monotonic()
-        tasks = _begun(tasks, replace(before, metrics=options.metrics, seed=options.seed, threads=options.threads),
-                       stopped)
+        begun = search_all(tasks, replace(before, metrics=options.metrics, seed=options.seed, threads=options.threads),
+                           stopped=stopped)
+        tasks = [replace(task, given=outcome.nest) if outcome.legal else task
+                 for task, outcome in zip(tasks, begun, strict=True)]
         if options.time_limit is not None:
-            options = replace(options, time_limit=max(options.time_limit - (time.monotonic() - start), LEAST))
+            options = replace(options, time_limit=max(options.time_limit - (time.monotonic() - stream.start), LEAST))
     with bounds_of(tasks if bounds else (), options.workers, options.imperfect) as bound_of:
-        outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped)
+        outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, begun=begun)
         if options.imperfect:
             outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, stream.start)
         return stream.send_last(tasks, outcomes, options.as_dict(), bound_of)
@@ -106,13 +108,6 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
             found[id(outcome)] = search_residuals(specs[index], tasks[index], outcome, options, stopped=stopped,
                                                   seconds=left)
     return [found.get(id(outcome), outcome) for outcome in outcomes]
-
-
-def _begun(tasks: Sequence[MappingTask], options: SearchOptions, stopped: Callable[[], bool]) -> list[MappingTask]:
-    """Tasks that start where a search of them ends; where that finds nothing legal, as they are."""
-    outcomes = search_all(tasks, options, stopped=stopped)
-    return [replace(task, given=outcome.nest) if outcome.legal else task
-            for task, outcome in zip(tasks, outcomes, strict=True)]
 
 
 def with_bound(result: MappedLayer) -> MappedLayer:

@@ -90,7 +90,7 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
     nest = descend(state, options.restarts, np.random.default_rng(options.seed))
-    status = _early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
+    status = early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
     outcomes = [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
                               int(state.evaluations[member])) for member in range(len(state.nests))]
     members = len(state.nests)
@@ -124,7 +124,7 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     refinement = refinement_of(family, member, options, starts, watcher=watch, out_of_time=out_of_time, room=room,
                                weights=weights, sparse=None if terms.sparse is None else terms.sparse.compiled)
     converged = options.refinement and not out_of_time() and refinement.run()
-    status = _early_end(options, stopped(), out_of_time()) or (
+    status = early_end(options, stopped(), out_of_time()) or (
         "converged: no neighbour of the best mapping is better" if converged else "search ended")
     better = [after_descent(step) for step in refinement.history if descended is None or step.value < descended.value]
     return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
@@ -132,8 +132,14 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
                          before + refinement.chains.evaluations)
 
 
-def _early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
-    """The status of a search that did not run to its end; empty for others."""
+def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
+    """The status of a search that did not run to its end; empty for others.
+
+    Args:
+        options: Options of the search.
+        stopped: Whether it was stopped.
+        out_of_time: Whether its time was over.
+    """
     if stopped:
         return "interrupted: the best mapping so far"
     return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

@@ -20,7 +20,7 @@ from fadiff_mapper.relaxation.layer_batch import family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.search_family import SearchOutcome, search
+from fadiff_mapper.search.search_family import SearchOutcome, early_end, search
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
@@ -39,7 +39,7 @@ class SearchJob:
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
-               stopped: Callable[[], bool] = lambda: False) -> list[SearchOutcome]:
+               stopped: Callable[[], bool] = lambda: False, begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task.
 
     Args:
@@ -48,12 +48,16 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
             answer does not depend on their number.
         watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
         stopped: Asked between steps; once true, every search ends with its best so far.
+        begun: For each task the outcome of a shorter search that it starts from. Every search may then take all the
+            time that is left, so that the first ones run to their end, and tasks without time keep these outcomes.
+            Empty: each search has its share of the time.
 
     Returns:
         One outcome per task, in order; equal tasks share theirs.
     """
     jobs = _jobs_of(tasks, LARGEST if options.gradient and not options.exhaustive else 1)
-    clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)))
+    clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)),
+                   in_turn=bool(begun))
     watching = threading.Lock()
 
     def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
@@ -62,10 +66,13 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
                 for index in job.members[member]:
                     watcher(index, nest, progress)
 
+        seconds = clock.share(len(job.members))
+        if begun and seconds == 0.0:
+            return [(index, replace(begun[index], status=early_end(options, stopped(), out_of_time=True)))
+                    for copies in job.members for index in copies]
         distinct = [tasks[copies[0]] for copies in job.members]
         given = [task.given for task in distinct if task.given is not None]
-        own = replace(options, time_limit=clock.share(len(job.members)),
-                      threads=max(1, options.workers // clock.workers))
+        own = replace(options, time_limit=seconds, threads=max(1, options.workers // clock.workers))
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
         design = distinct[0].sparse
@@ -145,24 +152,25 @@ def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
 
 
 class _Clock:
-    """Hands out the time of the whole run: every job may take as much as its share of the problems that are left.
+    """Hands out the time of the whole run: to every job all that is left, or its share of the problems that are left.
 
     Attributes:
         deadline: When the run has to end, seconds of `time.monotonic`; None: no limit.
         left: Distinct problems whose search has not begun.
         workers: Jobs that run at a time.
+        in_turn: Whether every job may take all that is left.
         lock: Held while `left` changes.
     """
 
-    def __init__(self, limit: float | None, problems: int, workers: int) -> None:
+    def __init__(self, limit: float | None, problems: int, workers: int, in_turn: bool = False) -> None:
         self.deadline = None if limit is None else time.monotonic() + limit
-        self.left, self.workers, self.lock = problems, workers, threading.Lock()
+        self.left, self.workers, self.in_turn, self.lock = problems, workers, in_turn, threading.Lock()
 
     def share(self, problems: int) -> float | None:
         """Seconds for a job of so many problems that starts now; None: no limit."""
         if self.deadline is None:
             return None
         with self.lock:
-            part = min(1.0, problems * self.workers / self.left)
+            part = 1.0 if self.in_turn else min(1.0, problems * self.workers / self.left)
             self.left -= problems
         return max(self.deadline - time.monotonic(), 0.0) * part

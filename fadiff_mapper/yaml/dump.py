@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from fadiff_mapper.yaml.expressions import Expression, Literal
@@ -32,34 +31,42 @@ def dump(value: Any) -> str:
     Raises:
         TypeError: A value of any other type.
     """
-    return "\n".join(_lines(value)) + "\n"
-
-
-def _lines(value: Any) -> list[str]:
-    """The lines of a value, its tag in a line of its own where the value is a block."""
+    lines: list[str] = []
     flow = _flow(value)
     if flow is not None:
-        return [flow]
-    head = _head(value)
-    return [*([head.rstrip()] if head else []), *(("  " + line if isinstance(value, str) else line)
-                                                  for line in _block(value))]
+        lines.append(flow)
+    else:
+        head = _head(value)
+        lines += [head.rstrip()] if head else []
+        _write_block(value, "  " if isinstance(value, str) else "", lines)
+    return "\n".join(lines) + "\n"
 
 
-def _block(value: Any) -> Iterator[str]:
-    """The lines of a mapping, list or expression that does not fit into one line, without its head."""
+def _write_block(value: Any, indent: str, lines: list[str]) -> None:
+    """Appends the lines of a mapping, list or expression that does not fit into one line, without its head."""
     if isinstance(value, str):
-        yield str(value)
-        return
-    if not isinstance(value, dict):
+        lines.append(indent + value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            flow = _flow(item)
+            lines.append(f"{indent}{_scalar(key)}: {_head(item) if flow is None else flow}".rstrip())
+            if flow is None:
+                _write_block(item, indent + "  ", lines)
+    else:
         for item in value:
-            first, *rest = _lines(item)
-            yield f"- {first}"
-            yield from ("  " + line for line in rest)
-        return
-    for key, item in value.items():
-        flow = _flow(item)
-        yield f"{_scalar(key)}: {_head(item) if flow is None else flow}".rstrip()
-        yield from ("  " + line for line in (_block(item) if flow is None else ()))
+            flow = _flow(item)
+            if flow is None:
+                _write_item(item, indent, lines)
+            else:
+                lines.append(f"{indent}- {flow}")
+
+
+def _write_item(item: Any, indent: str, lines: list[str]) -> None:
+    """Appends the lines of a block in a list: its head, or else its first line, stands behind the dash."""
+    head, first, inner = _head(item), len(lines), indent + "  "
+    lines += [f"{inner}{head.rstrip()}"] if head else []
+    _write_block(item, inner + "  " if isinstance(item, str) else inner, lines)
+    lines[first] = f"{indent}- {lines[first][len(inner):]}"
 
 
 def _tag(value: Any) -> str:
@@ -86,9 +93,14 @@ def _flow(value: Any) -> str | None:
         return None if value else f"{_tag(value)}{{}}"
     if not isinstance(value, list | tuple):
         return _scalar(value)
-    parts = [_flow(item) for item in value]
-    line = f"{_tag(value)}[{', '.join(part or '' for part in parts)}]"
-    return None if None in parts or len(line) > MAX_FLOW else line
+    parts: list[str] = []
+    for item in value:
+        part = _flow(item)
+        if part is None:
+            return None
+        parts.append(part)
+    line = f"{_tag(value)}[{', '.join(parts)}]"
+    return None if len(line) > MAX_FLOW else line
 
 
 def _scalar(value: Any) -> str:

@@ -77,11 +77,17 @@ def repeated_by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
 
 
+def interleaved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """As models are often written by hand."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+    return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
+
+
 def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
-@pytest.mark.parametrize("attend", [grouped, repeated_by_hand])
+@pytest.mark.parametrize("attend", [grouped, repeated_by_hand, interleaved])
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_query_heads_that_share_keys_and_values_are_rows_of_one_product(attend: Any, heads: int) -> None:
     found = traced(lambda: Function(attend), (1, 8, 16, 4), (1, heads, 32, 4), (1, heads, 32, 4))
@@ -248,6 +254,35 @@ def test_a_cache_that_is_written_in_place_is_read_behind_the_write(
     assert (written.producer, written.obstacle and written.obstacle.name) == ("k", "placed")
     scores = found.layers[-1].layer
     assert scores is not None and (scores.repeat, scores.problem.bounds["N"], scores.problem.bounds["M"]) == (2, 4, 128)
+
+
+class Regions(nn.Module):
+    """A product in a region within a region, whose results are read together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        with torch.no_grad():
+            scale = y.exp()
+            with torch.autocast("cpu", torch.bfloat16):
+                y = self.second(y)
+        return y * scale
+
+
+def test_regions_are_read_where_they_stand_even_if_pytorch_fails_to_put_them_there(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    program = torch.export.export(Regions(), (torch.empty(4, 8),))
+    expected = load_network(program, name="regions")
+    def fails(*arguments: Any) -> Any:
+        raise AssertionError("PyTorch cannot make them explicit")
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", fails)
+    found = load_network(program, name="regions")
+    assert [(node.op, node.shape) for node in found.nodes] == [(node.op, node.shape) for node in expected.nodes]
+    assert found.macs == expected.macs == 2 * 4 * 64 and not found.not_understood()
+    assert [link.fusable for link in found.links()] == [link.fusable for link in expected.links()] == [True]
 
 
 def test_a_pool_that_rounds_up_may_be_larger_than_its_input() -> None:

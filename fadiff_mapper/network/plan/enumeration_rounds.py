@@ -38,7 +38,7 @@ def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
         Segments by their key, those of all places and lengths mixed; none once time is over.
     """
     run = board.run
-    if not run.options.enumeration or run.clock.over():
+    if not run.options.enumeration or run.over():
         return {}
     mixed = sorted(enumerate(board.known.items()), key=lambda item: item[0] * GOLDEN % 1)
     return {key: facts.segment for _, (key, facts) in mixed if not facts.listed}
@@ -55,7 +55,7 @@ def listed_candidates(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict
         Candidates by the key of their segment.
     """
     run = board.run
-    proposed = enumerated(run.hardware, left, run.bases, run.total, run.options.metric, run.clock.over_in(LISTING))
+    proposed = enumerated(run.hardware, left, run.bases, run.total, run.options.metric, run.over_in(LISTING))
     for key in proposed:
         board.known[key].listed = True
     return proposed

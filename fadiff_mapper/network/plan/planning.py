@@ -21,11 +21,11 @@ from typing import Any
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, summed
 from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
-from fadiff_mapper.network.plan.run_state import PlanningRun
+from fadiff_mapper.network.plan.run_state import PlanningRun, planned_tiles
 from fadiff_mapper.network.plan.strategy_search import TileEffort
 from fadiff_mapper.network.tilings.candidates import narrower, neighbours
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
@@ -95,10 +95,10 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
         _take_up(board, listed_candidates(board, left))
     for _ in range(RESHAPED):
         before = run.value(_plan(board))
-        if run.clock.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
+        if run.over() or not _take_up(board, _reshaped(board)) < before * (1 - WORTH):
             break
     plan = _plan(board)
-    if plan and not run.clock.over():
+    if plan and not run.over():
         _refine(board, {part.nodes for part in plan})
         plan = _plan(board)
     return tuple(plan)
@@ -114,7 +114,7 @@ def _take_up(board: PlanningBoard, proposed: Mapping[Any, Sequence[Candidate]]) 
     for key, candidates in proposed.items():
         _propose(run, board.known[key], candidates)
     values = [run.value(_plan(board))]
-    while not run.clock.over() and (picked := _hopeful(board)):
+    while not run.over() and (picked := _hopeful(board)):
         _evaluate(board, picked, LIGHT, "groups")
         values.append(run.value(_plan(board)))
         if len(values) > PATIENCE and values[-1] > values[-1 - PATIENCE] * (1 - STALLED):
@@ -133,13 +133,13 @@ def _decoded(board: PlanningBoard) -> dict[Any, list[Candidate]]:
 
     network, ended = run.relaxed
     run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.clock.over)
+    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, _price_of(run), run.over)
 
 
 def _reshaped(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     """Candidates next to the groups of the plan so far."""
     run, plan = board.run, [(part.nodes, part.plan.group) for part in _plan(board)]
-    return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run), run.clock.over)
+    return reshaped(run.hardware, plan, run.chains, board.segments, run.bases, _price_of(run), run.over)
 
 
 def _propose(run: PlanningRun, facts: PlanningFacts, proposed: Sequence[Candidate]) -> None:
@@ -181,8 +181,22 @@ def _hopeful(board: PlanningBoard) -> list[Candidate]:
     hoped = _best_plan(board.run, parts)
     if board.run.value(hoped) > board.run.value(_plan(board)) * (1 - PROMISE):
         return []
+    return _writable(board.run, hoped)
+
+
+def _writable(run: PlanningRun, hoped: list[CoverPart[Any]]) -> list[Candidate]:
+    """The candidates of a hoped plan, without those that save least where time is too short to write all of it."""
     plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
-    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
+    picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
+    price, saved = _price_of(run), dict.fromkeys(plans, 0.0)
+    for part in hoped:
+        saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
+    written = set(plans)
+    while picked and run.clock.over(planned_tiles([part for part in hoped if id(part.plan) in written])):
+        picked.sort(key=lambda plan: -saved[id(plan)])
+        written -= {id(plan) for plan in picked[len(picked) // 2:]}
+        picked = picked[:len(picked) // 2]
+    return picked
 
 
 def _promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:
@@ -215,10 +229,10 @@ def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[
 def _evaluate(board: PlanningBoard, chosen: list[Candidate], effort: TileEffort, stage: str) -> None:
     """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short."""
     run, known = board.run, board.known
-    if run.clock.over() or not chosen:
+    if run.over() or not chosen:
         return
     own = effort.of(run.options.seed, run.options.workers)
-    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.clock.over, run.saved,
+    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.over, run.saved,
                         run.strategies)
     for candidate, group in zip(chosen, outcome, strict=True):
         facts = known[candidate.segment.key]
@@ -277,7 +291,7 @@ def _refine(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     for _ in range(CLIMBS):
         now = {key: _price(run, _best(run, used[key].exact)) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
-        if run.clock.over() or not climbing:
+        if run.over() or not climbing:
             break
         _evaluate(board, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
     best = [(facts, _best(run, facts.exact)) for facts in used.values()]

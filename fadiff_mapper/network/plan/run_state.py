@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fadiff_mapper.fusion import Hardware
@@ -17,6 +15,7 @@ from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
+from fadiff_mapper.network.plan.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
@@ -29,39 +28,6 @@ T = TypeVar("T")
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's metric whenever the plan is better."""
-
-
-@dataclass(frozen=True)
-class PlanningClock:
-    """Tells when to come to an end.
-
-    Attributes:
-        limit: Seconds after the start, None without a limit.
-        stopped: Asked again and again; true ends the run.
-        start: Start of the run, by the monotonic clock.
-    """
-
-    limit: float | None
-    stopped: Callable[[], bool]
-    start: float = field(default_factory=time.monotonic)
-
-    def spent(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.start
-
-    def over(self) -> bool:
-        """Whether the run has to come to an end."""
-        return self.stopped() or (self.limit is not None and self.spent() > self.limit)
-
-    def over_in(self, part: float) -> Callable[[], bool]:
-        """Tells when a stage has to come to an end that may take a part of the time that is left.
-
-        Args:
-            part: The part, in (0, 1].
-        """
-        now = self.spent()
-        until = inf if self.limit is None else now + part * max(self.limit - now, 0.0)
-        return lambda: self.stopped() or self.spent() > until
 
 
 @dataclass
@@ -80,6 +46,7 @@ class PlanningRun:
         history: Seconds, metric and stage of every improvement.
         sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
+        tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -101,6 +68,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
+    tiles: float = 0.0
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec
@@ -118,6 +86,19 @@ class PlanningRun:
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
+
+    def over(self) -> bool:
+        """Whether the search has to come to an end, as the plan so far takes its time to be written."""
+        return self.clock.over(self.tiles)
+
+    def over_in(self, part: float) -> Callable[[], bool]:
+        """Tells when a stage has to come to an end that may take a part of the time that is left.
+
+        Args:
+            part: The part, in (0, 1].
+        """
+        reserved = (1 - part) * max(self.clock.left(self.tiles), 0.0)
+        return lambda: self.clock.stopped() or self.clock.left(self.tiles) < reserved
 
     def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
         """The network's metric with some groups and every other layer by itself.
@@ -139,7 +120,18 @@ class PlanningRun:
         value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:
             self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
+            self.tiles = planned_tiles(groups)
             self.on_progress(stage, value)
+
+
+def planned_tiles(groups: Sequence[CoverPart[Any]]) -> float:
+    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual.
+
+    Args:
+        groups: Evaluated groups and candidates.
+    """
+    return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
+                                              for layer in part.plan.group.layers)) for part in groups)
 
 
 def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:

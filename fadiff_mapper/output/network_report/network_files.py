@@ -34,9 +34,11 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
         only folders that are there.
     """
     folders = {layer_folder(outcome.nodes[0]): run_files(outcome.result) for outcome in result.layers}
+    known: dict[int, dict[str, str]] = {}   # equal groups share their tiles' statistics
     for number, group in enumerate(result.groups, 1):
         for tile in group.tiles:
-            folders[tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))] = tile_files(tile)
+            folder = tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))
+            folders[folder] = known[id(tile.stats)] = known.get(id(tile.stats)) or tile_files(tile)
         folders |= {group_folder(number): looptree_files(group, result.hardware)}
     return folders | {"": {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
                            "report.html": network_html(result)}}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
@@ -109,7 +110,7 @@ def network_html(result: MappedNetwork) -> str:
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),
-        groups=[_group(result, outcome, number) for number, outcome in enumerate(result.groups, 1)],
+        groups=_groups(result),
         table=_table(views), recomputed=any(view.recomputed for view in views))
 
 
@@ -126,13 +127,25 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
     return HeadlineFigure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
-def _group(result: MappedNetwork, outcome: GroupInNetwork, number: int) -> GroupSection:
-    """The section of group `number`; occupancy is `live_words`, with which legality was judged."""
+def _groups(result: MappedNetwork) -> list[GroupSection]:
+    """The sections of all groups; the occupancy of equal ones is worked out once."""
+    held: dict[int, tuple[LevelOccupancy, ...]] = {}
+    for outcome in result.groups:
+        if id(outcome.group) not in held:
+            held[id(outcome.group)] = _occupancy(result.hardware, outcome.group)
+    return [_group(outcome, number, held[id(outcome.group)]) for number, outcome in enumerate(result.groups, 1)]
+
+
+def _occupancy(hardware: Hardware, group: FusedGroup) -> tuple[LevelOccupancy, ...]:
+    """How full the levels are: `live_words`, with which legality was judged."""
+    return tuple(LevelOccupancy(level.name, live_words(hardware, group, index), level.usable)
+                 for index, level in enumerate(hardware.arch.levels[:-1]) if not level.is_dummy)
+
+
+def _group(outcome: GroupInNetwork, number: int, held: tuple[LevelOccupancy, ...]) -> GroupSection:
+    """The section of group `number`."""
     group, last = outcome.group, outcome.group.layers[-1].problem
     loops = tuple(f"{loop.dim}: {last.bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops)
-    levels = result.hardware.arch.levels
-    held = tuple(LevelOccupancy(level.name, live_words(result.hardware, group, index), level.usable)
-                 for index, level in enumerate(levels[:-1]) if not level.is_dummy)
     return GroupSection(number, outcome.nodes, tuple(_figures(outcome.cost, outcome.unfused)), loops, group.steps,
                         group.repeat, held, draw_schedule(group, outcome.nodes, number))
 

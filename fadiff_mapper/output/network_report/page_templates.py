@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from jinja2 import PackageLoader, StrictUndefined, Template
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
 @cache
@@ -18,7 +17,7 @@ def page_template(name: str) -> Template:
     Args:
         name: Folder and file below `fadiff_mapper/output`, such as "network_report/network.html.jinja".
     """
-    environment = ImmutableSandboxedEnvironment(
+    environment = Environment(
         loader=PackageLoader("fadiff_mapper", "output"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True)
     return environment.get_template(name)

@@ -21,6 +21,7 @@ from torch.export.graph_signature import InputKind
 from fadiff_mapper.workload.readers.einsum import is_plain
 from fadiff_mapper.workload.readers.torch_names import FILLS
 from fadiff_mapper.workload.readers.torch_operators import has_name
+from fadiff_mapper.workload.readers.torch_regions import without_regions
 
 ROUNDS = 4
 """Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
@@ -48,7 +49,7 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
 
 
 def _explicit(program: ExportedProgram) -> ExportedProgram:
-    """A program without regions and updates in place; the program itself where PyTorch fails to make them explicit.
+    """A program without regions and updates in place; without regions alone where PyTorch fails to make both explicit.
 
     PyTorch fails at caches of keys and values that are written in place (`torch_program` follows such updates by
     itself).
@@ -56,7 +57,7 @@ def _explicit(program: ExportedProgram) -> ExportedProgram:
     try:
         explicit: ExportedProgram = program.run_decompositions({})
     except (AssertionError, RuntimeError):
-        return program
+        return without_regions(program)
     return explicit
 
 
@@ -124,9 +125,14 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _is_unknown(node: torch.fx.Node) -> bool:
-    """True for calls of operators that are not known by name, unless they read nothing and so make constants."""
+    """True for calls of operators that are not known by name, unless they read nothing and so make constants.
+
+    Repetitions of each element by a number are taken apart, too: as expanded axes their way is followed.
+    """
     if node.target is torch.ops.aten.einsum.default:
         return not is_plain(str(node.args[0]))
+    if node.target is torch.ops.aten.repeat_interleave.self_int:
+        return bool(node.all_input_nodes)
     return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
             and bool(node.all_input_nodes) and not has_name(operator_name(node.target), tag_of(node.target)))
 

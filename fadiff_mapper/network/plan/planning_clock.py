@@ -1,0 +1,140 @@
+"""The time limit of a network's run: when its search has to end, so that the run as a whole ends within the limit.
+
+The search ends early by the time that its last steps will take: evaluating every mapping of the plan exactly and, in
+the command, writing the report. That time is known only roughly; a command has two seconds beyond its limit for the
+error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from math import inf
+
+from fadiff_mapper.workload import Workload
+
+GRACE_S = 1.25
+"""Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
+short is worth less than a second. They take 0.04 s each on average."""
+
+START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.85, 3e-4, 1e-3
+"""Seconds until a network has been read: for loading the program, by node, and by distinct layer.
+
+Measured on one core of an Intel Xeon of 2.1 GHz, 22 November 2026: 0.93 s for MobileNetV2 (157 nodes), 1.0 for
+DenseNet-121 (435), 1.9 for SDXL's U-Net (3,592).
+"""
+
+REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.25, 3e-4, 0.014
+"""Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder.
+
+Measured there: 0.9 s for MobileNetV2 layer by layer (31 mappings), 2.1 in five groups (117), 1.9 for SDXL's U-Net layer
+by layer (48).
+"""
+
+TILE_S = 3e-3
+"""Seconds for the exact evaluation of a tile's mapping in the plan, measured there."""
+
+COPY = 0.3
+"""The part of a tile's time that each further group with the same tile takes, as it is written there again.
+
+A folder takes 1.6 to 3 ms to write. Set by hand above that, as the page draws these groups, too.
+"""
+
+TILES_PER_LAYER = 2
+"""Tiles of different shapes that a layer of a group has, as long as it is not mapped; 2.1 in MobileNetV2's plan."""
+
+
+@dataclass(frozen=True)
+class LastSteps:
+    """Seconds that a run takes after its search.
+
+    Attributes:
+        always: Whatever the plan.
+        per_tile: For every mapping of a tile in its groups.
+    """
+
+    always: float = 0.0
+    per_tile: float = TILE_S
+
+
+@dataclass(frozen=True)
+class PlanningClock:
+    """Tells when to come to an end.
+
+    Attributes:
+        limit: Seconds after the start, None without a limit.
+        stopped: Asked again and again; true ends the run.
+        start: Start of the run, by the monotonic clock.
+        last: Time to keep back for what follows the search.
+    """
+
+    limit: float | None
+    stopped: Callable[[], bool]
+    start: float = field(default_factory=time.monotonic)
+    last: LastSteps = LastSteps()
+
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    def left(self, tiles: float = 0.0) -> float:
+        """Seconds that are left to the search; infinite without a limit, below 0 where they are over.
+
+        Args:
+            tiles: Mappings of tiles in the groups of the plan, see `tiles_to_write`.
+        """
+        if self.limit is None:
+            return inf
+        return self.limit - self.last.always - tiles * self.last.per_tile - self.spent()
+
+    def over(self, tiles: float = 0.0) -> bool:
+        """Whether the search has to come to an end; `tiles` as for `left`."""
+        return self.stopped() or self.left(tiles) < 0
+
+    def over_for_layers(self) -> bool:
+        """Whether the search of layers by themselves has to come to an end."""
+        return self.stopped() or self.left() < -GRACE_S
+
+
+def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> float:
+    """Mappings of tiles that a plan has; those of equal groups are evaluated once and count in part (`COPY`).
+
+    Args:
+        groups: For every group a key, the same for equal ones, and its tiles.
+    """
+    seen: set[Hashable] = set()
+    total = 0.0
+    for key, tiles in groups:
+        total += tiles * (COPY if key in seen else 1.0)
+        seen.add(key)
+    return total
+
+
+def command_clock(limit: float | None, stopped: Callable[[], bool], start: float, workload: Workload) -> PlanningClock:
+    """The clock of a command that has just read its network.
+
+    How long its last steps will take is judged by how long the first ones took, so that slow and busy machines end in
+    time as well.
+
+    Args:
+        limit: Seconds for the whole command, None without a limit.
+        stopped: Asked again and again; true ends the run.
+        start: When the command began, by the monotonic clock.
+        workload: The network.
+    """
+    nodes, layers = len(workload.nodes), len(workload.distinct())
+    pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)
+    return PlanningClock(limit, stopped, start, last_steps(nodes, layers, pace))
+
+
+def last_steps(nodes: int, layers: int, pace: float) -> LastSteps:
+    """Time that a command takes after its search.
+
+    Args:
+        nodes: Nodes of the network.
+        layers: Its distinct layers.
+        pace: How much longer everything takes than where the constants were measured.
+    """
+    return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S + layers * REPORT_PER_MAPPING_S),
+                     pace * (TILE_S + REPORT_PER_MAPPING_S))

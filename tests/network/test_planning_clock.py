@@ -1,0 +1,97 @@
+"""The time limit of a network holds for the whole run: the search leaves time for what follows it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import NetworkOptions, load_network, map_network
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.cli import main
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import plan_network
+from fadiff_mapper.network.plan.planning_clock import (
+    GRACE_S,
+    LastSteps,
+    PlanningClock,
+    command_clock,
+    last_steps,
+    tiles_to_write,
+)
+
+
+def never() -> bool:
+    return False
+
+
+def test_without_a_limit_time_is_never_over() -> None:
+    assert not PlanningClock(None, never, start=time.monotonic() - 1e6).over(10 ** 9)
+
+
+def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
+    clock = PlanningClock(10.0, never, start=time.monotonic() - 5, last=LastSteps(always=2.0, per_tile=0.1))
+    assert clock.left() == pytest.approx(3.0, abs=0.5) and not clock.over()
+    assert clock.left(20) == pytest.approx(1.0, abs=0.5) and not clock.over(20)
+    assert clock.over(40) and not clock.over_for_layers()
+
+
+def test_tiles_of_equal_groups_are_written_again_but_not_evaluated_again() -> None:
+    assert tiles_to_write([("a", 10), ("b", 4)]) == 14
+    assert 14 < tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) < 24
+    assert tiles_to_write([]) == 0
+
+
+def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
+    late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
+    assert late.over() and not late.over_for_layers()
+    assert PlanningClock(1.0, never, start=time.monotonic() - 1.1 - GRACE_S).over_for_layers()
+
+
+def test_an_interruption_ends_everything() -> None:
+    clock = PlanningClock(None, lambda: True)
+    assert clock.over() and clock.over_for_layers()
+
+
+def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
+    least = last_steps(nodes=10, layers=5, pace=1.0)
+    for more in (last_steps(500, 5, 1.0), last_steps(10, 100, 1.0), last_steps(10, 5, 2.0)):
+        assert more.always > least.always and more.per_tile >= least.per_tile
+    assert last_steps(10, 5, 2.0).per_tile == 2 * least.per_tile
+
+
+def test_a_command_that_began_slowly_expects_to_end_slowly() -> None:
+    workload = load_network("bundled:networks/resnet18")
+    now = time.monotonic()
+    fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
+    assert slow.last.always == pytest.approx(10 * fast.last.always, rel=0.2)
+    assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
+
+
+def test_the_limit_of_a_command_covers_its_files(tmp_path: Path) -> None:
+    start = time.monotonic()
+    assert main(["network", "bundled:networks/mobilenet_v1", "bundled:arch/gemmini_large", "-o", str(tmp_path),
+                 "--time-limit", "2.5", "--quiet"]) == 0
+    assert time.monotonic() - start < 20   # 3 s where nothing else runs
+    plan = json.loads((tmp_path / "fadiff.network.json").read_text())
+    assert plan["status"].startswith(("out of time after 2.5 s", "search ended"))
+    assert plan["edp"] <= plan["unfused"]["edp"]
+
+
+def test_where_time_is_short_layers_still_end_near_their_best_mappings() -> None:
+    design, network = str(bundled_files.find("arch/gemmini_large")), load_network("bundled:networks/resnet18")
+    short = map_network(network, design, NetworkOptions(time_limit=1e-3, threads=1)).unfused_stats.edp
+    assert short <= 1.02 * map_network(network, design, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
+
+
+def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
+    network = load_network("bundled:networks/mobilenet_v1")
+    design = str(bundled_files.find("arch/gemmini_large"))
+    options = NetworkOptions(time_limit=60.0, threads=1, longest=3)
+    specs = specs_of(network, design)
+    costly = PlanningClock(60.0, never, last=LastSteps(per_tile=8.0))
+    few = plan_network(network, specs, options, clock=costly)
+    assert sum(len(group.tiles) for group in few.groups) * 8.0 < 80
+    assert 0 < len(few.groups) < len(network.layers) // 2 and few.gain > 0
