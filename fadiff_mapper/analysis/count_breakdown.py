@@ -140,14 +140,25 @@ def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation
     """The explanations of one data space at one level: its updates, its reads, its fills."""
     written = case.layer.projection.read_write[tensor]
     links = _over_links(case, level, tensor)
-    if written:
-        yield _sent(case, level, tensor, "updates", [])
-        part = CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
-                               "first writes, for which nothing is read back")
-        yield _sent(case, level, tensor, "reads", [*links, part])
-    else:
+    if not written:
         yield _sent(case, level, tensor, "reads", links)
-    yield _filled(case, level, tensor)
+        yield _filled(case, level, tensor)
+        return
+    yield _sent(case, level, tensor, "updates", [])
+    yield _sent(case, level, tensor, "reads",
+                [*links, *_first_updates(case, level, tensor, "first writes, for which nothing is read back")])
+    if case.layer.reuse.coalesced[level, tensor]:
+        yield _filled(case, level, tensor)
+    else:
+        yield _sent(case, level, tensor, "fills", links)
+
+
+def _first_updates(case: _Case, level: int, tensor: int, text: str) -> list[CountCorrection]:
+    """The words of the partition, which cost nothing the first time; nothing where the switches say otherwise."""
+    reuse = case.layer.reuse
+    if not (reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
+        return []
+    return [CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]), text)]
 
 
 def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
@@ -191,14 +202,14 @@ def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
     corrections = [CountCorrection(_decimal(wanted - whole), "windows that overlap with those of the step before"),
                    CountCorrection(_decimal(arrived - wanted), "words over links, averaged over instances")]
     if case.layer.projection.read_write[tensor]:
-        corrections.append(CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
-                                           "first visits, for which there is nothing to send down"))
+        corrections += _first_updates(case, level, tensor, "first visits, for which there is nothing to send down")
     return _explanation(case, key, factors, corrections, notes)
 
 
 def _receiver(case: _Case, level: int, tensor: int) -> int:
-    """The next level inwards that keeps the data space; -1 is the arithmetic."""
-    kept = np.flatnonzero(case.evaluation.nest.keep[:level, tensor, case.row])
+    """The next level inwards that holds the data space for several uses; -1 is the arithmetic."""
+    held = case.evaluation.nest.keep[:level, tensor, case.row] & case.layer.reuse.coalesced[:level, tensor]
+    kept = np.flatnonzero(held)
     return int(kept[-1]) if len(kept) else -1
 
 
