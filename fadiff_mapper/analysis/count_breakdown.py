@@ -158,7 +158,7 @@ def _first_updates(case: _Case, level: int, tensor: int, text: str) -> list[Coun
     reuse = case.layer.reuse
     if not (reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
         return []
-    return [CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]), text)]
+    return [CountCorrection(-decimal_of(case.evaluation.counts.partition[level, tensor, case.row]), text)]
 
 
 def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
@@ -166,7 +166,7 @@ def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
     if level + 1 >= len(case.layer.arch.levels):
         return []
     words = case.evaluation.tally.links[level + 1, tensor, case.row] / case.evaluation.use.instances[level, case.row]
-    return [CountCorrection(_decimal(words), "passed on to neighbours over links")]
+    return [CountCorrection(decimal_of(words), "passed on to neighbours over links")]
 
 
 def _sent(case: _Case, level: int, tensor: int, action: str, further: list[CountCorrection]) -> CountExplanation:
@@ -181,9 +181,9 @@ def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Count
     apart = math.prod(group.value for group in groups)
     whole = math.prod(factor.value for factor in factors)
     wanted, content = case.wanted[receiver + 1, tensor], case.evaluation.tally.words[:, level, tensor, case.row].sum()
-    corrections = [CountCorrection(_decimal((wanted - whole) * apart),
+    corrections = [CountCorrection(decimal_of((wanted - whole) * apart),
                                    "windows that overlap with those of the step before"),
-                   CountCorrection(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
+                   CountCorrection(decimal_of(content - wanted * apart), "receivers whose windows coincide, or links"),
                    *further]
     return _explanation(case, (level, tensor, action), [*factors, *groups], corrections, notes)
 
@@ -199,8 +199,8 @@ def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
     evaluation, row = case.evaluation, case.row
     share = counting.received(evaluation.raw, tensor)[level + 1, row]
     arrived = share + evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
-    corrections = [CountCorrection(_decimal(wanted - whole), "windows that overlap with those of the step before"),
-                   CountCorrection(_decimal(arrived - wanted), "words over links, averaged over instances")]
+    corrections = [CountCorrection(decimal_of(wanted - whole), "windows that overlap with those of the step before"),
+                   CountCorrection(decimal_of(arrived - wanted), "words over links, averaged over instances")]
     if case.layer.projection.read_write[tensor]:
         corrections += _first_updates(case, level, tensor, "first visits, for which there is nothing to send down")
     return _explanation(case, key, factors, corrections, notes)
@@ -277,7 +277,7 @@ def _explanation(case: _Case, key: tuple[int, int, str], factors: list[CountFact
                             tuple(shown), tuple(c for c in every if c.value), tuple(notes))
 
 
-def _decimal(value: float) -> Decimal:
+def decimal_of(value: float) -> Decimal:
     """A number as it is written: whole, or to six decimals."""
     exact = Decimal(float(value)).quantize(PLACES)
     return exact.to_integral_value() if exact == exact.to_integral_value() else exact

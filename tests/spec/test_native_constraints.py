@@ -180,6 +180,15 @@ def test_every_constraint_remembers_where_it_stands() -> None:
                              "bypass.Weights": "c.yaml: mapspace[1].bypass[0]"}
 
 
+def test_switches_of_reuse() -> None:
+    level = read("mapspace: [{target: Buf, type: spatial, no_link_transfer: [Inputs]}, {target: Buf, type: bypass, "
+                 "keep: [Outputs], no_coalesce: [Outputs]}, "
+                 "{target: Buf, type: temporal, no_temporal_reuse: [Weights], rmw_first_update: [Outputs]}]").levels[1]
+    assert (level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce) == (
+        {"Inputs"}, {"Outputs"}, {"Outputs"})
+    assert (level.temporal.no_reuse, level.keep) == ({"Weights"}, {"Outputs"})
+
+
 def test_spatial_constraints() -> None:
     buffer = read("mapspace: [{target: Buf, type: spatial, factors: C=0, split: 1, no_reuse: [Inputs]}]").levels[1]
     loops = buffer.spatial
@@ -231,9 +240,8 @@ def test_native_sections_are_written_as_timeloop_reads_them() -> None:
     ("{target: Buf, type: temporal, attributes: {factors: C=2}, permutation: C}", 'unknown key "permutation"'),
     ("{target: Buf, type: temporal, factors: C=9}", '"C=9" is larger than the dimension C=8'),
     ("{target: Buf, type: temporal, remainders: 2}", '"remainders" above 1 (imperfect factors) is not supported'),
-    ("{target: Buf, type: temporal, rmw_first_update: [Output]}", 'unknown data space "Output" (did you mean "Outputs"?)'),
-    ("{target: Buf, type: bypass, no_coalesce: [Inputs]}, {target: Buf, type: bypass, no_coalesce: [Outputs]}",
-     "the dataspace no_coalesce list at Buf is already constrained"),
+    ("{target: Buf, type: temporal, rmw_first_update: [Output]}",
+     'unknown data space "Output" (did you mean "Outputs"?)'),
     ("{target: DRAM, type: bypass, no_coalesce: [Inputs]}",
      '"no_coalesce" of Inputs at DRAM, but DRAM, the outermost level, does not hold them'),
     ("{target: Buf, type: bypass, no_coalesce: [Inputs]}, {target: DRAM, type: bypass, bypass: [Inputs]}",
@@ -272,6 +280,7 @@ def test_wrong_sections(text: str, complaint: str) -> None:
     ("type: spatial, permutation: C", "type: spatial, permutation: C", "the spatial permutation"),
     ("type: spatial, split: 1", "type: spatial, split: 2", "the spatial split"),
     ("type: bypass, keep: [Inputs]", "type: datatype, bypass: [Inputs]", "the data space Inputs"),
+    ("type: bypass, no_coalesce: [Inputs]", "type: bypass, no_coalesce: [Weights]", "the dataspace no_coalesce list"),
 ])
 def test_saying_a_thing_twice_names_both_places(first: str, second: str, subject: str) -> None:
     lines = mistakes(f"arch_constraints: [{{target: Buf, {first}}}]\nmapspace: [{{target: Buf, {second}}}]")

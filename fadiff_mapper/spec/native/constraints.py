@@ -24,10 +24,12 @@ from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
 """Operator of a factor -> field of `LoopConstraint`."""
 REUSE_SWITCHES = {
-    "spatial": {"no_reuse": "no_reuse", "no_multicast_no_reduction": "no_reuse", "no_link_transfer": "no_link_transfer"},
-    "temporal": {"no_reuse": "no_reuse", "no_temporal_reuse": "no_reuse", "rmw_first_update": "rmw_first_update"},
+    "spatial": (("no_reuse", "no_reuse"), ("no_multicast_no_reduction", "no_reuse"),
+                ("no_link_transfer", "no_link_transfer")),
+    "temporal": (("no_reuse", "no_reuse"), ("no_temporal_reuse", "no_reuse"),
+                 ("rmw_first_update", "rmw_first_update")),
 }
-"""Kind of loops -> the keys that list data spaces without some reuse -> the part that each gives."""
+"""Kind of loops -> the keys that list data spaces without some reuse, each with the part that it gives."""
 SWITCHES = ("no_reuse", "no_link_transfer", "rmw_first_update", "no_coalesce")
 """Parts that switch reuse off."""
 
@@ -157,7 +159,7 @@ def _loop_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part
         split = entry.own.take("split", integer(0), None)
         if split is not None:
             yield "split", split, entry.own.at("split")
-    for switch, part in REUSE_SWITCHES[entry.kind].items():
+    for switch, part in REUSE_SWITCHES[entry.kind]:
         yield from _switch_parts(entry, switch, part, scope)
     if entry.own.take("remainders", integer(0), 1) > 1:
         raise entry.own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
@@ -276,7 +278,7 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
         keep=frozenset(s.part for s in spaces if s.value),
         bypass=frozenset(s.part for s in spaces if not s.value),
         no_coalesce=passing,
-        sources={_source_key(s): str(s.where) for s in (*spaces, *statements) if s in spaces or s.kind == "parallelism"},
+        sources={_source_key(s): str(s.where) for s in [*spaces, *(s for s in statements if s.kind == "parallelism")]},
     )
 
 
@@ -300,7 +302,8 @@ def _loops(statements: Iterable[ConstraintStatement]) -> LoopConstraint:
     inner, outer = value("order", ((), ()))
     return LoopConstraint(
         fixed=limits("fixed"), minimum=limits("minimum"), maximum=limits("maximum"),
-        inner=inner, outer=outer, split=value("split", None), no_reuse=value("no_reuse", frozenset()),
-        no_link_transfer=value("no_link_transfer", frozenset()), rmw_first_update=value("rmw_first_update", frozenset()),
+        inner=inner, outer=outer, split=value("split", None),
+        no_reuse=value("no_reuse", frozenset()), no_link_transfer=value("no_link_transfer", frozenset()),
+        rmw_first_update=value("rmw_first_update", frozenset()),
         sources={part: str(s.where) for part, s in by_part.items()},
     )
