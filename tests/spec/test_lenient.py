@@ -181,6 +181,16 @@ def test_a_fixed_factor_above_its_dimension_is_no_constraint(tmp_path: Path) -> 
     assert (temporal.fixed, temporal.maximum) == ({"R": 3}, {"P": 2})
 
 
+def test_a_residual_in_a_constraint_is_cut_off(tmp_path: Path) -> None:
+    """`timeloop-mapper` splits P = 16 into 4 x 4 for "P=4,3": it reads names and numbers, and skips the rest."""
+    file = written(tmp_path, "mapper:", CONSTRAINTS.replace("P<=2 K=8 R=3", "'P<=2 K=4,3 R=3'"))
+    with pytest.raises(SpecError, match='the residual of "K=4,3" has no meaning in a constraint'):
+        load(file)
+    lenient = load(file, strict=False)
+    assert lenient.warnings[0].endswith('the residual of "K=4,3" has no meaning in a constraint: Timeloop reads K=4')
+    assert lenient.constraints.levels[0].temporal.fixed == {"K": 4, "R": 3}
+
+
 def test_of_two_factors_the_second_counts(tmp_path: Path) -> None:
     file = written(tmp_path, "mapper:", CONSTRAINTS.replace("K=8", "K=2 K=4"))
     lenient = load(file, strict=False)

@@ -75,7 +75,7 @@ def test_no_factors(empty: object) -> None:
 
 @pytest.mark.parametrize(("value", "complaint"), [
     ("C=2 X=3", 'unknown dimension "X" in "X=3"; accepted: C, M, P'),
-    ("P=5,3", 'the imperfect factor "P=5,3" is not supported'),
+    ("P=5,3", 'the residual of "P=5,3" has no meaning in a constraint'),
     ("C=16", '"C=16" is larger than the dimension C=8'),
     ("C=2 C=4", 'found both "C=2" and "C=4"'),
     ("C<=0", 'found "C<=0"; accepted: a limit of 1 or more'),
