@@ -57,7 +57,7 @@ class Pair:
         perfect: The result without.
         imperfect: The result with.
         seconds: Seconds that the second search took longer.
-        verdict: What real Timeloop says of the second mapping, in words.
+        verdict: Real Timeloop's answer to the second mapping, in words.
     """
 
     layer: Layer

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.model.energy_latency import word_energy
+from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint

@@ -2,8 +2,9 @@
 
     python benchmarks/links.py [NAME ...] [-o FILE]
 
-A link leads from a layer to one that reads its output. It passes "in tiles" where a loop can cut the tensor, "whole"
-where only all of it can be handed on (whole rows, or axes that are rearranged); else the obstacle is counted by name.
+A link leads from a layer to one that reads its output. A link passes "in tiles" where a loop can cut the tensor,
+"whole" where only all of it can be handed on (whole rows, or axes that are rearranged); else the obstacle is counted by
+name.
 "groups" are the links that the fused groups of `map_network` can have. Networks come from the package, and from
 torchvision, timm, transformers, segmentation_models_pytorch, ultralytics and diffusers where these are installed; they
 are built from their configurations on the "meta" device, without weights.

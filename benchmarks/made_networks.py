@@ -1,7 +1,7 @@
 """Networks of other packages, made from their configurations without weights: name -> a function that makes one.
 
 torchvision, timm, transformers, diffusers, ultralytics and segmentation_models_pytorch, as far as they are installed
-(`installed`). Those of transformers and diffusers are small: few layers, narrow, all kinds of operators.
+(`installed`). Networks of transformers and diffusers are small: few layers, narrow, all kinds of operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which public Timeloop inputs load and map: every design, layer and tutorial of checkouts given by path.
+"""Public Timeloop inputs that load and map: every design, layer and tutorial of checkouts given by path.
 
     python benchmarks/public_files.py --exercises DIR --baseline DIR --dosa DIR --cosa DIR [--seconds 2] [-o FILE]
 

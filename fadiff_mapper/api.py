@@ -207,6 +207,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         strict: Whether input of the design that Timeloop ignores is an error, not a warning.
         checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
             they are read if it exists.
+        allow_partial: Whether the network may have operators that are not understood.
         on_progress: Called with a stage and the network's value at every improvement.
         stopped: Asked again and again; once true, the search ends with the best plan so far.
 

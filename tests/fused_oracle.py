@@ -20,7 +20,7 @@ Word = tuple[int, ...]
 
 @dataclass
 class Shelf:
-    """What was made of a tensor and is still there: in this round of the loop outside its place, and the last."""
+    """Words of a tensor that are made and still there: in this round of the loop outside its place, and the last."""
 
     place: int
     round: Point = ()
@@ -133,7 +133,7 @@ def shared(last: Einsum, trunk: list[TreeNode], points: set[Point], at: Any,
 
 def share_out(chain: Chain, last: Einsum, todo: set[Point], step: Point, shelves: dict[tuple[str, str], Shelf],
               whole: dict[str, set[Point]]) -> dict[str, set[Point]]:
-    """What each layer does in this step, from the last one back.
+    """Work of each layer in this step, from the last one back.
 
     Where several layers read a tensor, each has a shelf of its own, and what all of them lack is made.
     """
@@ -166,7 +166,7 @@ def walk(einsum: Einsum, nodes: tuple[TreeNode, ...], points: set[Point], at: An
 
 
 def observe(events: list[Event], einsum: Einsum, access: Access, place: int, last_place: int) -> Counted:
-    """What the node at position `place` of a path holds at every step of the loops outside it.
+    """Words that the node at position `place` of a path holds at every step of the loops outside it.
 
     `last_place` is the level's last node on the path: spatial loops above it tell its units apart.
     """

@@ -136,7 +136,7 @@ def _transfers(problem: Problem, mapping: Mapping, space: DataSpace, child: int,
 
 @dataclass
 class Tally:
-    """What crosses one boundary: (multicast, scatter) -> words, the same times hops, and words over links."""
+    """Words that cross one boundary: (multicast, scatter) -> words, the same times hops, and words over links."""
 
     words: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     hop_words: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
@@ -235,7 +235,7 @@ def cross(arch: Architecture, problem: Problem, mapping: Mapping, space: DataSpa
 
 @dataclass(frozen=True)
 class Counted:
-    """What Timeloop's statistics say of one data space at one level, and of the network below it."""
+    """Timeloop's statistics of one data space at one level, and of the network below it."""
 
     tile: int
     partition: int
@@ -310,7 +310,7 @@ def _bypassed(raw: Sequence[Tally], kept: Sequence[bool]) -> list[Tally]:
 
 
 def cycles(arch: Architecture, problem: Problem, mapping: Mapping) -> int:
-    """Those of the slowest level."""
+    """Cycles of the slowest level."""
     counts = timeloop(arch, problem, mapping)
     busy = math.prod(factor for level in mapping.levels for factor in level.temporal.values())
     slowest = busy

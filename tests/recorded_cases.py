@@ -5,15 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 Json = dict[str, Any]
 
@@ -65,3 +72,15 @@ def read(case: Json, spec: Spec) -> Mapping | str:
         return read_mapping(with_places(case["mapping"], Where("case")), Where("case"), spec.arch, spec.problem)
     except SpecError as error:
         return str(error)
+
+
+def mistakes(case: Json, layer: PreparedLayer, found: Evaluation, row: int) -> Iterator[str]:
+    """Differences between one row of an evaluation and the recorded answer: rejection, counts, cycles, energies."""
+    if not found.legal[row]:
+        said = str(rejection(violations(found.checks, row)))
+        if case["status"] == "ok" or said not in case["error"]:
+            yield f"rejected: {said} instead of {case.get('error', 'accepted')}"
+    elif case["status"] != "ok":
+        yield f"accepted instead of {case['error']}"
+    else:
+        yield from differences(case["result"], compared(stats_of(layer, found, row)))

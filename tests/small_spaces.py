@@ -48,6 +48,6 @@ def small_network(folder: Path) -> Workload:
 
 
 def small_question(folder: Path, section: str = SECTION, **settings: Any) -> DesignQuestion:
-    """Which size of `gemmini_small` is best for these layers, one by one unless asked otherwise."""
+    """The question for the size of `gemmini_small` that is best for these layers, one by one unless asked otherwise."""
     return DesignQuestion(small_space(folder, section), (small_network(folder),), (1.0,),
                           **{"fuse": False, "energy": "estimate"} | settings)

@@ -14,7 +14,8 @@ from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 QUICK = SearchOptions(restarts=12, steps=6, chains=24, rounds=40, rounds_further=0)
 

@@ -43,7 +43,7 @@ def levels(native: Map) -> list[dict[str, Any]]:
 
 
 def constraints(native: Map, target: str, kind: str, section: str = "architecture_constraints") -> dict[str, Any]:
-    """What a native document says about the loops or data spaces of one level."""
+    """A native document's part about the loops or data spaces of one level."""
     entries = plain(native)[section]
     entries = entries["targets"] if isinstance(entries, dict) else entries
     found = [entry for entry in entries if (entry["target"], entry["type"]) == (target, kind)]

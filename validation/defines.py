@@ -87,7 +87,7 @@ class Curve:
 
         Args:
             ours: A key of `self.ours`; both latencies are compared with DeFiNES's one.
-            points: Which points to take (booleans), all by default.
+            points: Marks of the points to take (booleans), all by default.
         """
         chosen = np.ones(len(self.points), bool) if points is None else points
         theirs = self.theirs["energy" if ours == "energy" else "latency"]

@@ -16,7 +16,8 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.timeloop.run_model import ModelAnswer
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 from .asking import Answered
 from .questions import Question

@@ -22,7 +22,7 @@ from fadiff_mapper.calibration.tiled_run import PROGRAMS
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.yaml.located import shortened
+from fadiff_mapper.yaml.place import shortened
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Calibration:
     """A fitted correction.
 
     Attributes:
-        program: What runs a mapping on the hardware, one of `tiled_run.PROGRAMS`.
+        program: The software that runs a mapping on the hardware, one of `tiled_run.PROGRAMS`.
         levels: Names of the storage levels of the architecture, innermost first.
         word_bytes: Bytes of a word in the outermost level.
         coefficients: [F]. Cycles per unit of each feature, in the order of `features.NAMES`.

@@ -1,4 +1,4 @@
-"""What one tile asks of the machine, in units whose price is a number of cycles: the features of a calibration.
+"""Demands of one tile on the machine, in units whose price is a number of cycles: the features of a calibration.
 
 Tensors are taken to lie with their channels last: the words of one pixel or one filter position side by side. Rows are
 the runs of a tile's words that lie side by side in memory; every row is fetched by itself.

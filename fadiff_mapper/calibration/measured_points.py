@@ -31,7 +31,8 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import load_file
-from fadiff_mapper.yaml.located import Map, Where, plain, with_places
+from fadiff_mapper.yaml.located import Map, plain, with_places
+from fadiff_mapper.yaml.place import Where
 
 CYCLES = ("rtl_cycles", "cycles")
 """Names of the column with the measurement; the first that is there counts."""

@@ -12,7 +12,8 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict
 from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
-from fadiff_mapper.yaml.located import kind_of, shortened
+from fadiff_mapper.yaml.located import kind_of
+from fadiff_mapper.yaml.place import shortened
 
 VERSION = 1
 """Version of the file; other versions are refused."""

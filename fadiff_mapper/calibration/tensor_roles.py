@@ -1,4 +1,4 @@
-"""What the dimensions of a layer mean to hardware that runs it: channels, windows, positions, batches."""
+"""Roles of a layer's dimensions in the hardware that runs the layer: channels, windows, positions, batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TensorRoles:
         windows: The other dimensions of both operands that the output lacks: the filter's rows and columns.
         produced: Dimensions of weights and output alone: output channels.
         positions: Dimensions of inputs and output alone, rows of a product or pixels and batch of a convolution.
-        sliding: Those of the positions that share a rank with a window, in the order of the problem.
+        sliding: Positions that share a rank with a window, in the order of the problem.
         groups: Dimensions of all three tensors, such as the batch of a batched product.
         strides: For every sliding position the window that shares its rank, the position's coefficient (the stride)
             and the window's (the dilation).

@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""
-        from fadiff_mapper.yaml.located import shortened
+        from fadiff_mapper.yaml.place import shortened
         self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 

@@ -56,7 +56,7 @@ class DesignRun:
         wanted: Designs to map at most.
         on_progress: Told after every design.
         archive: Every outcome so far, in the order of proposal.
-        front: Those that no other one beats, the best in the first metric first.
+        front: Outcomes that no other outcome beats, the best in the first metric first.
         history: Every change of the front: see `DesignedMachine.history`; `front` has the metrics of its designs.
         mapped: Designs mapped.
         pruned: Designs left out.

@@ -86,7 +86,7 @@ def _check_question(question: DesignQuestion) -> None:
 
 
 def _proposer(bench: DesignBench, options: DesignOptions) -> Proposer:
-    """What proposes designs by the method of the options. Raises FadiffError."""
+    """The proposer of designs for the method of the options. Raises FadiffError."""
     if options.method in BLACK_BOX:
         return BLACK_BOX[options.method](bench.question)
     from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer  # loads torch

@@ -13,7 +13,8 @@ import math
 import re
 from collections.abc import Callable
 
-from fadiff_mapper.yaml.expressions import ExpressionError, Literal, evaluate, syntax_tree
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
+from fadiff_mapper.yaml.expressions import Literal, evaluate, syntax_tree
 
 FUNCTIONS = frozenset(("abs", "ceil", "float", "floor", "int", "log", "log10", "log2", "max", "min", "pow", "round",
                        "sqrt"))

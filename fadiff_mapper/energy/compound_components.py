@@ -11,7 +11,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.energy.arithmetic_text import handed_over
-from fadiff_mapper.yaml.expressions import ExpressionError, Literal, resolve
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
+from fadiff_mapper.yaml.expressions import Literal, resolve
 
 ACCEPTED = "names of attributes, numbers and arithmetic"
 

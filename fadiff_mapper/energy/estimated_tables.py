@@ -26,7 +26,8 @@ from fadiff_mapper.spec.tables import (
     full_name,
     storage_energy,
 )
-from fadiff_mapper.yaml.located import LARGEST, Where
+from fadiff_mapper.yaml.located import LARGEST
+from fadiff_mapper.yaml.place import Where
 
 ALADDIN_NM = 45.0
 """The technology of Aladdin's figures (40 nm counts as the same there)."""
@@ -114,7 +115,7 @@ def area_source(part: Primitive) -> str:
 
 
 def _assumptions(part: Primitive) -> str:
-    """What the figures of an SRAM assume, and whether they cover it."""
+    """Assumptions behind the figures of an SRAM, and whether they cover it."""
     attributes = part.attributes
     memory = [attributes[name] for name in MEMORY]
     return ((f"; {attributes['technology_nm']:g} nm assumed" if "technology_nm" in part.assumed else "")

@@ -90,7 +90,7 @@ class SramRegressor:
 
 
 def asked(memories: Any) -> tuple[Any, Any]:
-    """What Accelergy's plug-in makes of banks that are too small for CACTI: shares of larger ones.
+    """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
 
     Args:
         memories: `INPUTS`, [..., 5], NumPy or torch.

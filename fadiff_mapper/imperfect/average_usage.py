@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.imperfect.residual_nest import ResidualNest
-from fadiff_mapper.model.energy_latency import Usage, usage
+from fadiff_mapper.model.usage import Usage, usage
 
 
 @dataclass(frozen=True)

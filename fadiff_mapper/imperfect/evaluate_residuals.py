@@ -15,13 +15,15 @@ from fadiff_mapper.imperfect.average_usage import AverageUsage, average_usage
 from fadiff_mapper.imperfect.residual_nest import ResidualNest
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed, from_outside, sum_kinds
-from fadiff_mapper.model.energy_latency import Bandwidth, Usage, bandwidth, cost_of
+from fadiff_mapper.model.bandwidth import Bandwidth, bandwidth
+from fadiff_mapper.model.energy_latency import cost_of
 from fadiff_mapper.model.exact.evaluate import EXACT, Evaluation
 from fadiff_mapper.model.exact.interconnect import interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, legal, limits, untouched_sums
 from fadiff_mapper.model.loop_nest import active_parts, nest_arrays
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.usage import Usage
 
 MOST_CALLS = float(1 << 24)
 """Calls of a walk; longer ones are refused. Equal to `MOST_CALLS` of `kernel/residual_walk.hpp`. Timeloop has no such
@@ -33,7 +35,7 @@ UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, 
 
 @dataclass(frozen=True)
 class ResidualWalks:
-    """What the walks through a batch of mappings find, before any of it is averaged or rounded.
+    """Findings of the walks through a batch of mappings, before any average or rounding.
 
     Attributes:
         batch: The mappings.

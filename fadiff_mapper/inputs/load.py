@@ -24,7 +24,8 @@ from fadiff_mapper.spec.tables import missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.load import load_file, load_files
-from fadiff_mapper.yaml.located import Map, Where, plain, with_places
+from fadiff_mapper.yaml.located import Map, plain, with_places
+from fadiff_mapper.yaml.place import Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""

@@ -2,7 +2,7 @@
 //
 // Axes: L storage levels from the innermost outwards, D dimensions of the problem, T data spaces. Tables are flat, the
 // last axis first in memory: [L][D] at `level * dims + d`. Meanings and units are those of
-// model/energy_latency.py (Machine), model/loop_nest.py (Projection) and model/reuse.py (Reuse), which build a Layer.
+// model/machine.py (Machine), model/loop_nest.py (Projection) and model/reuse.py (Reuse), which build a Layer.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace fadiff {
 
 using Dims = std::uint64_t;  // a set of dimensions, one bit each
 
-// Bandwidth of a level without a limit, words per cycle; equal to UNLIMITED of model/energy_latency.py.
+// Bandwidth of a level without a limit, words per cycle; equal to UNLIMITED of model/machine.py.
 constexpr double UNLIMITED = 1e30;
 
 // Units along an axis of a fan-out that are told apart: sums of two such numbers stay within the range of `int`.

@@ -1,5 +1,5 @@
 // Boxes of points at every boundary and their words, and instances in use, of eight mappings: model/tile_boxes.py and
-// `usage` of model/energy_latency.py.
+// `usage` of model/usage.py.
 
 #pragma once
 

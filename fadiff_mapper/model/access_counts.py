@@ -206,7 +206,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
 
     Args:
         nest: The mappings.
-        projection: Which data spaces are outputs.
+        projection: Marks the data spaces that are outputs.
         tile: The tiles.
         raw: Tally as if every level kept every data space; `share` comes from here.
         tally: Tally after bypassing; content and links come from here.

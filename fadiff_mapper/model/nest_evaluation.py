@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed
-from fadiff_mapper.model.energy_latency import Cost, Usage, cost, usage
+from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.tile_boxes import Tiles, tiles
+from fadiff_mapper.model.usage import Usage, usage
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.compiled_layer import compiled_layer
-from fadiff_mapper.model.energy_latency import Machine, machine
 from fadiff_mapper.model.expected_shares import ExpectedShares
 from fadiff_mapper.model.loop_nest import Projection, project
+from fadiff_mapper.model.machine import Machine, machine
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
@@ -27,7 +27,7 @@ class PreparedLayer:
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
         reuse: The reuse that all mappings of this layer make use of.
-        shares: What zeros leave of the counts of the differentiable model; None: everything.
+        shares: Shares of the differentiable model's counts that zeros leave; None: everything.
     """
 
     arch: Architecture

@@ -8,7 +8,7 @@ Method, in the order of `map_network`:
 1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
 2. With `NetworkOptions.gradient`, tiling factors of all layers and one sigma per link are descended together, from
    these mappings (`descent`, FADiff eqs. 13 to 26).
-3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Those that
+3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Groups that
    could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
    groups of the plan are refined (`plan`).
 

@@ -52,7 +52,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
 
     Args:
         space: The map space.
-        projection: Which dimensions move which data space.
+        projection: Tells the dimensions that move each data space.
         level: Index of the level.
         looping: [D]. Whether the dimension can have a loop at this level at all; the position of the others does
             not matter.

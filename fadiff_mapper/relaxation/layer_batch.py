@@ -112,7 +112,7 @@ def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
 
     Args:
         space: The map space.
-        projection: That of its problem.
+        projection: Projection of its problem.
     """
     constraints = space.constraints
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,

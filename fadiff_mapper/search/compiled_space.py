@@ -50,7 +50,7 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dic
 
 
 def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None) -> list[tuple[float, int]]:
-    """What a search minimises, for the compiled search.
+    """The objective in the form that the compiled search takes.
 
     Args:
         metrics: Metrics in order of priority.

@@ -82,7 +82,7 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
                given: Sequence[Nest], terms: MetricTerms) -> tuple[list[SearchOutcome], list[Nest | None]]:
     """The best mappings of the descent, and for each member the mappings that its refinement starts from.
 
-    These are the best mapping so far and the descents' results in turn, `SearchOptions.chains` of them.
+    Starts are the best mapping so far and the descents' results in turn, `SearchOptions.chains` of them.
     """
     from fadiff_mapper.search.gradient_descent import descend  # loads torch
 

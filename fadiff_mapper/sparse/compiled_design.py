@@ -46,7 +46,7 @@ def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: t
 
     Args:
         layer: The layer, prepared for dense evaluation.
-        sparse: What the hardware does about zeros.
+        sparse: The hardware's treatment of zeros.
         models: Density of every data space.
         energies: pJ of the actions of every level.
         compute_energies: pJ of a compute.

@@ -35,7 +35,7 @@ class SparseDesign:
 
     Attributes:
         layer: The layer, prepared for dense evaluation.
-        sparse: What the hardware does about zeros; nothing where the input has no such section.
+        sparse: The hardware's treatment of zeros; empty where the input has no such section.
         models: Density of every data space.
         energies: pJ of the actions of every level.
         compute_energies: pJ of a compute.
@@ -63,7 +63,7 @@ class LevelUse:
         instances: Largest average number of instances in use, at least 1.
         leakage: pJ.
         energy: pJ, all instances together, with leakage.
-        tiles: What each data space that it keeps costs, by index.
+        tiles: Cost of each data space that the level keeps, by index.
     """
 
     cycles: int
@@ -111,11 +111,11 @@ def no_optimizations(levels: int) -> SparseOptimizations:
 
 
 def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tables: Tables) -> SparseDesign:
-    """What all mappings of a layer share.
+    """The part of a sparse evaluation that all mappings of a layer share.
 
     Args:
         layer: The layer, prepared for dense evaluation.
-        sparse: What the hardware does about zeros; None where the input has no such section.
+        sparse: The hardware's treatment of zeros; None where the input has no such section.
         tables: The tables in force.
     """
     sparse = sparse or no_optimizations(len(layer.arch.levels))

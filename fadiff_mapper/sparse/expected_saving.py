@@ -12,11 +12,11 @@ from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
 
 def expected_shares(design: SparseDesign) -> ExpectedShares:
-    """What a design leaves of the dense counts.
+    """Shares of the dense counts that a sparse design leaves.
 
     Words that a format stores: the density of the tensor. Accesses that a level at or outside saves: the densities of
-    the leaders of the option that saves most. Metadata cost nothing here. Which tiles are empty depends on the
-    mapping; that is left to the exact evaluation.
+    the leaders of the option that saves most. Metadata cost nothing here. The mapping decides which tiles are empty;
+    only the exact evaluation counts them.
 
     Args:
         design: The layer on its design.

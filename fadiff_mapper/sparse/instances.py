@@ -1,6 +1,6 @@
 """Instances in use: on average, where empty tiles are sent nowhere, and at most, where instances are skipped.
 
-Units are counted as in `energy_latency.Usage`: 0 is the arithmetic, l + 1 is storage level l. Skipping at storage level
+Units are counted as in `usage.Usage`: 0 is the arithmetic, l + 1 is storage level l. Skipping at storage level
 l saves instances of unit l, the next one inwards.
 """
 
@@ -40,7 +40,7 @@ class InstanceUse:
 
     Attributes:
         levels: For each storage level those of every data space.
-        arithmetic: Those of the arithmetic.
+        arithmetic: Instances of the arithmetic.
         skipped: Share of the instances that spatial skipping saves, by (storage level, data space); none where the
             input skips no instances.
         skips: The places (storage level, data space) at which the input skips instances.

@@ -27,7 +27,7 @@ densities from 0.1, 0.2, ..., 1.0 on: Timeloop's table. Smaller tiles are summed
 
 @dataclass(frozen=True)
 class TileCost:
-    """What the accesses of one data space cost at one level.
+    """Cost of the accesses of one data space at one level.
 
     Attributes:
         energy: pJ per instance in use.

@@ -1,7 +1,7 @@
 """Gating and skipping of accesses: the probability that the tensors that are looked at are empty.
 
 An access to a tile of the target is saved where the part of a leader that is needed during the tile's stay in the
-next level inwards holds no nonzero. Which part that is follows from the loops between both levels.
+next level inwards holds no nonzero. The loops between both levels decide about this part.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def without_zeros(count: int, density: float) -> float:
 
 @dataclass(frozen=True)
 class ColumnSavings:
-    """What happens to the accesses of one data space.
+    """Saved and remaining accesses of one data space.
 
     Attributes:
         written: Whether it is an output.

@@ -21,7 +21,7 @@ class SparseLayer:
     Attributes:
         arch: The architecture.
         problem: The layer.
-        sparse: What the hardware does about zeros.
+        sparse: The hardware's treatment of zeros.
         energies: pJ per vector access of every level.
         nest: All loops of the mapping.
         ranks: Ranks of every data space as indices.

@@ -1,4 +1,4 @@
-"""What the hardware does about zeros: compressed formats, and accesses and computes that it gates or skips."""
+"""The hardware's treatment of zeros: compressed formats, and accesses and computes that it gates or skips."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Choice = tuple[ConditionedAccess, ...]
 
 @dataclass(frozen=True)
 class LevelOptimizations:
-    """What one storage level does about zeros.
+    """One storage level's treatment of zeros.
 
     Attributes:
         formats: Representation by tensor; a tensor that is not named is stored plainly.

@@ -31,7 +31,7 @@ class Spec:
         mapper: Wishes of the mapper section.
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
-        sparse: What the hardware does about zeros; None where the input has no such section.
+        sparse: The hardware's treatment of zeros; None where the input has no such section.
         notes: Sentences about input that Timeloop ignores or puts up with (each begins with `WARNING`), about input
             that was understood but has no effect, and about missing energies.
     """

@@ -24,7 +24,7 @@ LEAST = 0.9
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a plan accounts for.
+    """Multiply-accumulates that a plan accounts for, and those that it leaves out.
 
     Attributes:
         understood: multiply-accumulates of all operators.
@@ -93,7 +93,7 @@ class Coverage:
 
 
 def coverage(network: Workload) -> Coverage:
-    """What a plan of a network accounts for.
+    """Counts the multiply-accumulates that a plan of a network accounts for.
 
     Args:
         network: the network.

@@ -19,7 +19,7 @@ from fadiff_mapper.workload.shapes import output_shape
 from fadiff_mapper.workload.shared_operands import with_shared_operands
 from fadiff_mapper.workload.tensor_routes import Route, routes
 from fadiff_mapper.workload.written_out_norms import with_named_norms
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 if TYPE_CHECKING:
     import networkx as nx

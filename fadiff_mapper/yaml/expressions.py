@@ -1,9 +1,8 @@
 """Arithmetic in specifications, such as `ceil(log2(depth)) if depth >= 1 else 1`, without Python's `eval`.
 
 Timeloop's Python front end evaluates such text with `eval`; here it is parsed into Python's syntax tree, of which
-only the kinds of node listed in `_value` are computed. Every operation that can make a value much larger than its
-operands (powers, shifts, products, repeated strings, ranges) is bounded, so an expression of at most `MAX_TEXT`
-characters ends quickly or is refused.
+only the kinds of node listed in `_value` are computed, with bounded operators (`bounded_arithmetic`), so that an
+expression of at most `MAX_TEXT` characters ends quickly or is refused.
 
 As in the v0.4 front end, the text of variables and attributes is an expression unless it was quoted in the file
 (`resolve`).
@@ -12,27 +11,19 @@ As in the v0.4 front end, the text of variables and attributes is an expression 
 from __future__ import annotations
 
 import ast
-import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.yaml.bounded_arithmetic import CONSTANTS, FUNCTIONS, ExpressionError, binary, checked_size
 
 # Plain safety limits, generous for specifications; nothing was measured to choose them.
 MAX_TEXT = 1_000
 """Characters in one expression."""
-MAX_BITS = 4_096
-"""Bits of a whole-numbered result."""
-MAX_SIZE = 100_000
-"""Characters or elements of a result, nested ones counted."""
 MAX_DEPTH = 50
 """Levels of nesting in one expression, far below Python's limit on recursion."""
-
-
-class ExpressionError(FadiffError):
-    """An expression that cannot be computed. The message is the reason alone: the caller knows the place."""
 
 
 class Literal(str):
@@ -65,7 +56,7 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")
     try:
         result = _value(syntax_tree(text), names, 0)
-        return _checked_size(list(result) if isinstance(result, tuple | range) else result)
+        return checked_size(list(result) if isinstance(result, tuple | range) else result)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f'cannot compute "{_shown(text)}": {error or type(error).__name__}') from None
 
@@ -85,21 +76,6 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
         return value
     simple = _simple_value(value)
     return evaluate(value, names) if simple is None else simple
-
-
-def binary(symbol: str, left: Any, right: Any) -> Any:
-    """Applies a binary operator with the bounds of this module.
-
-    Args:
-        symbol: Python's spelling, such as `+`, `**` or `<<`.
-        left: Left operand.
-        right: Right operand.
-
-    Raises:
-        ExpressionError: A bound is exceeded.
-        ArithmeticError: As Python's own operators, which also raise TypeError and ValueError.
-    """
-    return _BINARY[symbol](left, right)
 
 
 def syntax_tree(text: str) -> ast.expr:
@@ -166,19 +142,19 @@ def _named(name: str, names: Mapping[str, object]) -> Any:
     """The value of a name; the caller's names come before the constants of mathematics."""
     if name in names:
         return names[name]
-    if name in _CONSTANTS:
-        return _CONSTANTS[name]
+    if name in CONSTANTS:
+        return CONSTANTS[name]
     known = [str(key) for key in names]
     raise ExpressionError(f'the name "{name}" is not defined{nearest(name, known)}; '
                           f"accepted: {', '.join([*known, 'a string in quotes'])}")
 
 
 def _called(name: str, arguments: Sequence[Any]) -> Any:
-    """The value of a call of one of `_FUNCTIONS`."""
-    if name not in _FUNCTIONS:
-        raise ExpressionError(f'there is no function "{name}"{nearest(name, list(_FUNCTIONS))}; '
-                              f"accepted: {listed(_FUNCTIONS)}")
-    return _FUNCTIONS[name](*arguments)
+    """The value of a call of one of `FUNCTIONS`."""
+    if name not in FUNCTIONS:
+        raise ExpressionError(f'there is no function "{name}"{nearest(name, list(FUNCTIONS))}; '
+                              f"accepted: {listed(FUNCTIONS)}")
+    return FUNCTIONS[name](*arguments)
 
 
 def _entry(owner: Any, key: Any) -> Any:
@@ -212,120 +188,6 @@ def _comparison(left: Any, ops: Sequence[ast.cmpop], rights: Sequence[Any]) -> b
     return True
 
 
-def _checked_size(value: Any) -> Any:
-    """The same value, refused where it has more than `MAX_SIZE` characters and elements or holds a mapping."""
-    left, waiting = MAX_SIZE, [value]
-    while waiting:
-        item = waiting.pop()
-        if not isinstance(item, bool | int | float | str | list):
-            raise ExpressionError("the result is neither a number, string, boolean nor list")
-        left -= len(item) if isinstance(item, str) else 1
-        if isinstance(item, list):
-            left -= len(item)
-            waiting += item if left >= 0 else []
-        if left < 0:
-            raise ExpressionError(f"the result is too long; accepted: at most {MAX_SIZE} elements")
-        if isinstance(item, int):
-            _checked_bits(item.bit_length())
-    return value
-
-
-def _checked_bits(bits: int) -> None:
-    """Refuses a whole number of so many bits, before it is computed where the caller can tell."""
-    if bits > MAX_BITS:
-        raise ExpressionError(f"the result is too large; accepted: whole numbers of at most {MAX_BITS} bits")
-
-
-def _real(value: Any) -> Any:
-    """The same value; roots of negative numbers are complex in Python, and refused here."""
-    if isinstance(value, complex):
-        raise ValueError("the result is not a real number")
-    return value
-
-
-def _added(left: Any, right: Any) -> Any:
-    if isinstance(left, str | list) and isinstance(right, str | list) and len(left) + len(right) > MAX_SIZE:
-        raise ExpressionError(f"the result is too long; accepted: at most {MAX_SIZE} elements")
-    return left + right
-
-
-def _multiplied(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _checked_bits(left.bit_length() + right.bit_length())
-    for text, count in ((left, right), (right, left)):
-        if isinstance(text, str) and isinstance(count, int) and len(text) * count > MAX_SIZE:
-            raise ExpressionError(f"the result is too long; accepted: at most {MAX_SIZE} characters")
-    if isinstance(left, list | tuple) or isinstance(right, list | tuple):
-        raise ExpressionError("a list cannot be multiplied")
-    return left * right
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    if isinstance(base, int) and isinstance(exponent, int):
-        _checked_bits(base.bit_length() * abs(exponent))
-    return _real(base ** exponent)
-
-
-def _remainder(left: Any, right: Any) -> Any:
-    if isinstance(left, str):
-        raise ExpressionError("strings are not formatted here")
-    return left % right
-
-
-def _shifted(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _checked_bits(left.bit_length() + right)
-    return left << right
-
-
-def _factorial(value: Any) -> int:
-    """n!, which has at most 8 n bits up to n = 691; more than 512 are refused by that bound."""
-    _checked_bits(value * 8 if value < MAX_BITS else value)
-    return math.factorial(value)
-
-
-def _binomial(function: Callable[..., int]) -> Callable[..., int]:
-    """`math.comb` or `math.perm`, for arguments whose result stays within the bounds."""
-    def bounded(n: Any, k: Any) -> int:
-        _checked_bits(int(n).bit_length() * abs(int(k)))
-        return function(n, k)
-    return bounded
-
-
-def _product(values: Sequence[Any]) -> Any:
-    result: Any = 1
-    for value in values:
-        result = _multiplied(result, value)
-    return result
-
-
-def _total(values: Sequence[Any], start: Any = 0) -> Any:
-    for value in values:
-        start = _added(start, value)
-    return start
-
-
-def _range(*bounds: int) -> range:
-    if len(range(*bounds)) > MAX_SIZE // 10:
-        raise ExpressionError(f"the range is too long; accepted: at most {MAX_SIZE // 10} numbers")
-    return range(*bounds)
-
-
-def rounded(value: Any, digits: int | None = None) -> Any:
-    """Python's `round`, refused for more than 400 digits, as its work grows with the number of digits asked for.
-
-    400 digits are beyond the exponents of doubles (308).
-    """
-    if digits is not None and abs(digits) > 400:
-        raise ExpressionError(f"cannot round to {digits} digits; accepted: at most 400")
-    return round(value, digits)
-
-
-_BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": _added, "-": operator.sub, "*": _multiplied, "/": operator.truediv, "//": operator.floordiv,
-    "%": _remainder, "**": _power, "<<": _shifted, ">>": operator.rshift, "&": operator.and_,
-    "|": operator.or_, "^": operator.xor,
-}
 _SYMBOLS: Mapping[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
@@ -338,21 +200,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda item, owner: item in owner, ast.NotIn: lambda item, owner: item not in owner,
 }
-_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau, "inf": math.inf, "nan": math.nan}
-_PLAIN_MATH = (
-    math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.ceil, math.copysign,
-    math.cos, math.cosh, math.degrees, math.dist, math.erf, math.erfc, math.exp, math.expm1, math.fabs, math.floor,
-    math.fmod, math.frexp, math.fsum, math.gamma, math.gcd, math.hypot, math.isclose, math.isfinite, math.isinf,
-    math.isnan, math.isqrt, math.ldexp, math.lgamma, math.log, math.log10, math.log1p, math.log2, math.modf,
-    math.radians, math.remainder, math.sin, math.sinh, math.sqrt, math.tan, math.tanh, math.trunc,
-)
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    **{function.__name__: function for function in _PLAIN_MATH},
-    "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
-    "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
-    "pow": _power, "prod": _product, "range": _range, "round": rounded, "sum": _total,
-}
 
-CONSTANT_NAMES = frozenset(_CONSTANTS)
-FUNCTION_NAMES = frozenset(_FUNCTIONS)
+CONSTANT_NAMES = frozenset(CONSTANTS)
+FUNCTION_NAMES = frozenset(FUNCTIONS)
 """Names that mean something in every expression, whatever names the caller gives."""

@@ -16,7 +16,7 @@ from jinja2.filters import FILTERS
 from jinja2.nodes import EvalContext
 from jinja2.runtime import Context
 
-from fadiff_mapper.yaml.expressions import rounded
+from fadiff_mapper.yaml.bounded_arithmetic import rounded
 
 LEFT_OUT = ("attr", "random", "urlize")
 """Filters of Jinja's that do not exist here: Python's attributes, chance, and links have no place in input files."""

@@ -23,9 +23,9 @@ from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
-from fadiff_mapper.yaml import expressions
+from fadiff_mapper.yaml.bounded_arithmetic import binary
 from fadiff_mapper.yaml.jinja_filters import NAMES, filters
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 # Plain safety limits; nothing was measured to choose them.
@@ -104,7 +104,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Jinja's hook for arithmetic: bounded as in expressions."""
-        return expressions.binary(operator, _defined(left), _defined(right))
+        return binary(operator, _defined(left), _defined(right))
 
     def is_safe_callable(self, obj: Any) -> bool:
         """Jinja's hook for calls: macros, the given functions and `_METHODS` pass, ValueError names any other."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
 
 if TYPE_CHECKING:
-    from fadiff_mapper.yaml.located import Where
+    from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,10 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.yaml.dump import dump
-from fadiff_mapper.yaml.located import Map, Seq, Where, kind_of, mapping
-from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, joined, parse
+from fadiff_mapper.yaml.located import Map, Seq, kind_of, mapping
+from fadiff_mapper.yaml.merge_keys import joined
+from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, parse
+from fadiff_mapper.yaml.place import Where
 from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]

@@ -33,7 +33,7 @@ def evaluated(design: str, name: str = "layers/resnet18/conv3x3_64_64_56_s1") ->
 
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
 def test_energies_and_bandwidths_are_those_of_the_exact_model(design: str) -> None:
-    """What 0.1 % more of each constant does, every constant in turn; cycles are whole numbers, hence the tolerance."""
+    """Effects of 0.1 % more of each constant, one constant at a time; cycles are whole, hence the tolerance."""
     layer, found = evaluated(design)
     step, moved = 1e-3, set()
     for row in range(found.nest.batch):

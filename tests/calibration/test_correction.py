@@ -22,7 +22,7 @@ from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.workload.operator import make_operator
 from fadiff_mapper.yaml.load import load_file
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 GOOD = FitVerdict(10, 0.9, 0.1, 0.8, 0.2)
 PRICES = tuple(float(price) for price in np.linspace(0.5, 2.0, len(NAMES)))

@@ -1,4 +1,4 @@
-"""What proposes designs: new ones only, until the space is empty, the same for the same seed."""
+"""Proposers of designs: new designs only, until the space is empty, the same for the same seed."""
 
 from __future__ import annotations
 

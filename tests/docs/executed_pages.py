@@ -62,7 +62,7 @@ def run_page(file: Path) -> None:
 
 
 def run_python(block: Block, names: dict[str, Any], where: str) -> str:
-    """What a block prints. A block that is one expression may be what a notebook shows: a figure, or an object."""
+    """The text that a block prints. A block of one expression may be what a notebook shows: a figure, or an object."""
     shown = re.fullmatch(r"(\w+)(\.plot\(\))?\n", block.text)
     if shown:
         display = getattr(names[shown[1]], "plot" if shown[2] else "_repr_html_", None)
@@ -82,7 +82,7 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def run_command(command: str, exports: list[str]) -> str:
-    """What a command prints, errors included; `export` holds for the commands that follow."""
+    """The text that a command prints, errors included; `export` holds for the commands that follow."""
     if command.startswith("export "):
         exports.append(command)
         return ""

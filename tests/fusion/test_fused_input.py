@@ -11,7 +11,7 @@ from fused_chains import Size, branch, document, layer, loop, store
 
 from fadiff_mapper import FadiffError, evaluate_fused
 from fadiff_mapper.fusion.looptree.affine import Affine, bounds, projection
-from fadiff_mapper.yaml.expressions import ExpressionError
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
 
 Json = dict[str, Any]
 

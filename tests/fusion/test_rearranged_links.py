@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
-from fadiff_mapper.model.energy_latency import word_energy
+from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.axis_algebra import WindowSlide

@@ -80,7 +80,7 @@ class Report:
 
     Attributes:
         outcomes: Number of cases by door and outcome.
-        findings: What is wrong, with the number of the case and its command.
+        findings: Faults in words, with the number of the case and its command.
         longest: Seconds of processor time of the longest case by door, without the first one of a worker.
         largest: Bytes of the largest case by door.
     """

@@ -40,7 +40,7 @@ class Kills(Figures):
 
     Attributes:
         killed: Runs that were killed before their end.
-        writing: Those that were killed while a part of a file was beside its destination.
+        writing: Runs that were killed while a part of a file was beside its destination.
         resumed: Killed runs whose folder was given to the same command again.
     """
 

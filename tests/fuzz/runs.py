@@ -1,7 +1,7 @@
 """The commands that write files, run in forks of this process, and the reading of what they leave.
 
-A fork of a process that has loaded and compiled all that it needs begins its work at once. It has no threads: those of
-the libraries are limited to one.
+A fork of a process that has loaded and compiled all that it needs begins its work at once. Forks have no threads:
+libraries are limited to one.
 """
 
 from __future__ import annotations
@@ -153,12 +153,12 @@ def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Figures:
-    """What the runs of one command led to.
+    """Outcomes of the runs of one command.
 
     Attributes:
         runs: Number of them.
-        done: Those that ended well.
-        declined: Those that ended with the line that says why they could not write.
+        done: Runs that ended well.
+        declined: Runs that ended with the line that says why they could not write.
         read: Files that were read.
         lost: Files that were half-written or missing, and runs that ended otherwise.
     """

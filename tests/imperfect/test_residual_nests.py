@@ -27,7 +27,8 @@ from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 
 def product(m: int = 7, registers: int = 1) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What no row of a batch makes use of is left out of the array work; that changes no result."""
+"""Parts that no row of a batch makes use of are left out of the array work, and no result changes."""
 
 from __future__ import annotations
 

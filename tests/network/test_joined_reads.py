@@ -10,7 +10,7 @@ from fused_groups import gemmini
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.model.energy_latency import word_energy
+from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint

@@ -124,7 +124,7 @@ def test_an_exported_group_costs_there_what_it_costs_here(name: str) -> None:
 
 
 def recorded() -> dict[str, dict]:
-    """What LoopTree (Timeloop 4cf6d4c) said of the exported cases: the input, [fills, words from the parent, largest
+    """LoopTree's answers (Timeloop 4cf6d4c) to the exported cases: the input, [fills, words from the parent, largest
     number of words held] of "level/tensor/layer", and operations by layer."""
     with gzip.open(Path(__file__).parents[1] / "data" / "looptree_groups.json.gz", "rt", encoding="utf-8") as text:
         return json.load(text)

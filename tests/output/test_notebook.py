@@ -1,4 +1,4 @@
-"""What notebooks show: valid HTML with the result's numbers, figures with their bars, and names that stay text."""
+"""Notebooks show valid HTML with the result's numbers, figures with their bars, and names that stay text."""
 
 from __future__ import annotations
 

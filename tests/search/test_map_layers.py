@@ -162,7 +162,7 @@ SIBLINGS = ("layers/resnet18/conv3x3_64_64_56_s1", "layers/mobilenet_v1/conv1x1_
 
 
 def broken(of: LayerFamily, member: int, nest: Nest) -> list[str]:
-    """What the mappings break of their member's constraints, factors that do not multiply to the bound included."""
+    """Constraints of their member that the mappings break, factors that do not multiply to the bound included."""
     found, space = [], of.spaces[member]
     for row in range(nest.batch):
         mapping = unpack(nest, row, space.problem)

@@ -33,7 +33,7 @@ def sparse_document(case: Json) -> Json:
 
 
 def unlike(want: Any, ours: Any, path: str = "") -> Iterator[str]:
-    """What is not as recorded: counts and printed numbers differ at all, others by more than their last digits."""
+    """Differences from the recording: counts and printed numbers must be equal, others up to their last digits."""
     if isinstance(want, dict):
         for key, value in want.items():
             yield from unlike(value, ours[key], f"{path}.{key}") if key in ours else [f"{path}.{key}: missing"]

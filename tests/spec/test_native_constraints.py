@@ -14,7 +14,8 @@ from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 HERE = Where("c.yaml", 3, "factors")
 BOUNDS = {"C": 8, "M": 16, "P": 6}

@@ -28,7 +28,7 @@ CORPUS = ROOT.parent / "shared" / "timeloop_reference" / "cases.jsonl.gz"
 
 
 def temporal(more: str) -> dict[str, Any]:
-    """What the native document says about the temporal loops of a buffer with this constraint."""
+    """The native document's part about the temporal loops of a buffer with this constraint."""
     return constraints(to_native(document(buffer(more=f"constraints: {{temporal: {more}}}"))), "Buf", "temporal")
 
 

@@ -32,7 +32,8 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "corners" / "corners.jsonl.gz"
 SWITCHED = RECORDED.with_name("switches.jsonl.gz")

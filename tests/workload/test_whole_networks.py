@@ -1,4 +1,4 @@
-"""What PyTorch modules are made of besides convolutions and products: every multiply-accumulate is counted."""
+"""Operators of PyTorch modules besides convolutions and products: every multiply-accumulate is counted."""
 
 from __future__ import annotations
 

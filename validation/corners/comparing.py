@@ -15,7 +15,7 @@ ASSERTION = "content_accesses + tile_nest[cur].peer_accesses) >= tile_nest[cur].
 
 
 def mistakes(question: Question, answer: ModelAnswer) -> list[str]:
-    """What the exact model says otherwise than Timeloop about one mapping.
+    """Differences between the exact model and Timeloop about one mapping.
 
     Args:
         question: The mapping.

@@ -21,7 +21,7 @@ class Rule:
     """One rule.
 
     Attributes:
-        says: What its corners have in common.
+        says: The property that its corners share.
         draw: Draws one.
     """
 

@@ -107,7 +107,7 @@ def _count(run: CornerRun, number: int, one: Corner, item: Answered, ask: Callab
 
 
 def _mistakes(one: Corner, backend: Backend, store: Store) -> list[str]:
-    """What differs for one more corner; nothing where it is no valid input or gets no answer."""
+    """The differences of one more corner; none where it is no valid input or gets no answer."""
     try:
         question = one.question()
         item, = ask_all([question], backend, store, 1)

@@ -25,7 +25,7 @@ from fadiff_mapper.analysis.lower_bound.least_shares import LeastShares, all_hap
 from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
+from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
@@ -106,7 +106,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     Args:
         layer: The problem on its architecture.
         space: Its map space, with the constraints.
-        shares: What is left of the dense accesses and computes at least; None: everything.
+        shares: Least shares of the dense accesses and computes that zeros leave; None: everything.
         tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
 
     Returns:
@@ -169,7 +169,7 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
         inputs: The quantities of its map space.
         states: The states of parallelism.
         kept: For each data space every set of levels that may keep it.
-        shares: What is left of the dense accesses and computes at least.
+        shares: Least shares of the dense accesses and computes that zeros leave.
     """
     alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in options] for tensor, options in enumerate(kept)]
@@ -226,7 +226,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
         inputs: The quantities of its map space.
         macs: MACs in use in each state of parallelism, [S].
         delay: Least delay in cycles, [S].
-        shares: What is left of the computes and of the instances in use at least.
+        shares: Least shares of the computes and of the instances in use that zeros leave.
 
     Returns:
         Addends in pJ.

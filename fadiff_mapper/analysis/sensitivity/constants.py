@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.model.access_counts import Counts, Rounding
-from fadiff_mapper.model.energy_latency import UNLIMITED, Cost, Usage, cost
+from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT, Evaluation
+from fadiff_mapper.model.machine import UNLIMITED
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.usage import Usage
 
 PRICES = ("read", "fill", "update", "leak", "compute_energy")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")

@@ -1,6 +1,6 @@
 """The numbers of a design that its cost depends on, as one vector, and back: the machine of the relaxed model.
 
-A vector holds the constants of `model.energy_latency.Machine` level by level, capacities, meshes, the area, and the
+A vector holds the constants of `model.machine.Machine` level by level, capacities, meshes, the area, and the
 figures that limits bound. Axes: Q (number of a vector), L (level), R (restart).
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from fadiff_mapper.design.space import DesignSpace, Point, design_area_mm2, limit_values
-from fadiff_mapper.model.energy_latency import UNLIMITED
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.machine import UNLIMITED
 from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
 from fadiff_mapper.relaxation.penalty import MachineLimits, machine_limits
 from fadiff_mapper.spec.spec import Spec

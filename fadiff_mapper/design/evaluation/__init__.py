@@ -1,1 +1,1 @@
-"""What a design is worth: all layers of all networks mapped on it, exactly, each once."""
+"""The worth of a design: all layers of all networks mapped on it, exactly, each once."""

@@ -31,7 +31,7 @@ class NetworkLayer:
 
 @dataclass(frozen=True)
 class DesignQuestion:
-    """Which design of a space is best for some networks.
+    """The question for the best design of a space for some networks.
 
     Attributes:
         space: The designs.

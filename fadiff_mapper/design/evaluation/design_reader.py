@@ -36,7 +36,7 @@ FILLING = "maximize_dims"
 
 @dataclass(frozen=True)
 class LayerReading:
-    """What the reading of one layer gives beside the architecture and its energies.
+    """The parts of a layer's reading beside the architecture and its energies.
 
     Attributes:
         problem: The layer.

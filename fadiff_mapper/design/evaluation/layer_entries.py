@@ -27,7 +27,8 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_spars
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import Where, plain, with_places
+from fadiff_mapper.yaml.located import plain, with_places
+from fadiff_mapper.yaml.place import Where
 
 MOST_REASON = 500
 """Characters of a reason that are kept, enough for a sentence with a few names in it."""

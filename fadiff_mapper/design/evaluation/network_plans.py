@@ -24,7 +24,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
 
     Args:
         question: The question.
-        number: Which of its networks.
+        number: Index of one of its networks.
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
         store: Plans of earlier runs and of others that run now.
@@ -64,7 +64,7 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
 
     Args:
         question: The question.
-        number: Which of its networks.
+        number: Index of one of its networks.
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
     """

@@ -1,4 +1,4 @@
-"""What has been evaluated, once for good: one JSON file for each entry, under a hash of all that bears on it.
+"""The store of everything evaluated, once for good: a JSON file for each entry, under a hash of all that bears on it.
 
 Any number of processes on any number of machines read and write one folder at once. They need no lock: equal keys
 have equal entries, a file is renamed into place whole, and a file that cannot be read counts as missing. A library's

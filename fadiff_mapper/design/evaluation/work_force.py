@@ -48,7 +48,7 @@ def _kept(key: BenchKey) -> DesignBench:
 
 def _task(key: BenchKey, point: Point, rivals: Sequence[tuple[float, ...]],
           deadline: float | None) -> DesignOutcome | None:
-    """What a worker does with one design; None where time is over."""
+    """A worker's task: evaluates one design; None where time is over."""
     if deadline is not None and time.time() > deadline:
         return None
     return evaluate_design(_kept(key), point, rivals)
@@ -59,7 +59,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
                deadline: float | None = None) -> Iterator[Evaluated]:
     """Workers for one run, as a context manager.
 
-    Which worker evaluates a design, how many there are and in which order they end has no influence on an outcome.
+    Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
 
     Args:
         bench: The question and the store, which all workers must be able to reach.

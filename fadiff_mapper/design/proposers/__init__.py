@@ -1,1 +1,1 @@
-"""What proposes designs: at random, all of them, by a tree of estimators, or by a genetic algorithm."""
+"""Proposers of designs: at random, all of them, by a tree of estimators, or by a genetic algorithm."""

@@ -1,7 +1,7 @@
 """Designs proposed by optuna: a tree of Parzen estimators, or NSGA-II, by its interface of asking and telling.
 
-A value's index is what optuna sees, so that neighbours in the space are neighbours there; words are categories. It is
-told the logarithm of every metric. A design that its lower bound left out is told with that bound, which is no better
+Optuna sees a value's index, so that neighbours in the space are neighbours there; words are categories. It is told the
+logarithm of every metric. A design that its lower bound left out is told with that bound, which is no better
 than the best design; an infeasible one as worse than all others, and as breaking a constraint.
 """
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fadiff_mapper.inputs.load import Source
-from fadiff_mapper.yaml.located import Map, Where
+from fadiff_mapper.yaml.located import Map
+from fadiff_mapper.yaml.place import Where
 
 Value: TypeAlias = int | float | str
 """A value of a parameter: a number, or a word such as "LPDDR4"."""

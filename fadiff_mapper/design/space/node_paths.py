@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.native.attributes import LEVEL_ATTRIBUTES
 from fadiff_mapper.spec.v04.attributes import DECLARED
-from fadiff_mapper.yaml.located import Map, Seq, Where
+from fadiff_mapper.yaml.located import Map, Seq
+from fadiff_mapper.yaml.place import Where
 
 Steps: TypeAlias = tuple[str | int, ...]
 """Keys and indices from the document's root to an entry."""

@@ -24,7 +24,8 @@ from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.inputs.load import Source, read_document, source_files
 from fadiff_mapper.spec.v04 import is_v04
 from fadiff_mapper.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, syntax_tree
-from fadiff_mapper.yaml.located import Map, Reader, Where, mapping, number, one_of, text
+from fadiff_mapper.yaml.located import Map, Reader, mapping, number, one_of, text
+from fadiff_mapper.yaml.place import Where
 
 VERSION = "0.1"
 """Version of the section, which it states."""

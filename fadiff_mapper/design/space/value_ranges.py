@@ -9,7 +9,8 @@ from typing import Any
 
 from fadiff_mapper.design.space.design_space import Value
 from fadiff_mapper.yaml.expressions import Literal
-from fadiff_mapper.yaml.located import Map, Reader, Where, integer, kind_of, number, sequence
+from fadiff_mapper.yaml.located import Map, Reader, integer, kind_of, number, sequence
+from fadiff_mapper.yaml.place import Where
 
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
+from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, syntax_tree
 
 MOST = 1 << 31
 """Size of any coefficient, constant or bound: a plain safety limit, so that a product of two fits into int64."""

@@ -32,13 +32,12 @@ from fadiff_mapper.fusion.looptree.chain import (
 )
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import component_name
-from fadiff_mapper.yaml.expressions import ExpressionError
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import (
     Map,
     Reader,
     Seq,
-    Where,
     anything,
     boolean,
     integer,
@@ -48,6 +47,7 @@ from fadiff_mapper.yaml.located import (
     text,
     with_places,
 )
+from fadiff_mapper.yaml.place import Where
 
 T = TypeVar("T")
 

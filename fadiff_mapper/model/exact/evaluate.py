@@ -12,7 +12,7 @@ import numpy as np
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_outside, sum_kinds
-from fadiff_mapper.model.energy_latency import Cost, Usage, outermost_accesses
+from fadiff_mapper.model.energy_latency import Cost, outermost_accesses
 from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
@@ -21,6 +21,7 @@ from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import Tiles
+from fadiff_mapper.model.usage import Usage
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem

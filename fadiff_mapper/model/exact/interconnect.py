@@ -52,7 +52,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
 
     Args:
         arch: Energies of the interconnects, and which levels can reduce.
-        projection: Which data spaces are outputs.
+        projection: Marks the data spaces that are outputs.
         keep: [L, T, B]. Whether the level keeps the data space.
         tally: Traffic after bypassing, with hops.
         partition: [L, T, B]. Words that one instance is responsible for.

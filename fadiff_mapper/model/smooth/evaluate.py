@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
-from fadiff_mapper.model.energy_latency import Cost, Usage, cost
+from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.nest_evaluation import evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -20,6 +20,7 @@ from fadiff_mapper.model.smooth.sliding_window_closed_form import WindowSteps, w
 from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import Tiles
+from fadiff_mapper.model.usage import Usage
 
 
 def _same(values: Array) -> Array:

@@ -12,11 +12,12 @@ below its level, so the tiles that a level sends are those of all receivers belo
 from __future__ import annotations
 
 from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
-from fadiff_mapper.model.energy_latency import cost, usage
+from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation
 from fadiff_mapper.model.tile_boxes import product, rank_extent, tiles
+from fadiff_mapper.model.usage import usage
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,

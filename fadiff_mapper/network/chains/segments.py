@@ -6,7 +6,7 @@ stand between layers, and a group must run in one go, without waiting for a laye
 Method. A *chain* is a maximal path of layers in which each hands its tensor to the next one tile by tile; each layer is
 in one chain. A *segment* is a part of a chain that can run as one step of the network. Within a chain, every layer
 passes its tensor to at most one next layer; other readers (a residual, a second branch) get it from the outermost
-level, where it is then written too. What sums with other tensors on the way read is charged for the whole network, with
+level, where it is then written too. Reads of sums with other tensors on the way are charged for the whole network, with
 fusion and without (`layers.joined_reads`).
 """
 

@@ -19,7 +19,7 @@ class RelaxedMachine:
     """The machines of all restarts.
 
     Attributes:
-        constants: Fields of `model.energy_latency.Machine` by name, [L, R] each; `compute_energy` is [R].
+        constants: Fields of `model.machine.Machine` by name, [L, R] each; `compute_energy` is [R].
         limits: Capacities and meshes, [R] each where they are not the same for all.
     """
 

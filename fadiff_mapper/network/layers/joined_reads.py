@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fadiff_mapper.model.energy_latency import UNLIMITED, word_energy
+from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.spec.spec import Spec

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.located import Map, Where, with_places
+from fadiff_mapper.yaml.located import Map, with_places
+from fadiff_mapper.yaml.place import Where
 
 Design: TypeAlias = Spec | Source | Sequence[Source]
 """A spec (whose problem and mapping are left out), a dict, a file, or several files."""

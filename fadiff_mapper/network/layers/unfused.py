@@ -56,7 +56,7 @@ def with_nest(result: MappedLayer, nest: Nest, column: int = 0) -> MappedLayer:
     Args:
         result: A mapped layer.
         nest: Nests of its problem.
-        column: Which of them.
+        column: Index of one nest.
     """
     spec = result.spec
     mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)

@@ -31,7 +31,8 @@ from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.located import Where, with_places
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 UNFINISHED = ("searching", "interrupted", "out of time")
 """Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""

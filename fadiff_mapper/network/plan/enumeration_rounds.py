@@ -49,7 +49,7 @@ def listed_candidates(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict
 
     Args:
         board: All segments.
-        left: Those that are yet to be enumerated.
+        left: Segments that are yet to be enumerated.
 
     Returns:
         Candidates by the key of their segment.

@@ -21,7 +21,7 @@ class PlanningFacts:
         segment: The segment.
         waiting: Candidates with an estimate only, the best first.
         tried: Groups that were evaluated.
-        searched: Those of them whose tiles were searched thoroughly.
+        searched: Evaluated groups whose tiles were searched thoroughly.
         exact: The groups that can run, with their exact cost.
         narrowed: How many of the candidates were proposed again in smaller tiles.
         listed: Whether its candidates have been enumerated.

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 
-from fadiff_mapper.model.energy_latency import word_energy
 from fadiff_mapper.model.exact.stats import dense_count
+from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint

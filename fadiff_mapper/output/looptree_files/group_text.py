@@ -16,7 +16,8 @@ from fadiff_mapper.output.looptree_files.mapping_tree import looptree_mapping, s
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.tables import compute_energy, storage_energy
 from fadiff_mapper.yaml.load import dump
-from fadiff_mapper.yaml.located import Map, Where
+from fadiff_mapper.yaml.located import Map
+from fadiff_mapper.yaml.place import Where
 
 FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
               "fadiff_mapper.evaluate_fused, refused by YAML readers that know no tags.\n")

@@ -1,6 +1,6 @@
 """A search of layers as it runs, and its results.
 
-What prints is imported when there is something to print: a first mapping is on disk before.
+Printing libraries are imported when there is something to print: a first mapping is on disk before.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from fadiff_mapper.yaml.located import (
     Map,
     Reader,
     Seq,
-    Where,
     anything,
     boolean,
     integer,
@@ -30,6 +29,7 @@ from fadiff_mapper.yaml.located import (
     sequence,
     text,
 )
+from fadiff_mapper.yaml.place import Where
 
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")

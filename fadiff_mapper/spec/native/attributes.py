@@ -7,7 +7,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader, Where, integer
+from fadiff_mapper.yaml.located import Map, Reader, integer
+from fadiff_mapper.yaml.place import Where
 
 LEVEL_ATTRIBUTES = (
     "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.located import Map, Reader, Where, kind_of, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, kind_of, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
 """The sections by the names under which they are written out again."""

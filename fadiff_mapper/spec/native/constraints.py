@@ -19,7 +19,8 @@ from fadiff_mapper.spec.native.factors import factors_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, number, one_of, plain, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, integer, number, one_of, plain, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
 """Operator of a factor -> field of `LoopConstraint`."""

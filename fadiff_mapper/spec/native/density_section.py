@@ -7,7 +7,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.densities import BANDED, FIXED, HYPERGEOMETRIC, Density
-from fadiff_mapper.yaml.located import Map, Reader, Where, anything, integer, mapping, number, text
+from fadiff_mapper.yaml.located import Map, Reader, anything, integer, mapping, number, text
+from fadiff_mapper.yaml.place import Where
 
 SPELLINGS = {"fixed": FIXED, "fixed_structured": FIXED, "hypergeometric": HYPERGEOMETRIC, "banded": BANDED,
              "diagonal": BANDED}

@@ -9,7 +9,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
+from fadiff_mapper.yaml.located import kind_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from fadiff_mapper.spec.mapper import METRICS, MapperOptions
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence
+from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence
+from fadiff_mapper.yaml.place import Where
 
 WITHOUT_MEANING = {
     "search_size": "Timeloop counts mappings here; the search ends when it has converged",

@@ -17,7 +17,8 @@ from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Reader, Where, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
 """Types of directives; the last four mean the same, the data spaces that a level keeps."""

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.yaml.located import Where, kind_of, sequence, text
+from fadiff_mapper.yaml.located import kind_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 SEPARATOR = "_"
 """Between the innermost and the outermost loops of a partial order: the loops in between are free."""

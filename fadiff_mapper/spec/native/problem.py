@@ -13,7 +13,8 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.native.density_section import density_tree, read_densities
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, boolean, integer, mapping, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
     "cnn_layer": {

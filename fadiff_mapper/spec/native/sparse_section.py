@@ -20,7 +20,8 @@ from fadiff_mapper.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 PARTS = ("representation_format", "action_optimization", "compute_optimization")
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}

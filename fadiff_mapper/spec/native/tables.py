@@ -6,7 +6,8 @@ from typing import Any
 
 from fadiff_mapper.spec.tables import EnergyTable, Tables
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.yaml.located import Reader, Where, anything, mapping, number, sequence, text
+from fadiff_mapper.yaml.located import Reader, anything, mapping, number, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
 """The source of energies that stand in the user's own files."""

@@ -12,7 +12,8 @@ from typing import Any
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import bare
 from fadiff_mapper.spec.native.attributes import underscored
-from fadiff_mapper.yaml.located import Where, number
+from fadiff_mapper.yaml.located import number
+from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

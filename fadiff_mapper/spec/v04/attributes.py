@@ -11,7 +11,8 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.yaml.expressions import resolve
-from fadiff_mapper.yaml.located import Check, Map, Where, mapping
+from fadiff_mapper.yaml.located import Check, Map, mapping
+from fadiff_mapper.yaml.place import Where
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""

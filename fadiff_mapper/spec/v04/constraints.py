@@ -12,7 +12,8 @@ from fadiff_mapper.spec.native.permutation import SEPARATOR, parse_permutation, 
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.spec.v04.attributes import Names, expression_of, without_ignored
 from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, Where, integer, mapping, number, one_of, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, integer, mapping, number, one_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 KINDS = ("spatial", "temporal", "dataspace")
 """Kinds of constraints of a node, in the order in which the front end writes the ones that it does not mention."""

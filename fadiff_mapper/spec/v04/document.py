@@ -24,7 +24,8 @@ from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.load import combined
-from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, mapping, one_of, sequence
+from fadiff_mapper.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
+from fadiff_mapper.yaml.place import Where
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
@@ -139,8 +140,8 @@ def _one_mapping(value: Any, where: Where, leniency: Leniency) -> Map:
 def _names(variables: Map, problem: Map) -> Names:
     """Values that expressions in the architecture can read.
 
-    These are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end counts
-    the densities, empty or not.
+    Such values are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end
+    counts the densities, empty or not.
     """
     instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}

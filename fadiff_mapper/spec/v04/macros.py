@@ -14,7 +14,7 @@ from fadiff_mapper.spec.native.factors import LoopFactor, factor_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.v04.constraints import Directive, Group, add_factors, combine
 from fadiff_mapper.spec.v04.nodes import LeafNode
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def expand(groups: dict[str, Group], leaves: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:

@@ -18,19 +18,8 @@ from fadiff_mapper.spec.v04.attributes import (
     without_empty,
     without_ignored,
 )
-from fadiff_mapper.yaml.located import (
-    Map,
-    Reader,
-    Seq,
-    Where,
-    boolean,
-    integer,
-    kind_of,
-    mapping,
-    number,
-    sequence,
-    text,
-)
+from fadiff_mapper.yaml.located import Map, Reader, Seq, boolean, integer, kind_of, mapping, number, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
@@ -59,7 +48,7 @@ class LeafNode:
         mesh_y: Fan-out along Y.
         constraints: As written, under `constraints:`.
         component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
-        sparse: What it does about zeros, as written under `sparse_optimizations:`.
+        sparse: Its treatment of zeros, as written under `sparse_optimizations:`.
     """
 
     role: str

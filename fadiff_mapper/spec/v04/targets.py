@@ -21,7 +21,8 @@ from fadiff_mapper.spec.v04.constraints import (
 from fadiff_mapper.spec.v04.levels import NativeLevel
 from fadiff_mapper.spec.v04.macros import expand, ones
 from fadiff_mapper.spec.v04.nodes import BranchNode, LeafNode, leaves
-from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, kind_of, mapping, sequence
+from fadiff_mapper.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence
+from fadiff_mapper.yaml.place import Where
 
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fadiff_mapper.workload import Folded, Node, make_operator
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

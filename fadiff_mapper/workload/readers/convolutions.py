@@ -23,7 +23,7 @@ from fadiff_mapper.workload import Node, make_operator
 from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 Pads = tuple[tuple[int, int], ...]
 """Padding (before, after) per sliding axis."""

@@ -6,7 +6,7 @@ import math
 
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def is_plain(equation: str) -> bool:

@@ -1,7 +1,7 @@
 """Builds nodes from mixtures of experts: every expert's weights are read once, for all rows that go to it.
 
-Which rows go where depends on the data. Here they are spread evenly over the experts, or over as many as are said to be
-busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
+The data decide about the expert of a row. Here rows are spread evenly over the experts, or over as many as are said to
+be busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape, where: Where) -> Tensor:

@@ -23,7 +23,8 @@ from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, bui
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 from fadiff_mapper.yaml.load import load_files
-from fadiff_mapper.yaml.located import Map, Reader, Seq, Where, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.place import Where
 
 VERSION = 1
 """Version of the format."""

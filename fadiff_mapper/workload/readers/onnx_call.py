@@ -8,7 +8,7 @@ from typing import Any
 
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Tensor
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

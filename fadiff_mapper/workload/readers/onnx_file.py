@@ -21,7 +21,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from fadiff_mapper.workload.readers.onnx_folding import SMALL
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""

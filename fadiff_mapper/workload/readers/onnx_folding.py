@@ -132,7 +132,7 @@ def small_values(tensors: Iterable[Any], named: Callable[[str], str] = str) -> d
 
 
 def _of_shape(node: Any, shape: Shape) -> np.ndarray:
-    """What Shape or Size gives; Shape may start and end at some axis."""
+    """The result of Shape or Size; Shape may start and end at some axis."""
     if node.op_type == "Size":
         return np.array(math.prod(shape), np.int64)
     bounds = {item.name: item.i for item in node.attribute}

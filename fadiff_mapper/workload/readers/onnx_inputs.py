@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -> None:

@@ -23,7 +23,7 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
 from fadiff_mapper.workload.readers.onnx_operators import understood
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 try:
     import onnx

@@ -1,4 +1,4 @@
-"""What a user says of inputs that an ONNX model leaves open; names from models, made printable."""
+"""A user's words about inputs that an ONNX model leaves open; names from models, made printable."""
 
 from __future__ import annotations
 

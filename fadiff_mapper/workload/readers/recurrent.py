@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, linear, product
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

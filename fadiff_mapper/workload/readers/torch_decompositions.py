@@ -2,8 +2,8 @@
 
 `ExportedProgram.run_decompositions` makes updates in place explicit and puts the bodies of `no_grad` and `autocast`
 regions where they stand, whatever table it is given. The table here has the operators that `torch_operators` does not
-know by name, as far as PyTorch has a decomposition for them (einsum, tensordot, cells of recurrent layers, ...). What
-comes out of them is looked at again.
+know by name, as far as PyTorch has a decomposition for them (einsum, tensordot, cells of recurrent layers, ...). The
+operators of a decomposition are looked at again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
 def _explicit(program: ExportedProgram) -> ExportedProgram:
     """A program without regions and updates in place; the program itself where PyTorch fails to make them explicit.
 
-    It does for caches of keys and values that are written in place (`torch_program` follows such updates by itself).
+    PyTorch fails at caches of keys and values that are written in place (`torch_program` follows such updates by
+    itself).
     """
     try:
         explicit: ExportedProgram = program.run_decompositions({})

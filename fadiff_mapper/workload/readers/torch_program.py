@@ -29,7 +29,7 @@ from fadiff_mapper.workload.readers.torch_call import TorchCall
 from fadiff_mapper.workload.readers.torch_decompositions import flattened, operator_name, tag_of
 from fadiff_mapper.workload.readers.torch_layers import LAYERS
 from fadiff_mapper.workload.readers.torch_operators import understood
-from fadiff_mapper.yaml.located import Where
+from fadiff_mapper.yaml.place import Where
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,

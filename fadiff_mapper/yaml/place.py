@@ -1,0 +1,53 @@
+"""Where input stands: file, line and YAML path, and the error of one line that names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fadiff_mapper.base.errors import SpecError
+
+MOST_SHOWN = 1000
+"""Characters of one part of a message."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the input.
+
+    Attributes:
+        file: The file as messages show it, or another word for the source, such as "input".
+        line: Line from 1; None where there is no text.
+        path: YAML path, such as "architecture.nodes[2].name"; "" is the whole document.
+    """
+
+    file: str
+    line: int | None = None
+    path: str = ""
+
+    def child(self, key: object, line: int | None = None) -> Where:
+        """The place of an entry: a number is an index of a list, anything else a key. `line` defaults to this one's."""
+        step = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else str(key)
+        return Where(self.file, self.line if line is None else line, self.path + step)
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {shortened(self.path)}" if self.path else place
+
+    def error(self, found: str, accepted: str = "") -> SpecError:
+        """The error of one line for this place.
+
+        Args:
+            found: The mistake in words, such as "found a string".
+            accepted: The accepted alternatives, after "; accepted: "; left out where empty.
+        """
+        return SpecError(f"{self}: {shortened(found)}" + (f"; accepted: {shortened(accepted)}" if accepted else ""))
+
+
+def shortened(words: str) -> str:
+    """The words of a message in one line of printable characters, long ones cut in the middle.
+
+    Input is quoted in messages, whatever its length and characters.
+    """
+    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    return words if words.isprintable() else "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter in words)
