@@ -155,6 +155,7 @@ def main() -> None:
     parser.add_argument("--design", default="", help="only designs whose names have this in them")
     add_output(parser)
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script started behind "&" ignores it, its children too
     if options.mapper is None:
         parser.error("no timeloop-mapper is on the PATH; accepted: --mapper PROGRAM")
     with markdown(options.output) as write:

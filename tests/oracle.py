@@ -213,10 +213,11 @@ def cross(arch: Architecture, problem: Problem, mapping: Mapping, space: DataSpa
     last: dict[int, Points] = {}
     hold = level > 0 and space.name not in mapping.levels[level - 1].no_temporal_reuse
     multicast = space.name not in mapping.levels[level].no_multicast
+    linking = space.name not in mapping.levels[level].no_link_transfer
     for new, weight in deltas(space, below, outside, hold):
         wants = {e: frozenset(tuple(a + b for a, b in zip(point, offset, strict=True)) for point in new)
                  for e, offset in enumerate(offsets)}
-        linked = {e for e, want in wants.items() if want and
+        linked = {e for e, want in wants.items() if want and linking and
                   any(last.get(other) == want for other in neighbours(e, width, height))}
         alone = groups(wants, multicast)
         helped = groups({e: want for e, want in wants.items() if e not in linked}, multicast)
@@ -264,17 +265,19 @@ def _counts(arch: Architecture, problem: Problem, mapping: Mapping, space: DataS
     share = [outer.delivered for outer in raw[1:]] + [0.0]
     tile = [math.prod(space.tile_extents(whole)) for _, _, whole in span]
     partition = _partitions(space, tile, [across for _, across, _ in span])
-    tally = _bypassed(raw, kept)
+    passing = [space.name in level.no_coalesce for level in mapping.levels]
+    tally = _bypassed(raw, [here and not passed for here, passed in zip(kept, passing, strict=True)])
     for level in range(last + 1):
         here = tally[level]
         peer = tally[level + 1].links / used_instances(mapping, level) if level < last else 0.0
         arrives = (share[level] if level < last else 0.0) + peer
-        first = partition[level] if space.read_write else 0
+        first = partition[level] if space.read_write and space.name not in mapping.levels[level].rmw_first_update else 0
         reads = fills = updates = 0
         if kept[level]:
-            reads = _round(here.content + peer - first)
+            reads = _round(here.content + peer - (0 if passing[level] else first))
             updates = _round(here.content) if space.read_write else 0
             fills = _round(arrives - (first if level < last else 0)) if space.read_write else int(arrives)
+            fills = reads if space.read_write and passing[level] else fills
         words = dict(here.words)
         if space.read_write and not arch.levels[level].interconnect.reduction_supported:
             # Partial sums travel back as well.

@@ -101,6 +101,20 @@ def forgetful_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | Non
 
 
 @st.composite
+def switched_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None) -> Case:
+    """A forgetful case without some links, plain first writes and, inside a level that holds, coalescing."""
+    case = draw(forgetful_cases(shapes))
+    some = st.frozensets(st.sampled_from(case.problem.dataspace_names()))
+    levels, held = list(case.mapping.levels), frozenset[str]()
+    for index in reversed(range(len(levels))):
+        unlinked = draw(some) if case.arch.fanout(index) != (1, 1) else frozenset()
+        levels[index] = replace(levels[index], no_link_transfer=unlinked, rmw_first_update=draw(some),
+                                no_coalesce=draw(some) & held)
+        held |= levels[index].keep - levels[index].no_coalesce
+    return replace(case, mapping=Mapping(tuple(levels)))
+
+
+@st.composite
 def level_mappings(draw: DrawFn, arch: Architecture, level: int, names: tuple[str, ...], spaces: tuple[DataSpace, ...],
                    loops: list[tuple[str, str, int]]) -> LevelMapping:
     """The loops of one level as (dimension, "temporal" | "X" | "Y", bound); those that do not fit are left out."""

@@ -140,14 +140,25 @@ def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation
     """The explanations of one data space at one level: its updates, its reads, its fills."""
     written = case.layer.projection.read_write[tensor]
     links = _over_links(case, level, tensor)
-    if written:
-        yield _sent(case, level, tensor, "updates", [])
-        part = CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
-                               "first writes, for which nothing is read back")
-        yield _sent(case, level, tensor, "reads", [*links, part])
-    else:
+    if not written:
         yield _sent(case, level, tensor, "reads", links)
-    yield _filled(case, level, tensor)
+        yield _filled(case, level, tensor)
+        return
+    yield _sent(case, level, tensor, "updates", [])
+    yield _sent(case, level, tensor, "reads",
+                [*links, *_first_updates(case, level, tensor, "first writes, for which nothing is read back")])
+    if case.layer.reuse.coalesced[level, tensor]:
+        yield _filled(case, level, tensor)
+    else:
+        yield _sent(case, level, tensor, "fills", links)
+
+
+def _first_updates(case: _Case, level: int, tensor: int, text: str) -> list[CountCorrection]:
+    """The words of the partition, which cost nothing the first time; nothing where the switches say otherwise."""
+    reuse = case.layer.reuse
+    if not (reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
+        return []
+    return [CountCorrection(-decimal_of(case.evaluation.counts.partition[level, tensor, case.row]), text)]
 
 
 def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
@@ -155,7 +166,7 @@ def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
     if level + 1 >= len(case.layer.arch.levels):
         return []
     words = case.evaluation.tally.links[level + 1, tensor, case.row] / case.evaluation.use.instances[level, case.row]
-    return [CountCorrection(_decimal(words), "passed on to neighbours over links")]
+    return [CountCorrection(decimal_of(words), "passed on to neighbours over links")]
 
 
 def _sent(case: _Case, level: int, tensor: int, action: str, further: list[CountCorrection]) -> CountExplanation:
@@ -170,9 +181,9 @@ def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Count
     apart = math.prod(group.value for group in groups)
     whole = math.prod(factor.value for factor in factors)
     wanted, content = case.wanted[receiver + 1, tensor], case.evaluation.tally.words[:, level, tensor, case.row].sum()
-    corrections = [CountCorrection(_decimal((wanted - whole) * apart),
+    corrections = [CountCorrection(decimal_of((wanted - whole) * apart),
                                    "windows that overlap with those of the step before"),
-                   CountCorrection(_decimal(content - wanted * apart), "receivers whose windows coincide, or links"),
+                   CountCorrection(decimal_of(content - wanted * apart), "receivers whose windows coincide, or links"),
                    *further]
     return _explanation(case, (level, tensor, action), [*factors, *groups], corrections, notes)
 
@@ -188,17 +199,17 @@ def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
     evaluation, row = case.evaluation, case.row
     share = counting.received(evaluation.raw, tensor)[level + 1, row]
     arrived = share + evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
-    corrections = [CountCorrection(_decimal(wanted - whole), "windows that overlap with those of the step before"),
-                   CountCorrection(_decimal(arrived - wanted), "words over links, averaged over instances")]
+    corrections = [CountCorrection(decimal_of(wanted - whole), "windows that overlap with those of the step before"),
+                   CountCorrection(decimal_of(arrived - wanted), "words over links, averaged over instances")]
     if case.layer.projection.read_write[tensor]:
-        corrections.append(CountCorrection(-_decimal(case.evaluation.counts.partition[level, tensor, case.row]),
-                                           "first visits, for which there is nothing to send down"))
+        corrections += _first_updates(case, level, tensor, "first visits, for which there is nothing to send down")
     return _explanation(case, key, factors, corrections, notes)
 
 
 def _receiver(case: _Case, level: int, tensor: int) -> int:
-    """The next level inwards that keeps the data space; -1 is the arithmetic."""
-    kept = np.flatnonzero(case.evaluation.nest.keep[:level, tensor, case.row])
+    """The next level inwards that holds the data space for several uses; -1 is the arithmetic."""
+    held = case.evaluation.nest.keep[:level, tensor, case.row] & case.layer.reuse.coalesced[:level, tensor]
+    kept = np.flatnonzero(held)
     return int(kept[-1]) if len(kept) else -1
 
 
@@ -266,7 +277,7 @@ def _explanation(case: _Case, key: tuple[int, int, str], factors: list[CountFact
                             tuple(shown), tuple(c for c in every if c.value), tuple(notes))
 
 
-def _decimal(value: float) -> Decimal:
+def decimal_of(value: float) -> Decimal:
     """A number as it is written: whole, or to six decimals."""
     exact = Decimal(float(value)).quantize(PLACES)
     return exact.to_integral_value() if exact == exact.to_integral_value() else exact

@@ -23,7 +23,8 @@ class RunExplanation:
         metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
         bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
             not in the folder. None where none is known.
-        sensitivities: The largest elasticity first; empty where one count was asked for, and on sparse designs.
+        sensitivities: The largest elasticity first; empty where one count was asked for, on sparse designs,
+            and of mappings with residuals.
         counts: Every access count, or the one that was asked for.
     """
 
@@ -50,10 +51,14 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
         FadiffError: There is no such count.
     """
     spec = run.spec
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
-    counts = explain_counts(layer, evaluation)
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"
+    if run.mapping.imperfect:  # the sensitivities are those of mappings without residuals
+        from fadiff_mapper.analysis.residual_counts import explain_residual_counts
+        counts = explain_residual_counts(spec, run.mapping)
+        return RunExplanation(metric, bound, (), _chosen(run, counts, count) if count else counts)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
+    counts = explain_counts(layer, evaluation)
     if count:
         return RunExplanation(metric, bound, (), _chosen(run, counts, count))
     if spec.sparse is not None and spec.sparse.applied:  # the sensitivities are those of the dense model

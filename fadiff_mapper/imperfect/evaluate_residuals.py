@@ -125,8 +125,8 @@ def _evaluated(layer: PreparedLayer, walks: ResidualWalks, use: AverageUsage, ra
     tile = replace(tiles(nest, layer.projection, active), size=walks.size, across_size=walks.across)
     laid_out = Usage(use.expansion_x, use.expansion_y, use.compute_cycles)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tally = bypassed(raw, nest.keep)
-        counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active)
+        tally = bypassed(raw, nest.keep, layer.reuse)
+        counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
         asked = _asked(counts, use, laid_out, layer, rounding)
         spent = cost_of(counts, use, laid_out, layer.machine, asked, use.computes, EXACT)
         network = interconnect_use(layer.arch, layer.projection, nest.keep, tally, counts.partition,

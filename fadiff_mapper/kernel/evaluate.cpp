@@ -101,7 +101,7 @@ static void hand_outwards(const Layer& layer, Workspace& work) {
             work.content[cell] = sent;
             if (level == 0) continue;
             const std::size_t inner = cell - tensors;
-            const Mask kept = work.pack.keep[inner];
+            const Mask kept = work.pack.keep[inner] & mask_of(layer.coalesced[inner]);
             traffic.links[cell] = where(kept & work.further[inner], traffic.links[cell]);
             if (!(~kept).any()) continue;
             Lanes reach = traffic.words[cell] * traffic.multicast[cell];
@@ -164,6 +164,11 @@ static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     return share;
 }
 
+// Whether the first update of each word of an output is a plain write, so that nothing is read and filled for it.
+static bool plain_writes(const Layer& layer, std::size_t cell) {
+    return layer.first_written[cell] && layer.coalesced[cell];
+}
+
 // Reads, fills and updates of one instance of every level (model/access_counts.py, accesses).
 static void count_accesses(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors;
@@ -178,8 +183,11 @@ static void count_accesses(const Layer& layer, Workspace& work) {
             Lanes share = 0.0;
             if (further.any()) share = where(further, arriving(work, outer, level + 1));
             if (layer.spaces[t].written) {
-                work.reads[cell] = where(keep, nearest(content + peer - work.part[cell]));
-                work.fills[cell] = where(keep, nearest(share + peer - where(further, work.part[cell])));
+                const Lanes first = plain_writes(layer, cell) ? work.part[cell] : Lanes(0.0);
+                const Lanes asked = nearest(content + peer - first);
+                const Lanes filled = nearest(share + peer - where(further, first));
+                work.reads[cell] = where(keep, asked);
+                work.fills[cell] = where(keep, layer.coalesced[cell] ? filled : asked);
                 work.updates[cell] = where(keep, nearest(content));
             } else {
                 work.reads[cell] = where(keep, nearest(content + peer));

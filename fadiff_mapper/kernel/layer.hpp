@@ -61,8 +61,8 @@ struct Layer {
     std::vector<double> bandwidth_scale;      // [L][T]
     double compute_energy = 0, network_latency = 0;
 
-    // Reuse over the boundary below each level; [L][T].
-    std::vector<std::uint8_t> held, multicast;
+    // Reuse over the boundary below each level, and by the level; [L][T].
+    std::vector<std::uint8_t> held, multicast, linked, first_written, coalesced;
 
     // Interconnect below each level, pJ; [L].
     std::vector<double> hop, router, ingress;

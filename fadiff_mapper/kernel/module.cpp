@@ -102,6 +102,9 @@ Layer layer_of(const py::dict& table) {
     take(layer.bandwidth_scale, table, "bandwidth_scale", cells);
     take(layer.held, table, "held", cells);
     take(layer.multicast, table, "multicast", cells);
+    take(layer.linked, table, "linked", cells);
+    take(layer.first_written, table, "first_written", cells);
+    take(layer.coalesced, table, "coalesced", cells);
     take(layer.hop, table, "hop", levels);
     take(layer.router, table, "router", levels);
     take(layer.ingress, table, "ingress", levels);

@@ -202,7 +202,7 @@ void ResidualWalk::deliver(int at, int t, const std::vector<SpatialLoop>& loops)
         Tally rest;
         const Tally* kinds = &shared.kinds;
         double linked = 0;
-        if (held.sharing && same_shape(held.sent, boxes_[t], move_)) {
+        if (layer_.linked[own] && held.sharing && same_shape(held.sent, boxes_[t], move_)) {
             bool near = true;
             for (int r = 0; r < shared.ranks; ++r)
                 near &= std::abs(move_[r]) <= std::max(shared.last[r], held.sharing->last[r]);

@@ -84,7 +84,7 @@ static Occupancy tile_from(const py::function& callback, const TileShape& shape)
     const py::gil_scoped_acquire acquire;
     const std::vector<double> fibers(shape.fibers, shape.fibers + shape.ranks);
     const std::vector<double> below(shape.below, shape.below + (shape.ranks ? shape.ranks + 1 : 0));
-    const auto table = callback(shape.tensor, shape.level, shape.known_empty, shape.words, fibers, below).cast<py::dict>();
+    const auto table = callback(shape.tensor, shape.level, shape.known_empty, shape.box, fibers, below).cast<py::dict>();
     Occupancy found;
     found.used = table["used"].cast<double>();
     found.density = table["density"].cast<double>();
@@ -94,6 +94,7 @@ static Occupancy tile_from(const py::function& callback, const TileShape& shape)
     found.most_bits = table["most_bits"].cast<double>();
     found.block_ratio = table["block_ratio"].cast<double>();
     found.aborts = table["aborts"].cast<bool>();
+    found.rejected = table["rejected"].cast<bool>();
     int rank = 0;
     for (auto [metadata, payload] : table["units"].cast<std::vector<std::pair<double, double>>>())
         if (rank < MOST_RANKS) found.units[rank++] = {metadata, payload};
@@ -117,13 +118,17 @@ static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dic
     take(table, "compute_energy", design->compute_energy, HAPPENINGS);
     design->density.resize(layer.tensors), design->operand_density.resize(layer.tensors);
     take(table, "density", design->density.data(), layer.tensors);
+    for (bool shaped : table["shaped"].cast<std::vector<bool>>()) design->shaped.push_back(shaped);
+    for (int t = 0; t < layer.tensors; ++t)
+        if (int(design->shaped.size()) != layer.tensors || (design->shaped[t] && layer.spaces[t].ranks.size() != 2))
+            throw std::invalid_argument("shaped: wrong length, or not of two ranks");
     take(table, "operand_density", design->operand_density.data(), layer.tensors);
     design->occupancy_of = [callback = table["occupancy_of"].cast<py::function>()](const TileShape& shape) {
         return tile_from(callback, shape);
     };
-    design->empty_of = [callback = table["empty_of"].cast<py::function>()](int tensor, double words) {
+    design->empty_of = [callback = table["empty_of"].cast<py::function>()](int tensor, double box) {
         const py::gil_scoped_acquire acquire;
-        return callback(tensor, words).cast<double>();
+        return callback(tensor, box).cast<double>();
     };
     return design;
 }

@@ -14,6 +14,10 @@ namespace fadiff::sparse {
 constexpr int MOST_RANKS = 4;     // ranks of a format, levels, loops in all: designs with more are left to Python
 constexpr int MOST_LEVELS = 16, MOST_LOOPS = 256;
 
+// A *box* stands for the extents of a tile in one number: the words in it, or, of a tensor of two ranks whose density
+// depends on the extents, the first extent times this side plus the second one.
+constexpr double BOX_SIDE = 1 << 26;
+
 enum class RankKind { COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK, UNCOMPRESSED_BITMASK, OFFSET_PAIR };
 
 struct RankFormat {
@@ -61,7 +65,8 @@ struct Occupancy {
     double metadata_units = 0;                    // of all ranks together
     double most_words = 0, most_bits = 0;         // at the largest occupancy: words, bits of metadata
     double block_ratio = 1;                       // see sparse/level_cost.py
-    bool aborts = false;                          // Timeloop ends on an assertion about this tile
+    bool aborts = false;                          // Timeloop ends on an assertion about accesses to this tile
+    bool rejected = false;                        // Timeloop ends on this tile as such
     Units units[MOST_RANKS];                      // expected ones of every rank
 };
 
@@ -69,7 +74,7 @@ struct Occupancy {
 struct TileShape {
     int tensor, level;                            // the level tells the format
     bool known_empty;                             // the parent sends no empty tiles
-    double words;
+    double box;
     int ranks;                                    // 0 without a format
     double fibers[MOST_RANKS], below[MOST_RANKS + 1];
 };
@@ -83,11 +88,12 @@ struct SparseDesign {
     double computes = 0;                          // of the dense problem
     double compute_energy[HAPPENINGS] = {};
     std::vector<double> density;                  // [T]; of tensors of a fixed structure, else negative
+    std::vector<std::uint8_t> shaped;             // [T]; whether the density depends on extents, see BOX_SIDE
     std::vector<double> operand_density;          // [T]; of single words, rounded to a millionth
 
     // Of the other distributions Python computes the numbers; they are kept, as a search meets the same tiles again.
     std::function<Occupancy(const TileShape&)> occupancy_of;
-    std::function<double(int, double)> empty_of;  // (tensor, words) -> probability that a tile is empty
+    std::function<double(int, double)> empty_of;  // (tensor, box) -> probability that a tile is empty; < 0: Timeloop ends
 
     const Representation* format(int level, int tensor) const {
         const Representation& own = formats[std::size_t(level) * layer.tensors + tensor];

@@ -135,16 +135,16 @@ static auto& remembered(Table& table, const double* key, std::size_t length, Mak
 }
 
 const Occupancy& Met::occupancy(const SparseDesign& design, const TileShape& shape) {
-    double key[2 * MOST_RANKS + 5] = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.words};
+    double key[2 * MOST_RANKS + 5] = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box};
     std::copy_n(shape.fibers, shape.ranks, key + 4);
     std::copy_n(shape.below, shape.ranks + 1, key + 4 + shape.ranks);
     const std::size_t length = shape.ranks ? 5 + 2 * shape.ranks : 4;
     return remembered(tiles_, key, length, [&] { return design.occupancy_of(shape); });
 }
 
-double Met::empty(const SparseDesign& design, int tensor, double words) {
-    const double key[2] = {double(tensor), words};
-    return remembered(empty_, key, 2, [&] { return design.empty_of(tensor, words); });
+double Met::empty(const SparseDesign& design, int tensor, double box) {
+    const double key[2] = {double(tensor), box};
+    return remembered(empty_, key, 2, [&] { return design.empty_of(tensor, box); });
 }
 
 void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met,
@@ -153,15 +153,15 @@ void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int t
     const StoredTile& tile = mapped.tiles[std::size_t(level) * tensors + tensor];
     const bool known_empty = tile.parent >= 0 && mapped.tiles[std::size_t(tile.parent) * tensors + tensor].format;
     if (design.density[tensor] >= 0) return fixed_occupancy(design, tile, tensor, level, known_empty, into);
-    TileShape shape{tensor, level, known_empty, tile.words, tile.format ? tile.tree.ranks : 0, {}, {}};
+    TileShape shape{tensor, level, known_empty, tile.box, tile.format ? tile.tree.ranks : 0, {}, {}};
     std::copy_n(tile.tree.fibers, shape.ranks, shape.fibers);
     std::copy_n(tile.tree.below, shape.ranks + 1, shape.below);
     into = met.occupancy(design, shape);
 }
 
-double empty_share(const SparseDesign& design, int tensor, double words, Met& met) {
-    if (design.density[tensor] >= 0) return fixed_empty(words * design.density[tensor]);
-    return met.empty(design, tensor, words);
+double empty_share(const SparseDesign& design, int tensor, double box, Met& met) {
+    if (design.density[tensor] >= 0) return fixed_empty(box * design.density[tensor]);
+    return met.empty(design, tensor, box);
 }
 
 }  // namespace fadiff::sparse

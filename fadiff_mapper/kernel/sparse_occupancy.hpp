@@ -11,7 +11,7 @@ namespace fadiff::sparse {
 class Met {
 public:
     const Occupancy& occupancy(const SparseDesign& design, const TileShape& shape);
-    double empty(const SparseDesign& design, int tensor, double words);
+    double empty(const SparseDesign& design, int tensor, double box);
 
 private:
     std::unordered_map<std::string, Occupancy> tiles_;
@@ -21,7 +21,7 @@ private:
 void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met,
                     Occupancy& into);
 
-// The probability that a tile of so many words holds no nonzero.
-double empty_share(const SparseDesign& design, int tensor, double words, Met& met);
+// The probability that a tile of this box holds no nonzero; negative where Timeloop ends on it.
+double empty_share(const SparseDesign& design, int tensor, double box, Met& met);
 
 }  // namespace fadiff::sparse

@@ -27,7 +27,7 @@ public:
     Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies, Met& met)
         : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), met_(met) {}
 
-    // False where the target is stored nowhere at the level or further out.
+    // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
         int source = level;
         while (source < layer_.levels && !tile(source, access.target).kept) ++source;
@@ -37,7 +37,9 @@ public:
         for (int leader : access.leaders) {
             double points[64];
             if (!leader_points(source, access.target, leader, points)) continue;
-            effectual *= 1 - empty_share(design_, leader, words_of(layer_.spaces[leader], points), met_);
+            const double empty = empty_share(design_, leader, box_of(design_, leader, points), met_);
+            if (empty < 0) return false;
+            effectual *= 1 - empty;
         }
         option = {source, access.target, 1 - effectual, 0};
         option.worth = worth(option);

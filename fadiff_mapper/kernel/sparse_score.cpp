@@ -97,8 +97,9 @@ bool Evaluator::prepare(const Mapping& mapping, Candidate& candidate) {
     for (int level = 0; level < layer.levels; ++level)
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
-            if (candidate.mapped.tiles[cell].kept)
-                find_occupancy(*design_, candidate.mapped, t, level, met_, candidate.occupancies[cell]);
+            if (!candidate.mapped.tiles[cell].kept) continue;
+            find_occupancy(*design_, candidate.mapped, t, level, met_, candidate.occupancies[cell]);
+            if (candidate.occupancies[cell].rejected) return false;
         }
     return fits(candidate)
         && find_savings(*design_, candidate.mapped, candidate.occupancies, met_, candidate.savings);

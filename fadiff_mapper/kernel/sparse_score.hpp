@@ -1,7 +1,7 @@
 // The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
 //
-// The compiled form of sparse/evaluate_sparse.py, level_cost.py and sparse_legality.py without spatial skipping and
-// banded densities; tests hold the two together (tests/sparse/test_compiled_sparse.py).
+// The compiled form of sparse/evaluate_sparse.py, level_cost.py and sparse_legality.py without spatial skipping;
+// tests hold the two together (tests/sparse/test_compiled_sparse.py).
 
 #pragma once
 

@@ -12,6 +12,12 @@ double words_of(const DataSpace& space, const double* points) {
     return words;
 }
 
+double box_of(const SparseDesign& design, int tensor, const double* points) {
+    const DataSpace& space = design.layer.spaces[tensor];
+    if (!design.shaped[tensor]) return words_of(space, points);
+    return extent(space.ranks[0], points) * BOX_SIDE + extent(space.ranks[1], points);
+}
+
 static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) {
     if (bound != 1) {
         double* inside = nest.points.data() + std::size_t(nest.rows++) * dims;
@@ -64,7 +70,7 @@ class TreeBuilder {
 public:
     TreeBuilder(const SparseDesign& design, const Nest& nest, int tensor, int level, const StoredTile& tile,
                 const FiberTree* tiled_by)
-        : layer_(design.layer), nest_(nest), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
+        : design_(design), layer_(design.layer), nest_(nest), tensor_(tensor), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
         const int inside = tile.child < 0 ? 0 : tile.child + 1;
         // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
         const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1), layer_.dims) : nullptr;
@@ -86,7 +92,7 @@ public:
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
         tree.inner_to_outer = format_ && format_->inner_to_outer;
         tree.ranks = given + rules_;
-        tree.below[0] = 1;
+        tree.below[0] = unit_box();
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
         fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
@@ -94,7 +100,8 @@ public:
     }
 
 private:
-    double words_at(int row) const { return words_of(space_, nest_.box(row, layer_.dims)); }
+    double unit_box() const { return design_.shaped[tensor_] ? BOX_SIDE + 1 : 1; }
+    double box_at(int row) const { return box_of(design_, tensor_, nest_.box(row, layer_.dims)); }
 
     // The words that the loops of one rank from `at` on span; 0 where its rule forbids the first. Moves `at` on.
     double take(int& at, int step, int rule) {
@@ -130,13 +137,13 @@ private:
                 continue;
             }
             --front;
-            fibers_[front] = words, boxes_[front] = words_at(loops_[start].row);
+            fibers_[front] = words, boxes_[front] = box_at(loops_[start].row);
         }
         if (at >= 0) return false;
         std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
         std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
         if (rank + forbidden) {
-            const double innermost = words_at(first_row_);
+            const double innermost = box_at(first_row_);
             std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
             std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
             std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
@@ -150,14 +157,16 @@ private:
         for (; rank < rules_ && at < count_; ++rank) {
             const int start = at;
             const double words = take(at, 1, given + rank);
-            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? 1 : words_at(loops_[start].row);
+            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? unit_box() : box_at(loops_[start].row);
         }
-        for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = words_at(first_row_);
+        for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = box_at(first_row_);
         return at >= count_;
     }
 
+    const SparseDesign& design_;
     const Layer& layer_;
     const Nest& nest_;
+    int tensor_;
     const DataSpace& space_;
     const Representation* format_;
     const FiberTree* child_;
@@ -220,7 +229,7 @@ bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, Mapped
         const double* points = into.nest.box(into.nest.row_of(level), layer.dims);
         for (int t = 0; t < layer.tensors; ++t) {
             StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
-            if (tile.kept) tile.words = words_of(layer.spaces[t], points);
+            if (tile.kept) tile.words = words_of(layer.spaces[t], points), tile.box = box_of(design, t, points);
         }
     }
     for (int t = 0; t < layer.tensors && design.formatted; ++t)

@@ -31,7 +31,7 @@ struct Nest {
 struct FiberTree {
     int ranks = 0;
     double fibers[MOST_RANKS];        // coordinates of a fiber
-    double below[MOST_RANKS + 1];     // words below each rank, and of the fiber of the outermost one
+    double below[MOST_RANKS + 1];     // boxes below each rank, and of the fiber of the outermost one
     bool inner_to_outer = false;
 
     // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
@@ -42,7 +42,7 @@ struct StoredTile {
     bool kept = false;
     int parent = -1, child = -1;      // levels; -1: none
     const Representation* format = nullptr;
-    double words = 1;
+    double words = 1, box = 1;
     FiberTree tree;
 
     bool compressed() const { return format && format->compressed; }
@@ -55,6 +55,9 @@ struct MappedTiles {
 
 // Words of a data space in a box of points [D].
 double words_of(const DataSpace& space, const double* points);
+
+// The box of a data space, see BOX_SIDE.
+double box_of(const SparseDesign& design, int tensor, const double* points);
 
 // Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere.
 bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into);

@@ -215,7 +215,7 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     last_offset(space, fan_out, traffic.last.data());
     // A move beyond the last receiver's words is beyond all words.
     auto may_link = [&](int s) {
-        if (!(walk.repeated[s] > 0)) return false;
+        if (!layer.linked[cell] || !(walk.repeated[s] > 0)) return false;
         for (int r = 0; r < walk.ranks; ++r)
             if (std::abs(walk.move(s)[r]) > traffic.last[r]) return false;
         return true;
@@ -290,7 +290,8 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             traffic.multicast[cell] = pack.spatial_dims(level) ? fan / scatter : Lanes(1.0);
             traffic.words[cell] = traffic.wanted[cell] * scatter;
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
-            const Dims differing = with_hops || !layer.held[cell] ? ~Dims(0) : space.shared;
+            const bool any = with_hops || (layer.linked[cell] && !layer.held[cell]);
+            const Dims differing = any ? ~Dims(0) : space.shared;
             traffic.counted[cell] = std::uint8_t(lanes & lanes_fanned(layer, pack, level, differing));
         }
     }

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
-from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.reuse import Reuse, full_reuse
 from fadiff_mapper.model.tile_boxes import Tiles, product, total
 
 
@@ -128,7 +128,7 @@ def sum_kinds(values: Array) -> Array:
     return total([values[kind] for kind in range(values.shape[0])])
 
 
-def bypassed(tally: Delivery, keep: Array) -> Delivery:
+def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 
     Derivation. An instance of the bypassed level l - 1 would send `content` words to its own receivers. Bypassed, it
@@ -146,12 +146,15 @@ def bypassed(tally: Delivery, keep: Array) -> Delivery:
     Args:
         tally: The tally as if every level kept every data space.
         keep: [L, T, B]. Whether the level keeps the data space.
+        reuse: Levels that keep a data space without coalescing hand their traffic outwards, too; None: none do.
 
     Returns:
         The tally with the words and links of every boundary; multicast, scatter, fan and hop_words are unchanged
         (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
+    if reuse is not None and not reuse.coalesced.all():
+        keep = keep & xp.asarray(reuse.coalesced)[:, :, None]
     further = kept_further_out(keep)
     words, links = [tally.words[:, 0]], [tally.links[0]]
     for level in range(1, keep.shape[0]):
@@ -187,7 +190,7 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
 
 
 def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, instances: Array,
-             rounding: Rounding, active: Active | None = None) -> Counts:
+             rounding: Rounding, active: Active | None = None, reuse: Reuse | None = None) -> Counts:
     """Reads, fills and updates of every level from the tally before and after bypassing.
 
     Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
@@ -197,7 +200,9 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
         output    reads = round(content + peer - part)     fills = round(share + peer - part), updates = round(content)
 
     An output is updated with all that comes up from below, read back for all but the first touch of each word of the
-    partition, and filled for all but the first visit; the outermost level that keeps it is never filled.
+    partition, and filled for all but the first visit; the outermost level that keeps it is never filled. Where first
+    updates are no plain writes, part is left out. A level that coalesces no output is read and filled with
+    round(content + peer).
 
     Args:
         nest: The mappings.
@@ -208,6 +213,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
         instances: [L, B]. Used instances of each level.
         rounding: How the counts are rounded.
         active: Loops that may differ from 1; None takes all.
+        reuse: Levels where first updates are no plain writes, or words pass one by one; None: none.
 
     Returns:
         Counts of one instance of each level.
@@ -215,14 +221,19 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active or all_active(nest))
     further = kept_further_out(nest.keep)
+    reuse = reuse or full_reuse(len(nest.keep), len(projection.read_write))
+    coalesced = xp.asarray(reuse.coalesced)[:, :, None]
+    plain = coalesced & xp.asarray(reuse.first_written)[:, :, None]
     reads, fills, updates = [], [], []
     for t, written in enumerate(projection.read_write):
         content = sum_kinds(tally.words[:, :, t])
         peer = from_outside(tally.links[:, t]) / instances
         share = from_outside(received(raw, t)) * further[:, t]
         if written:
-            reads.append(rounding.nearest(content + peer - part[:, t]))
-            fills.append(rounding.nearest(share + peer - part[:, t] * further[:, t]))
+            first = part[:, t] * plain[:, t]
+            asked, filled = content + peer - first, share + peer - first * further[:, t]
+            reads.append(rounding.nearest(asked))
+            fills.append(rounding.nearest(xp.where(coalesced[:, t], filled, asked)))
             updates.append(rounding.nearest(content))
         else:
             reads.append(rounding.nearest(content + peer))

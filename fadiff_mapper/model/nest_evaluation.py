@@ -53,6 +53,7 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     """
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     raw = traffic(tile)
-    tally = bypassed(raw, nest.keep)
-    counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active)
+    tally = bypassed(raw, nest.keep, layer.reuse)
+    counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,
+                      layer.reuse)
     return NestEvaluation(tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))

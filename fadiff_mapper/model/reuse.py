@@ -1,7 +1,9 @@
-"""Reuse that a mapping or constraints leave on: in time (tiles that stay) and in space (multicast).
+"""Reuse that a mapping or constraints leave on: in time (tiles that stay), in space (multicast, links) and at a level.
 
 Timeloop reuses everything unless `no_reuse` names a data space: then every iteration of an outer loop sends the whole
-tile again (temporal), or every receiver of a fan-out is sent its own copy (spatial).
+tile again (temporal), or every receiver of a fan-out is sent its own copy (spatial). Three more switches take one kind
+of reuse each: `no_link_transfer` (words from neighbours), `rmw_first_update` (the first update of an output without a
+read), and `no_coalesce` (a word that a level holds for several uses inside it).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.spec.constraints import Constraints
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,24 @@ class Reuse:
             the next, so that only new words are sent. False below the innermost level: the arithmetic holds nothing.
         multicast: [L, T]. Whether receivers below a boundary that want the same words share one transfer; for
             outputs, whether their partial sums are added up on the way (spatial reduction).
+        linked: [L, T]. Whether receivers below a boundary may hand words on to a neighbour.
+        first_written: [L, T]. Whether a level takes the first update of each word of an output as a plain write; else
+            it is filled and read for that one, too.
+        coalesced: [L, T]. Whether a level holds words for several uses inside it; else all that its receivers ask for
+            comes from the next level further out, as if it were bypassed, and it is read and filled for it all the
+            same.
     """
 
     held: np.ndarray
     multicast: np.ndarray
+    linked: np.ndarray
+    first_written: np.ndarray
+    coalesced: np.ndarray
 
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:
     """Timeloop's default: everything is reused. The arguments are the sizes of the axes L and T."""
-    return _reuse([frozenset()] * levels, [frozenset()] * levels, [""] * dataspaces)
+    return _reuse([LevelMapping({}, (), {}, (), 0, frozenset())] * levels, [""] * dataspaces)
 
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
@@ -45,26 +56,33 @@ def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
     Returns:
         Reuse with the axis T in the order of `names`.
     """
-    return _reuse([level.no_temporal_reuse for level in mapping.levels],
-                  [level.no_multicast for level in mapping.levels], names)
+    return _reuse(mapping.levels, names)
 
 
 def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:
     """The reuse that constraints leave on; `names` are the data spaces of the problem in order."""
-    return _reuse([level.temporal.no_reuse for level in constraints.levels],
-                  [level.spatial.no_reuse for level in constraints.levels], names)
+    nothing = LevelMapping({}, (), {}, (), 0, frozenset())
+    return _reuse(with_reuse(Mapping((nothing,) * len(constraints.levels)), constraints).levels, names)
 
 
 def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
     """The mapping with the reuse that the constraints switch off switched off in its directives, for writing it out."""
     return Mapping(tuple(
-        replace(level, no_temporal_reuse=limits.temporal.no_reuse, no_multicast=limits.spatial.no_reuse)
+        replace(level, no_temporal_reuse=limits.temporal.no_reuse, no_multicast=limits.spatial.no_reuse,
+                no_link_transfer=limits.spatial.no_link_transfer, rmw_first_update=limits.temporal.rmw_first_update,
+                no_coalesce=limits.no_coalesce)
         for level, limits in zip(mapping.levels, constraints.levels, strict=True)))
 
 
-def _reuse(in_time: Sequence[frozenset[str]], in_space: Sequence[frozenset[str]], names: Sequence[str]) -> Reuse:
-    """From the data spaces that each level does not reuse, in time and in space, innermost level first."""
+def _reuse(levels: Sequence[LevelMapping], names: Sequence[str]) -> Reuse:
+    """From the data spaces that each level does not reuse, innermost level first."""
+    def without(off: Sequence[frozenset[str]]) -> list[list[bool]]:
+        return [[name not in there for name in names] for there in off]
+
     # The directive of level l speaks of the tile of level l, which is what the receivers below boundary l + 1 hold.
     # The directive of the outermost level speaks of no boundary and is left out.
-    held = [[False for _ in names], *([name not in off for name in names] for off in in_time[:-1])]
-    return Reuse(np.array(held), np.array([[name not in off for name in names] for off in in_space]))
+    held = [[False for _ in names], *without([level.no_temporal_reuse for level in levels[:-1]])]
+    return Reuse(np.array(held), np.array(without([level.no_multicast for level in levels])),
+                 np.array(without([level.no_link_transfer for level in levels])),
+                 np.array(without([level.rmw_first_update for level in levels])),
+                 np.array(without([level.no_coalesce for level in levels])))

@@ -115,7 +115,8 @@ def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
         projection: Projection of its problem.
     """
     constraints = space.constraints
-    levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse)
+    levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
+                    level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce)
                    for here, level in zip(space.levels, constraints.levels, strict=True))
     return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,
             constraints.min_parallelism)

@@ -1,4 +1,4 @@
-"""The search of sparse designs that the compiled kernel does not model: with spatial skipping, or banded densities.
+"""The search of sparse designs that the compiled kernel does not model: with spatial skipping.
 
 Candidates come from the dense search, their values from the sparse evaluation. The dense search is fast and ends near
 good mappings of most sparse designs. Every mapping by which it improved is a candidate. From the best candidates chains

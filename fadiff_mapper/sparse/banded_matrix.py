@@ -36,8 +36,42 @@ def global_density(band_width: int, tensor: Box) -> float:
 
 def nonzeros_in(band_width: int, corner: Box, end: Box) -> int:
     """Nonzeros of the tile between two corners, the end exclusive."""
-    return sum(max(0, min(end[1], row + band_width + 1) - max(corner[1], row - band_width, 0))
-               for row in range(corner[0], end[0]))
+    return int(_nonzeros(band_width, (corner[0], end[0]), np.array([corner[1]]), np.array([end[1]]))[0])
+
+
+def _nonzeros(band_width: int, rows: Box, first: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Nonzeros of tiles side by side.
+
+    Row r has its nonzeros in the columns r - width to r + width, so min(max(x + width - r, 0), 2 width + 1) of them lie
+    left of the column x; summed over the rows that is a difference of two sums from 0 on.
+
+    Args:
+        band_width: Diagonals on either side of the main one.
+        rows: The first row of all tiles, and the one behind their last.
+        first: [X]. First column of each tile, from 0.
+        end: [X]. The column behind its last one.
+
+    Returns:
+        [X].
+    """
+    width = 2 * band_width + 1
+
+    def up_to(most: np.ndarray) -> np.ndarray:
+        rising: np.ndarray = np.clip(most, 0, width)
+        return np.asarray(rising * (rising + 1) // 2 + np.maximum(most - width, 0) * width)
+
+    def left_of(column: np.ndarray) -> np.ndarray:
+        return np.asarray(up_to(column + band_width - rows[0]) - up_to(column + band_width - rows[1]))
+
+    return np.asarray(left_of(end) - left_of(first))
+
+
+def _tile_row(band_width: int, tensor: Box, tile: Box, row: int) -> np.ndarray:
+    """Nonzeros of the tiles of one row of tiles, from the left, without those to the right of the band."""
+    top = row * tile[0]
+    reached = min((top + tile[0] - 1 + band_width) // tile[1] + 1, tensor[1] // tile[1])
+    first = np.arange(reached) * tile[1]
+    return _nonzeros(band_width, (top, top + tile[0]), first, first + tile[1])
 
 
 @lru_cache(maxsize=4096)
@@ -61,13 +95,10 @@ def banded_histogram(band_width: int, tensor: Box, tile: Box) -> Histogram:
     counts: dict[int, int] = {0: 0}
     for row in range(min(warm_up + 1, rows)):
         weight = steady if row >= warm_up else 2 if warm_up != rows else 1
-        for column in range(columns):
-            corner = (row * tile[0], column * tile[1])
-            if corner[1] > corner[0] + tile[0] - 1 + band_width:  # this tile and all to its right are empty
-                counts[0] += (columns - column) * weight
-                break
-            occupancy = nonzeros_in(band_width, corner, (corner[0] + tile[0], corner[1] + tile[1]))
-            counts[occupancy] = counts.get(occupancy, 0) + weight
+        nonzeros = _tile_row(band_width, tensor, tile, row)
+        counts[0] += (columns - len(nonzeros)) * weight
+        for occupancy, times in zip(*(part.tolist() for part in np.unique(nonzeros, return_counts=True)), strict=True):
+            counts[occupancy] = counts.get(occupancy, 0) + times * weight
     occupancies = sorted(counts)
     return (np.array(occupancies, dtype=np.int64),
             np.array([counts[occupancy] / (rows * columns) for occupancy in occupancies]))
@@ -86,12 +117,14 @@ def empty_share(band_width: int, tensor: Box, tile: Box, outer: Box, occupancy: 
     rows, columns = outer[0] // tile[0], outer[1] // tile[1]
     # Timeloop adds the corner of the outer tile twice to the lower corner of an inner one, and never to the upper one
     # beyond the offset: an inner tile is [2 * corner + offset, tile + corner + offset).
-    empty = 0
-    for row in range(rows):
-        for column in range(columns):
-            offset = (corner[0] + row * tile[0], corner[1] + column * tile[1])
-            low = (corner[0] + offset[0], corner[1] + offset[1])
-            empty += not nonzeros_in(band_width, low, (tile[0] + offset[0], tile[1] + offset[1]))
+    if corner[0] >= tile[0] or corner[1] >= tile[1]:
+        return 1.0
+    low = 2 * corner[0] + tile[0] * np.arange(rows)
+    high = low - corner[0] + tile[0]
+    # Of a row of tiles those have nonzeros whose columns meet the bands of the rows [low, high).
+    first = np.maximum(-((corner[1] + tile[1] + band_width - low - 1) // tile[1]), 0)
+    last = np.minimum((high - 1 + band_width - 2 * corner[1]) // tile[1], columns - 1)
+    empty = rows * columns - int(np.maximum(last - first + 1, 0).sum())
     return empty / (rows * columns)
 
 
@@ -99,14 +132,10 @@ def _first_with(band_width: int, tensor: Box, tile: Box, occupancy: int) -> Box:
     """The corner of the first tile with this occupancy, row by row."""
     rows, columns = tensor[0] // tile[0], tensor[1] // tile[1]
     for row in range(min(math.ceil(band_width / tile[0]) + 1, rows)):
-        for column in range(columns):
-            corner = (row * tile[0], column * tile[1])
-            if corner[1] > corner[0] + tile[0] - 1 + band_width:
-                if occupancy == 0:
-                    return corner
-                break
-            if nonzeros_in(band_width, corner, (corner[0] + tile[0], corner[1] + tile[1])) == occupancy:
-                return corner
+        nonzeros = _tile_row(band_width, tensor, tile, row)
+        found = np.flatnonzero(nonzeros == occupancy)
+        if len(found) or (occupancy == 0 and len(nonzeros) < columns):
+            return row * tile[0], (int(found[0]) if len(found) else len(nonzeros)) * tile[1]
     raise FadiffError(f"Timeloop aborts: it finds no tile of {tile[0]} x {tile[1]} words with {occupancy} nonzeros "
                       "in the banded matrix")
 

@@ -1,7 +1,7 @@
 """A sparse design in the form that the compiled kernel takes (`kernel/sparse_design.hpp`).
 
-The compiled form has the scores that a search compares. Everything else, and designs with spatial skipping or banded
-densities, are left to `evaluate_sparse.py`, with which tests compare it.
+The compiled form has the scores that a search compares. Everything else, and designs with spatial skipping, are left to
+`evaluate_sparse.py`, with which tests compare it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.action_energies import KINDS, ComputeEnergies, StorageEnergies
+from fadiff_mapper.sparse.banded_matrix import Box
 from fadiff_mapper.sparse.complete_nest import unit_box
 from fadiff_mapper.sparse.density_models import Banded, DensityModel, FixedStructured
 from fadiff_mapper.sparse.fiber_tree import FiberTree
@@ -32,6 +33,10 @@ MOST_RANKS, MOST_LEVELS, MOST_LOOPS, MOST_TENSORS = 4, 16, 256, 64
 """Limits of the compiled form, equal to those of `kernel/sparse_design.hpp`."""
 
 ACCESSES = ("read", "fill", "update")
+
+BOX_SIDE = 1 << 26
+"""The extents of a banded tensor's tile are one number, the first times this plus the second, as in
+`kernel/sparse_design.hpp`."""
 
 
 def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...],
@@ -61,10 +66,11 @@ def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: t
         "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes, "computes": problem.computes,
         "compute_energy": [compute_energies.actual, compute_energies.gated, compute_energies.skipped],
         "density": [model.density if isinstance(model, FixedStructured) else -1.0 for model in models],
+        "shaped": [isinstance(model, Banded) for model in models],
         "operand_density": [millionths(model.expected(unit_box(ranks)))
                             for model, ranks in zip(models, layer.projection.ranks, strict=True)],
         "occupancy_of": _TileNumbers(layer, sparse, models),
-        "empty_of": lambda tensor, words: models[tensor].empty((int(words),)),
+        "empty_of": lambda tensor, box: _empty(models[tensor], box),
     }
     return _kernel.SparseTables(layer.compiled, table)
 
@@ -73,7 +79,8 @@ def _is_modelled(layer: PreparedLayer, sparse: SparseOptimizations, models: tupl
     """Whether the compiled form models a design."""
     levels = len(layer.arch.levels)
     return (sparse.applied and not any(options.spatial_skipping for options in sparse.levels)
-            and not any(isinstance(model, Banded) for model in models)
+            and all(len(model.tensor) == 2 and max(model.tensor) < BOX_SIDE for model in models
+                    if isinstance(model, Banded))
             and bool(layer.projection.relevant.any(axis=1).all())
             and max((len(own.ranks) for options in sparse.levels for own in options.formats.values()),
                     default=0) <= MOST_RANKS
@@ -109,28 +116,56 @@ def _format(representation: Representation | None, dimensions: Sequence[str]) ->
     }
 
 
+def _extents(model: DensityModel, box: float) -> Box:
+    """The extents that a number of the kernel stands for: those of a banded tensor, else the words."""
+    return divmod(int(box), BOX_SIDE) if isinstance(model, Banded) else (int(box),)
+
+
+def _empty(model: DensityModel, box: float) -> float:
+    """The probability that a tile is empty; negative where Timeloop ends on it."""
+    try:
+        return model.empty(_extents(model, box))
+    except FadiffError:
+        return -1.0
+
+
+REJECTED: dict[str, Any] = {
+    "used": 1.0, "density": 1.0, "nonzeros": 0.0, "metadata_units": 0.0, "most_words": 0, "most_bits": 0,
+    "block_ratio": 1.0, "aborts": False, "rejected": True, "units": []}
+"""What stands for a tile on which Timeloop ends."""
+
+
 class _TileNumbers:
     """The numbers of tiles whose tensors are of no fixed structure; the kernel keeps them."""
 
     def __init__(self, layer: PreparedLayer, sparse: SparseOptimizations, models: tuple[DensityModel, ...]):
         self.layer, self.sparse, self.models = layer, sparse, models
 
-    def __call__(self, tensor: int, level: int, known_empty: bool, words: float, fibers: list[float],
+    def __call__(self, tensor: int, level: int, known_empty: bool, box: float, fibers: list[float],
                  below: list[float]) -> dict[str, Any]:
-        """The occupancy of a tile, as the kernel's `Occupancy`.
+        """The occupancy of a tile, as the kernel's `Occupancy`; `REJECTED` where Timeloop ends on it."""
+        try:
+            return self._occupancy(tensor, level, known_empty, box, fibers, below)
+        except FadiffError:
+            return REJECTED
+
+    def _occupancy(self, tensor: int, level: int, known_empty: bool, number: float, fibers: list[float],
+                   below: list[float]) -> dict[str, Any]:
+        """The occupancy of a tile.
 
         Args:
             tensor: Number of the data space.
             level: Number of the level.
             known_empty: Whether the parent sends no empty tiles.
-            words: Words of the tile.
+            number: The box of the tile, as a number of the kernel.
             fibers: Coordinates of a fiber of each rank of its format; none without a format.
-            below: Words below each rank, and of the fiber of the outermost one.
+            below: Boxes below each rank, and that of the fiber of the outermost one.
         """
         name = self.layer.problem.dataspace_names()[tensor]
-        format_, box, model = self.sparse.levels[level].formats.get(name), (int(words),), self.models[tensor]
-        tree = FiberTree(((),) * len(fibers), tuple((int(one),) for one in below), tuple(int(one) for one in fibers),
-                         format_ is not None and format_.inner_to_outer)
+        format_, model = self.sparse.levels[level].formats.get(name), self.models[tensor]
+        box = _extents(model, number)
+        tree = FiberTree(((),) * len(fibers), tuple(_extents(model, one) for one in below),
+                         tuple(int(one) for one in fibers), format_ is not None and format_.inner_to_outer)
         found = occupancy_of(box, known_empty, format_ if fibers else None, tree if fibers else None, model)
         ratio, aborts = 1.0, False
         if fibers and format_ is not None and format_.compressed:
@@ -141,4 +176,4 @@ class _TileNumbers:
         return {"used": found.used, "density": found.density, "nonzeros": found.nonzeros,
                 "metadata_units": found.metadata_units, "most_words": found.most_words,
                 "most_bits": metadata_bits(format_, tree, found.most_metadata) if fibers else 0,
-                "block_ratio": ratio, "aborts": aborts, "units": list(found.metadata)}
+                "block_ratio": ratio, "aborts": aborts, "rejected": False, "units": list(found.metadata)}

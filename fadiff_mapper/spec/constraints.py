@@ -20,6 +20,8 @@ class LoopConstraint:
             it open. Temporal loops have none.
         no_reuse: Data spaces that the level is sent anew on every call (temporal), or that it sends to each receiver
             separately (spatial).
+        no_link_transfer: Data spaces that the receivers do not hand on to each other (spatial).
+        rmw_first_update: Outputs that the level reads back for their first update too (temporal).
         sources: Place of each part for messages, such as {"fixed.C": "arch.yaml:31: ...", "order": "..."}.
     """
 
@@ -30,6 +32,8 @@ class LoopConstraint:
     outer: tuple[str, ...] = ()
     split: int | None = None
     no_reuse: frozenset[str] = frozenset()
+    no_link_transfer: frozenset[str] = frozenset()
+    rmw_first_update: frozenset[str] = frozenset()
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -42,6 +46,7 @@ class LevelConstraints:
         spatial: Limits on its spatial loops, which lie on the fan-out below it.
         keep: Data spaces that it must keep.
         bypass: Data spaces that it must not keep.
+        no_coalesce: Data spaces that pass through it word by word where it keeps them.
         sources: Place of each part for messages, by "keep.NAME", "bypass.NAME" and "min_parallelism".
     """
 
@@ -49,6 +54,7 @@ class LevelConstraints:
     spatial: LoopConstraint = LoopConstraint()
     keep: frozenset[str] = frozenset()
     bypass: frozenset[str] = frozenset()
+    no_coalesce: frozenset[str] = frozenset()
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 
 

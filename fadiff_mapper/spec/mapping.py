@@ -22,6 +22,9 @@ class LevelMapping:
         keep: Data spaces that the level stores; the others bypass it.
         no_temporal_reuse: Data spaces that the level is sent anew on every call.
         no_multicast: Data spaces that the level sends to each receiver separately.
+        no_link_transfer: Data spaces that its receivers do not hand on to each other.
+        rmw_first_update: Outputs that the level reads back for their first update too.
+        no_coalesce: Data spaces that pass through the level word by word, without being held there for another use.
         temporal_last: Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
         spatial_last: The same for the spatial loops.
     """
@@ -34,6 +37,9 @@ class LevelMapping:
     keep: frozenset[str]
     no_temporal_reuse: frozenset[str] = frozenset()
     no_multicast: frozenset[str] = frozenset()
+    no_link_transfer: frozenset[str] = frozenset()
+    rmw_first_update: frozenset[str] = frozenset()
+    no_coalesce: frozenset[str] = frozenset()
     temporal_last: dict[str, int] = field(default_factory=dict)
     spatial_last: dict[str, int] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from recorded_cases import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
 from recorded_cases import cases as recorded_cases
-from strategies import UNSHARED, Case, cases, forgetful_cases
+from strategies import UNSHARED, Case, cases, switched_cases
 
 from fadiff_mapper.analysis.count_breakdown import CountExplanation, explain_counts
 from fadiff_mapper.base import bundled_files
@@ -85,7 +85,7 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
     assert checked >= 4
 
 
-@given(cases() | forgetful_cases())
+@given(cases() | switched_cases())
 @settings(max_examples=40, deadline=None)
 def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
     layer = prepare_layer(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))

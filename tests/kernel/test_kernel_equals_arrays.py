@@ -15,7 +15,7 @@ import pytest
 from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Case, batches, cases, forgetful_cases
+from strategies import Case, batches, cases, switched_cases
 
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
@@ -145,7 +145,7 @@ def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
     """A layer of any kind and mappings of it, of which the first was not made for its sizes."""
     one: Case
     several: list[Case]
-    several = draw(batches() | st.builds(lambda case: [case], cases() | forgetful_cases()))
+    several = draw(batches() | st.builds(lambda case: [case], cases() | switched_cases()))
     one = several[0]
     arch, tables = draw(priced_designs(one.arch, one.problem.dataspace_names()))
     layer = prepare_layer(arch, one.problem, tables, reuse_of(one.mapping, one.problem.dataspace_names()))

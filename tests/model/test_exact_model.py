@@ -7,7 +7,7 @@ import math
 import oracle
 import pytest
 from hypothesis import given, settings
-from strategies import CONV_1D, UNSHARED, Case, batches, cases, dataspace, forgetful_cases
+from strategies import CONV_1D, UNSHARED, Case, batches, cases, dataspace, switched_cases
 
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.legality import violations
@@ -38,7 +38,7 @@ def accesses(found: Evaluation, level: int, tensor: int, row: int = 0) -> tuple[
     return int(counts.reads[at]), int(counts.fills[at]), int(counts.updates[at])
 
 
-@given(cases() | forgetful_cases())
+@given(cases() | switched_cases())
 @settings(max_examples=500, deadline=None)
 def test_counts_are_those_of_timeloops_walk(case: Case) -> None:
     found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
@@ -49,7 +49,7 @@ def test_counts_are_those_of_timeloops_walk(case: Case) -> None:
         assert accesses(found, level, tensor) == (want.reads, want.fills, want.updates), (level, name)
 
 
-@given(cases() | forgetful_cases())
+@given(cases() | switched_cases())
 @settings(max_examples=400, deadline=None)
 def test_networks_are_those_of_timeloops_walk(case: Case) -> None:
     found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)

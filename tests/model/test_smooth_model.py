@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import UNSHARED, Case, cases, forgetful_cases
+from strategies import UNSHARED, Case, cases, switched_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
@@ -42,7 +42,7 @@ def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:
     return np.stack([np.asarray(getattr(found.counts, action)) for action in ("reads", "fills", "updates")])
 
 
-@given(cases(UNSHARED) | forgetful_cases(UNSHARED))
+@given(cases(UNSHARED) | switched_cases(UNSHARED))
 @settings(max_examples=200, deadline=None)
 def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
     """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""

@@ -40,10 +40,11 @@ def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: 
 
 
 def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
-    """The optimum is that of mappings without reuse, and the mapping found says so."""
+    """The optimum is that of mappings without these kinds of reuse, and the mapping found says so."""
     spec = product(mapspace_constraints={"targets": [
-        {"target": "Buffer", "type": "temporal", "no_temporal_reuse": ["B"]},
-        {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": ["A", "Z"]}]})
+        {"target": "Buffer", "type": "temporal", "no_temporal_reuse": ["B"], "rmw_first_update": ["Z"]},
+        {"target": "Buffer", "type": "bypass", "no_coalesce": ["A"]},
+        {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": ["A", "Z"], "no_link_transfer": ["B"]}]})
     layer = prepare_layer(spec.arch, spec.problem, spec.tables,
                     constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
     best = float(exact_value(score(layer, whole_space(spec)), ("energy",)).min())
@@ -51,6 +52,9 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
     assert math.log(found.stats.energy_pj) == pytest.approx(best, abs=1e-9)
     assert found.mapping.levels[0].no_temporal_reuse == {"B"}
     assert found.mapping.levels[0].no_multicast == {"A", "Z"}
+    assert found.mapping.levels[0].no_link_transfer == {"B"}
+    assert found.mapping.levels[0].rmw_first_update == {"Z"}
+    assert found.mapping.levels[0].no_coalesce == {"A"}
     assert found.stats.energy_pj > map_layer(product(), QUICK, metric="energy").stats.energy_pj
 
 

@@ -17,6 +17,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
+from fadiff_mapper.spec.densities import BANDED
 from fadiff_mapper.spec.spec import Spec
 
 RANDOM = 6
@@ -62,3 +63,21 @@ def test_designs_that_skip_instances_are_left_to_the_full_evaluation() -> None:
         assert task.sparse is not None
         assert task.sparse.compiled is None
         assert score_sparse(task.sparse, pack([spec.mapping], spec.problem)).legal.tolist() == [True]
+
+
+def test_banded_densities_are_compiled() -> None:
+    tasks = [task for design in ("fan_cp", "dram_only", "gate_mac", "tensor24") for spec in specs_of(design)
+             if any(density.distribution == BANDED for density in spec.problem.densities.values())
+             and (task := mapping_task(spec)).sparse is not None
+             and not any(level.spatial_skipping for level in spec.sparse.levels)]
+    assert len(tasks) >= 6
+    legal = 0
+    for task in tasks:
+        assert task.sparse.compiled is not None
+        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), 4 * RANDOM, 2)
+        ours, full = score_sparse(task.sparse, Nest(*arrays)), score_one_by_one(task.sparse, Nest(*arrays))
+        np.testing.assert_array_equal(ours.legal, full.legal)
+        np.testing.assert_array_equal(ours.energy, full.energy)
+        np.testing.assert_array_equal(ours.cycles, full.cycles)
+        legal += int(full.legal.sum())
+    assert legal >= 10

@@ -6,10 +6,10 @@ import math
 import tracemalloc
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper.sparse.banded_matrix import banded_histogram, global_density, nonzeros_in
+from fadiff_mapper.sparse.banded_matrix import banded_histogram, empty_share, global_density, nonzeros_in
 from fadiff_mapper.sparse.density_models import FixedStructured, Hypergeometric
 from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
 
@@ -66,3 +66,24 @@ def test_banded_tiles_hold_all_nonzeros_of_the_matrix(data: st.DataObject) -> No
     if math.ceil(band / tile) * 2 < tiles:  # Timeloop's shortcut holds where rows with a whole band are left
         occupancies, probabilities = banded_histogram(band, (side, side), (tile, tile))
         assert math.isclose(float((occupancies * probabilities).sum()) * tiles ** 2, nonzeros)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_empty_tiles_of_a_banded_matrix_are_those_between_timeloops_corners(data: st.DataObject) -> None:
+    """An inner tile begins at twice the outer corner plus its offset; it ends at the outer corner, offset and side."""
+    extents = [data.draw(st.integers(1, 4)) for _ in range(4)]
+    tile, several = (extents[0], extents[1]), (extents[2], extents[3])
+    outer = tile[0] * several[0], tile[1] * several[1]
+    side = math.lcm(*outer) * data.draw(st.integers(1, 2))
+    band = data.draw(st.integers(0, side - 1))
+    occupancy = int(data.draw(st.sampled_from(banded_histogram(band, (side, side), outer)[0])))
+    corners = [(row, column) for row in range(0, side, outer[0]) for column in range(0, side, outer[1])
+               if nonzeros_in(band, (row, column), (row + outer[0], column + outer[1])) == occupancy]
+    assume(corners and corners[0][0] < outer[0] * (math.ceil(band / outer[0]) + 1))  # those that Timeloop looks at
+    (top, left), empty = corners[0], 0
+    for row in range(top, top + outer[0], tile[0]):
+        for column in range(left, left + outer[1], tile[1]):
+            empty += not any(abs(x - y) <= band for x in range(top + row, row + tile[0])
+                             for y in range(left + column, column + tile[1]))
+    assert empty_share(band, (side, side), tile, outer, occupancy) == empty / math.prod(several)

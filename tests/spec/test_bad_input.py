@@ -71,12 +71,6 @@ def local(document: dict[str, Any], index: int) -> dict[str, Any]:
     return attributes
 
 
-def sliding(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with a data space whose tiles overlap their neighbours."""
-    document["problem"]["shape"]["data_spaces"][0]["projection"] = [[["M"], ["N"]], [["K"]]]
-    return document
-
-
 WRONG: dict[str, tuple[Change, list[str]]] = {
     "wrong type": (lambda d: local(d, 1).update(depth="deep"), ["local[1].attributes.depth", "'deep'"]),
     "negative size": (lambda d: local(d, 1).update(depth=-4), ["depth", "-4", ">= 1"]),
@@ -140,13 +134,9 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
                              ["no_temporal_reuse", "both", "one of them"]),
     "a switch that mappings lack": (lambda d: d["mapping"][2].update(no_multicast_no_reduction=["A"]),
                                     ["no_multicast_no_reduction", "not supported", "no_reuse"]),
-    "links switched off": (lambda d: sliding(d)["mapping"][2].update(no_link_transfer=["A"]),
-                           ["no_link_transfer", "of A is not supported", "links"]),
-    "links of resent tiles switched off": (
-        lambda d: d["mapping"][2].update(no_link_transfer=["A"]) or d["mapping"][0].update(no_reuse=["A"]),
-        ["no_link_transfer", "of A is not supported", "links"]),
-    "links constrained away": (lambda d: sliding(d).update(mapspace_constraints={"targets": [
-        {"target": "Buffer", "type": "spatial", "no_link_transfer": ["A"]}]}), ["no_link_transfer", "not supported"]),
+    "links of nothing": (lambda d: d["mapping"][2].update(no_link_transfer=["AA"]), ["no_link_transfer", '"AA"', "Z"]),
+    "words from nowhere": (lambda d: d["mapping"].append({"target": "DRAM", "type": "bypass", "no_coalesce": ["A"]}),
+                           ["no_coalesce", "of A at DRAM", "further out"]),
     "a word width for each data space": (lambda d: local(d, 1).update(word_bits={"A": 8}),
                                          ["word_bits", "all data spaces of a level the same word width"]),
     "unknown metric": (lambda d: d.update(mapper={"optimization_metrics": ["speed"]}), ["speed", "edp"]),

@@ -76,7 +76,7 @@ def test_no_factors(empty: object) -> None:
 
 @pytest.mark.parametrize(("value", "complaint"), [
     ("C=2 X=3", 'unknown dimension "X" in "X=3"; accepted: C, M, P'),
-    ("P=5,3", 'the imperfect factor "P=5,3" is not supported'),
+    ("P=5,3", 'the residual of "P=5,3" has no meaning in a constraint'),
     ("C=16", '"C=16" is larger than the dimension C=8'),
     ("C=2 C=4", 'found both "C=2" and "C=4"'),
     ("C<=0", 'found "C<=0"; accepted: a limit of 1 or more'),
@@ -181,6 +181,15 @@ def test_every_constraint_remembers_where_it_stands() -> None:
                              "bypass.Weights": "c.yaml: mapspace[1].bypass[0]"}
 
 
+def test_switches_of_reuse() -> None:
+    level = read("mapspace: [{target: Buf, type: spatial, no_link_transfer: [Inputs]}, {target: Buf, type: bypass, "
+                 "keep: [Outputs], no_coalesce: [Outputs]}, "
+                 "{target: Buf, type: temporal, no_temporal_reuse: [Weights], rmw_first_update: [Outputs]}]").levels[1]
+    assert (level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce) == (
+        {"Inputs"}, {"Outputs"}, {"Outputs"})
+    assert (level.temporal.no_reuse, level.keep) == ({"Weights"}, {"Outputs"})
+
+
 def test_spatial_constraints() -> None:
     buffer = read("mapspace: [{target: Buf, type: spatial, factors: C=0, split: 1, no_reuse: [Inputs]}]").levels[1]
     loops = buffer.spatial
@@ -232,10 +241,12 @@ def test_native_sections_are_written_as_timeloop_reads_them() -> None:
     ("{target: Buf, type: temporal, attributes: {factors: C=2}, permutation: C}", 'unknown key "permutation"'),
     ("{target: Buf, type: temporal, factors: C=9}", '"C=9" is larger than the dimension C=8'),
     ("{target: Buf, type: temporal, remainders: 2}", '"remainders" above 1 (imperfect factors) is not supported'),
-    ("{target: Buf, type: temporal, rmw_first_update: [Outputs]}", '"rmw_first_update" is not supported'),
-    ("{target: Buf, type: spatial, no_link_transfer: [Inputs]}, {target: Reg, type: temporal, no_reuse: [Inputs]}",
-     '"no_link_transfer" of Inputs is not supported'),
-    ("{target: Buf, type: bypass, no_coalesce: [Inputs]}", '"no_coalesce" is not supported'),
+    ("{target: Buf, type: temporal, rmw_first_update: [Output]}",
+     'unknown data space "Output" (did you mean "Outputs"?)'),
+    ("{target: DRAM, type: bypass, no_coalesce: [Inputs]}",
+     '"no_coalesce" of Inputs at DRAM, but DRAM, the outermost level, does not hold them'),
+    ("{target: Buf, type: bypass, no_coalesce: [Inputs]}, {target: DRAM, type: bypass, bypass: [Inputs]}",
+     '"no_coalesce" of Inputs at Buf, but DRAM, the outermost level, does not hold them'),
     ("{target: Buf, type: max_overbooked_proportion, proportion: 0.1}", "overbooking"),
     ("{target: Buf, type: bypass, keep: [Input]}", 'unknown data space "Input" (did you mean "Inputs"?)'),
     ("{target: Buf, type: bypass, keep: Inputs}", "keep: found a string ('Inputs'); accepted: a list"),
@@ -270,6 +281,7 @@ def test_wrong_sections(text: str, complaint: str) -> None:
     ("type: spatial, permutation: C", "type: spatial, permutation: C", "the spatial permutation"),
     ("type: spatial, split: 1", "type: spatial, split: 2", "the spatial split"),
     ("type: bypass, keep: [Inputs]", "type: datatype, bypass: [Inputs]", "the data space Inputs"),
+    ("type: bypass, no_coalesce: [Inputs]", "type: bypass, no_coalesce: [Weights]", "the dataspace no_coalesce list"),
 ])
 def test_saying_a_thing_twice_names_both_places(first: str, second: str, subject: str) -> None:
     lines = mistakes(f"arch_constraints: [{{target: Buf, {first}}}]\nmapspace: [{{target: Buf, {second}}}]")

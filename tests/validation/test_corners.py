@@ -20,15 +20,23 @@ from fadiff_validation.corners.running import CornerRun, run_corners
 from fadiff_validation.corners.shrinking import shrunk, smaller
 from fadiff_validation.tools import Backend, Tool
 
+from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, evaluate_one, score
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "corners" / "corners.jsonl.gz"
+SWITCHED = RECORDED.with_name("switches.jsonl.gz")
 
 
 def drawn(rule: str, count: int = 12) -> list[Corner]:
@@ -47,6 +55,29 @@ def test_timeloops_answers_to_the_recorded_corners_are_the_models() -> None:
     assert {item.question.kind for item in said.answers} == set(RULES)
     wrong = {item.question.task.name: mistakes(item.question, item.answer) for item in said.answers if item.answer}
     assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_timeloops_answers_with_kinds_of_reuse_switched_off_are_the_models() -> None:
+    said = recording.read(SWITCHED)
+    levels = [level for item in said.answers for level in item.question.mapping.levels]
+    for switch in ("no_link_transfer", "rmw_first_update", "no_coalesce"):
+        assert sum(bool(getattr(level, switch)) for level in levels) >= 20
+    wrong = {item.question.task.name: mistakes(item.question, item.answer) for item in said.answers if item.answer}
+    assert len(wrong) == 80
+    assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_switched_off_reuse_is_explained_and_written() -> None:
+    for item in recording.read(SWITCHED).answers[:20]:
+        spec, mapping = item.question.task.spec, item.question.mapping
+        names, directives = spec.problem.dataspace_names(), literal_mapping(mapping, spec.arch, spec.problem)
+        assert read_mapping(with_places(directives, Where("m")), Where("m"), spec.arch, spec.problem) == mapping
+        layer = prepare_layer(spec.arch, spec.problem, spec.tables, reuse_of(mapping, names))
+        found = evaluate_nest(layer, pack([mapping], spec.problem), details=True)
+        for one in explain_counts(layer, found):
+            product = math.prod(factor.value for factor in one.factors)
+            assert product + sum(c.value for c in one.corrections) == one.count, one.sentence()
+        assert score(layer, pack([mapping], spec.problem)).energy[0] == pytest.approx(found.energy[0], rel=1e-12)
 
 
 # What is drawn.

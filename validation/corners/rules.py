@@ -141,13 +141,19 @@ def tiny(rng: random.Random) -> Corner:
 
 
 def switches(rng: random.Random) -> Corner:
-    """Windows and links with reuse switched off for some tensors, in time and in space."""
+    """Windows and links with some kinds of reuse switched off for some tensors."""
     corner = built("switches", linked(rng), rng)
     names, levels = [space.name for space in corner.spaces], []
     for level, machine in zip(corner.mapping.levels, corner.levels, strict=True):
         in_time, in_space = (frozenset(name for name in names if rng.random() < 0.3) for _ in range(2))
         levels.append(replace(level, no_temporal_reuse=in_time,
                               no_multicast=in_space if machine.fan != (1, 1) else frozenset()))
+    held: frozenset[str] = frozenset()
+    for index in reversed(range(len(levels))):
+        unlinked, read, passing = (frozenset(name for name in names if rng.random() < 0.2) for _ in range(3))
+        levels[index] = replace(levels[index], rmw_first_update=read, no_coalesce=passing & held,
+                                no_link_transfer=unlinked if corner.levels[index].fan != (1, 1) else frozenset())
+        held |= levels[index].keep - levels[index].no_coalesce
     return replace(corner, mapping=Mapping(tuple(levels)))
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace
 
 from .corner import Corner
+
+SWITCHES = ("no_temporal_reuse", "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")
+"""Attributes of a level's mapping that switch reuse off."""
 
 ASKED = 400
 """Corners that are tried for one difference at most: a plain limit. Small nests need fewer."""
@@ -102,8 +106,10 @@ def with_a_plainer_level(corner: Corner) -> Iterator[Corner]:
         if level.keep != everything:
             roomier = None if machine.entries is None else machine.entries + 1000
             yield _with_machine(_with_level(corner, index, replace(level, keep=everything)), index, entries=roomier)
-        if level.no_multicast or level.no_temporal_reuse:
-            yield _with_level(corner, index, replace(level, no_multicast=frozenset(), no_temporal_reuse=frozenset()))
+        for switch in SWITCHES:
+            if getattr(level, switch):
+                nothing: dict[str, Any] = {switch: frozenset()}
+                yield _with_level(corner, index, replace(level, **nothing))
         for fan in ((machine.fan[0] - 1, machine.fan[1]), (machine.fan[0], machine.fan[1] - 1)):
             if min(fan) >= 1 and (max(fan) > 1 or max(level.spatial.values()) == 1):
                 yield _with_machine(corner, index, fan=fan)
@@ -123,5 +129,5 @@ def _with_machine(corner: Corner, index: int, **changes: object) -> Corner:
 
 def _without(level: LevelMapping, lost: frozenset[str]) -> LevelMapping:
     """The level without some tensors."""
-    return replace(level, keep=level.keep - lost, no_multicast=level.no_multicast - lost,
-                   no_temporal_reuse=level.no_temporal_reuse - lost)
+    left: dict[str, Any] = {name: getattr(level, name) - lost for name in ("keep", *SWITCHES)}
+    return replace(level, **left)

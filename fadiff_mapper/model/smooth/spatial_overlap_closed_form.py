@@ -49,7 +49,8 @@ def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest,
         arch: Fan-outs of the hardware.
         tile: Tiles of the mappings.
         active: Loops that may differ from 1.
-        reuse: Without reuse in space windows that coincide are sent to each receiver.
+        reuse: Without reuse in space windows that coincide are sent to each receiver; no words come over links
+            that are switched off.
 
     Returns:
         The tally with the sharing, of one kind of transfer (mean multicast).
@@ -60,7 +61,8 @@ def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest,
         moving = [d for rank in shared_ranks(ranks) for d, _ in rank]
         for level in range(len(nest.spatial)):
             if active.spatial[level, moving].any():
-                sent[level, t] = _sent(raw, steps.get(t), nest, projection, arch, tile, level, t,
+                slid = steps.get(t) if reuse.linked[level, t] else None
+                sent[level, t] = _sent(raw, slid, nest, projection, arch, tile, level, t,
                                        bool(reuse.multicast[level, t]))
     if not sent:
         return raw

@@ -38,7 +38,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
         out.print(rows)
     if isinstance(run.stats, SparseStats) and run.stats.sections:
         out.print(_savings(run.stats))
-    else:
+    elif explained.sensitivities:
         out.print(_sensitivities(explained))
     print_counts(explained)
 

@@ -25,10 +25,14 @@ from fadiff_mapper.yaml.place import Where
 LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
 """Operator of a factor -> field of `LoopConstraint`."""
 REUSE_SWITCHES = {
-    "spatial": ("no_reuse", "no_multicast_no_reduction"),
-    "temporal": ("no_reuse", "no_temporal_reuse"),
+    "spatial": (("no_reuse", "no_reuse"), ("no_multicast_no_reduction", "no_reuse"),
+                ("no_link_transfer", "no_link_transfer")),
+    "temporal": (("no_reuse", "no_reuse"), ("no_temporal_reuse", "no_reuse"),
+                 ("rmw_first_update", "rmw_first_update")),
 }
-"""Kind of loops -> the keys that list data spaces without reuse over them."""
+"""Kind of loops -> the keys that list data spaces without some reuse, each with the part that it gives."""
+SWITCHES = ("no_reuse", "no_link_transfer", "rmw_first_update", "no_coalesce")
+"""Parts that switch reuse off."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class ConstraintStatement:
     Attributes:
         level: Number of the storage level.
         kind: "temporal", "spatial", "dataspace" or "parallelism".
-        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split", "no_reuse" or
-            "no_link_transfer"; for data spaces the name of one; for parallelism "min".
+        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for
+            data spaces the name of one, or "no_coalesce"; for parallelism "min".
         value: A number, an order (inner, outer), a set of data spaces, or whether a data space is kept.
         where: Place of the statement.
     """
@@ -103,7 +107,7 @@ def read_constraints(
         except SpecError as error:
             mistakes += error.problems
     mistakes += _repetitions(statements, scope)
-    mistakes += _missing_links(statements, problem)
+    mistakes += _words_from_nowhere(statements, scope)
     if mistakes:
         raise SpecError(*mistakes)
     return Constraints(
@@ -156,15 +160,8 @@ def _loop_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part
         split = entry.own.take("split", integer(0), None)
         if split is not None:
             yield "split", split, entry.own.at("split")
-        names = entry.own.take("no_link_transfer", sequence, None)
-        if names:
-            yield "no_link_transfer", frozenset(_dataspaces(names, scope.problem)), entry.own.at("no_link_transfer")
-    else:
-        entry.own.refuse("rmw_first_update", "the first update of an output is always a plain write")
-    for switch in REUSE_SWITCHES[entry.kind]:
-        names = entry.own.take(switch, sequence, None)
-        if names:
-            yield "no_reuse", frozenset(_dataspaces(names, scope.problem)), entry.own.at(switch)
+    for switch, part in REUSE_SWITCHES[entry.kind]:
+        yield from _switch_parts(entry, switch, part, scope)
     if entry.own.take("remainders", integer(0), 1) > 1:
         raise entry.own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
 
@@ -194,7 +191,14 @@ def _dataspace_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator
         if names:
             for i, name in enumerate(_dataspaces(names, scope.problem)):
                 yield name, kept, names.at(i)
-    entry.own.refuse("no_coalesce", "accesses of a level are always counted by its block size")
+    yield from _switch_parts(entry, "no_coalesce", "no_coalesce", scope)
+
+
+def _switch_parts(entry: ConstraintEntry, switch: str, part: str, scope: ConstraintScope) -> Iterator[Part]:
+    """A switch of reuse that names data spaces; an empty list says nothing."""
+    names = entry.own.take(switch, sequence, None)
+    if names:
+        yield part, frozenset(_dataspaces(names, scope.problem)), entry.own.at(switch)
 
 
 def _parallelism_parts(entry: ConstraintEntry, scope: ConstraintScope) -> Iterator[Part]:
@@ -244,35 +248,38 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
                    f"constrained at {first.where}; accepted: one constraint for each")
 
 
-def _missing_links(statements: Sequence[ConstraintStatement], problem: Problem) -> Iterator[str]:
-    """A message for every `no_link_transfer` that would change a result: links between neighbours are always used."""
-    resent = {name for s in statements if (s.kind, s.part) == ("temporal", "no_reuse") for name in s.value}
-    for statement in (s for s in statements if s.part == "no_link_transfer"):
-        linked = [name for name in sorted(statement.value) if name in resent or problem.slides(name)]
-        if linked:
-            yield (f'{statement.where}: "no_link_transfer" of {listed(linked)} is not supported: links between '
-                   "neighbours are always used; accepted: data spaces whose tiles do not overlap")
+def _words_from_nowhere(statements: Sequence[ConstraintStatement], scope: ConstraintScope) -> Iterator[str]:
+    """A message for every `no_coalesce` of words that the outermost level does not hold; Timeloop forgets these."""
+    outermost = len(scope.levels) - 1
+    passed_by = {s.part for s in statements if (s.kind, s.level, s.value) == ("dataspace", outermost, False)}
+    for statement in (s for s in statements if s.part == "no_coalesce"):
+        lost = sorted(statement.value if statement.level == outermost else statement.value & passed_by)
+        if lost:
+            yield (f'{statement.where}: "no_coalesce" of {listed(lost)} at {scope.levels[statement.level]}, but '
+                   f"{scope.levels[-1]}, the outermost level, does not hold them; accepted: data spaces that it holds")
 
 
 def _subject(statement: ConstraintStatement) -> str:
     """The property that a statement is about, in words."""
-    if statement.kind == "dataspace":
+    if statement.kind == "dataspace" and statement.part != "no_coalesce":
         return f"the data space {statement.part}"
     names = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
-             "order": "permutation", "no_reuse": "no_reuse list", "no_link_transfer": "no_link_transfer list"}
+             "order": "permutation", **{part: f"{part} list" for part in SWITCHES}}
     head, _, dimension = statement.part.partition(".")
     return f"the {statement.kind} {names.get(head, head)} {dimension}".rstrip()
 
 
 def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
     """All statements about one level as a value."""
-    spaces = [s for s in statements if s.kind == "dataspace"]
+    passing = frozenset[str]().union(*(s.value for s in statements if s.part == "no_coalesce"))
+    spaces = [s for s in statements if s.kind == "dataspace" and s.part != "no_coalesce"]
     return LevelConstraints(
         temporal=_loops(s for s in statements if s.kind == "temporal"),
         spatial=_loops(s for s in statements if s.kind == "spatial"),
         keep=frozenset(s.part for s in spaces if s.value),
         bypass=frozenset(s.part for s in spaces if not s.value),
-        sources={_source_key(s): str(s.where) for s in statements if s.kind in ("dataspace", "parallelism")},
+        no_coalesce=passing,
+        sources={_source_key(s): str(s.where) for s in [*spaces, *(s for s in statements if s.kind == "parallelism")]},
     )
 
 
@@ -296,6 +303,8 @@ def _loops(statements: Iterable[ConstraintStatement]) -> LoopConstraint:
     inner, outer = value("order", ((), ()))
     return LoopConstraint(
         fixed=limits("fixed"), minimum=limits("minimum"), maximum=limits("maximum"),
-        inner=inner, outer=outer, split=value("split", None), no_reuse=value("no_reuse", frozenset()),
+        inner=inner, outer=outer, split=value("split", None),
+        no_reuse=value("no_reuse", frozenset()), no_link_transfer=value("no_link_transfer", frozenset()),
+        rmw_first_update=value("rmw_first_update", frozenset()),
         sources={part: str(s.where) for part, s in by_part.items()},
     )

@@ -131,13 +131,20 @@ def _scan(line: str, where: Where, dimensions: Mapping[str, int], residuals: boo
             continue
         residual = _RESIDUAL.match(rest, match.end())
         if residual and not residuals:
-            raise where.error(f'the imperfect factor "{rest[:residual.end()]}" is not supported here',
-                              "factors that divide the dimension, such as P=5; residuals in a mapping alone")
+            leniency.meet([_cut_short(rest[:match.end()], residual, where)])
+            rest, residual = rest[:match.end()] + rest[residual.end():], None
         if len(match["value"]) > MOST_DIGITS:
             raise where.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
         factor = _factor(match["name"], match["operator"].strip("=") + "=", int(match["value"]), where, dimensions)
         yield _with_residual(factor, residual, where) if residual else factor
         rest = rest[(residual or match).end():].lstrip(" \t\n,")
+
+
+def _cut_short(factor: str, residual: re.Match[str], where: Where) -> Oddity:
+    """A residual in a constraint, where Timeloop's reader searches for the next name behind the number."""
+    found = f"{factor}{residual[0]}"
+    return Oddity(where, found, f'the residual of "{found}" has no meaning in a constraint',
+                  "factors such as P=5; residuals in a mapping alone", f"Timeloop reads {factor}")
 
 
 def _with_residual(factor: LoopFactor, residual: re.Match[str], where: Where) -> LoopFactor:

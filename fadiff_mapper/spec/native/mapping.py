@@ -17,14 +17,12 @@ from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
 """Types of directives; the last four mean the same, the data spaces that a level keeps."""
-REFUSED = {"no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse",
-           "rmw_first_update": "the first update of an output is always a plain write",
-           "no_coalesce": "accesses of a level are always counted by its block size"}
+REFUSED = {"no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse"}
 """Switches of a directive that are not modelled -> the reason."""
 
 
@@ -62,17 +60,18 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         if kind == "temporal":
             factors, last, order = _loops(reader, problem)
             off = _unused(reader, ("no_reuse", "no_temporal_reuse"), levels[index].no_temporal_reuse, problem)
+            read = _unused(reader, ("rmw_first_update",), levels[index].rmw_first_update, problem)
             levels[index] = replace(levels[index], temporal=factors, temporal_last=last, order=order,
-                                    no_temporal_reuse=off)
+                                    no_temporal_reuse=off, rmw_first_update=read)
         elif kind == "spatial":
             levels[index] = _spatial(reader, levels[index], index, arch, problem)
         else:
-            levels[index] = replace(levels[index], keep=_keep(reader, levels[index].keep, problem))
+            passing = _unused(reader, ("no_coalesce",), levels[index].no_coalesce, problem)
+            levels[index] = replace(levels[index], keep=_keep(reader, levels[index].keep, problem), no_coalesce=passing)
         reader.finish(f" of a {kind} directive")
-    for i, item in enumerate(directives):
-        _check_links(mapping(item, directives.at(i)), levels, problem)
     found = Mapping(tuple(levels))
     _check_products(found, problem, where)
+    check_passed_words(found, arch.level_names(), problem.dataspace_names(), where)
     return found
 
 
@@ -129,21 +128,30 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
     factors, last, order = _loops(reader, problem)
     split = min(reader.take("split", integer(0), len(order)), len(order))
     off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
-    reader.take("no_link_transfer", anything, None)  # checked once all directives are read
-    return replace(level, spatial=factors, spatial_last=last, spatial_order=order, split=split, no_multicast=off)
+    unlinked = _unused(reader, ("no_link_transfer",), level.no_link_transfer, problem)
+    return replace(level, spatial=factors, spatial_last=last, spatial_order=order, split=split, no_multicast=off,
+                   no_link_transfer=unlinked)
 
 
-def _check_links(directive: Map, levels: Sequence[LevelMapping], problem: Problem) -> None:
-    """Raises SpecError for a `no_link_transfer` that would change a result.
+def check_passed_words(mapping: Mapping, levels: Sequence[str], names: Sequence[str], where: Where) -> None:
+    """Raises SpecError for words that pass through a level (`no_coalesce`) and come from nowhere.
 
-    Links carry nothing for data spaces whose tiles neither overlap nor are sent again (`no_reuse`) by any level.
+    Timeloop forgets such a data space at all levels outside the outermost one that coalesces it.
+
+    Args:
+        mapping: The mapping.
+        levels: Names of the levels, innermost first.
+        names: Names of the data spaces.
+        where: Its place.
     """
-    reader = Reader(directive)
-    for name in sorted(_spaces(reader, "no_link_transfer", problem) or ()):
-        if problem.slides(name) or any(name in level.no_temporal_reuse for level in levels):
-            raise reader.at("no_link_transfer").error(
-                f'"no_link_transfer" of {name} is not supported: links between neighbours are always used',
-                "data spaces whose tiles do not overlap")
+    for name in names:
+        held = False
+        for index in reversed(range(len(levels))):
+            level = mapping.levels[index]
+            if name in level.keep and name in level.no_coalesce and not held:
+                raise where.error(f'"no_coalesce" of {name} at {levels[index]}, outside every level that holds it',
+                                  "a level further out that keeps it without no_coalesce")
+            held |= name in level.keep
 
 
 def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:
@@ -210,21 +218,24 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
     for index in reversed(range(len(arch.levels))):
         level, target = mapping.levels[index], arch.levels[index].name
         directives.append({"target": target, "type": "datatype", "keep": [n for n in names if n in level.keep],
-                           "bypass": [n for n in names if n not in level.keep]})
+                           "bypass": [n for n in names if n not in level.keep]}
+                          | _switches(names, no_coalesce=level.no_coalesce))
         temporal = _factor_text(level.temporal, level.temporal_last)
         directives.append({"target": target, "type": "temporal", "factors": temporal,
-                           "permutation": "".join(level.order)} | _switch(level.no_temporal_reuse, names))
+                           "permutation": "".join(level.order)}
+                          | _switches(names, no_reuse=level.no_temporal_reuse, rmw_first_update=level.rmw_first_update))
         if math.prod(arch.fanout(index)) > 1:
             spatial = _factor_text(level.spatial, level.spatial_last)
             directives.append({"target": target, "type": "spatial", "factors": spatial,
                                "permutation": "".join(level.spatial_order), "split": level.split}
-                              | _switch(level.no_multicast, names))
+                              | _switches(names, no_reuse=level.no_multicast,
+                                          no_link_transfer=level.no_link_transfer))
     return directives
 
 
-def _switch(off: frozenset[str], names: tuple[str, ...]) -> dict[str, list[str]]:
-    """The key that switches reuse off, where there is anything to switch off."""
-    return {"no_reuse": [name for name in names if name in off]} if off else {}
+def _switches(names: tuple[str, ...], **off: frozenset[str]) -> dict[str, list[str]]:
+    """The keys that switch reuse off, each where there is anything to switch off."""
+    return {key: [name for name in names if name in spaces] for key, spaces in off.items() if spaces}
 
 
 def _factor_text(factors: dict[str, int], last: dict[str, int]) -> str:
