@@ -91,9 +91,9 @@ def savings(records: Mapping[Key, Record]) -> Table:
     return Table("table1_savings", "The part of the EDP that fusion saves, network by network", (
         "network", "design", "paper: FADiff against DOSA", "ours against ours without fusion",
         f"ours against \"{DOSA}\""), tuple(rows),
-        "The paper's \"18 / 13 %\" are its means here. DOSA and FADiff differ in more than fusion, as they search layers "
-        "in different ways; ours without fusion has the same search of layers as ours. Geometric means over seeds, at "
-        "the end of each run.", ("", "", ".1%", ".2%", ".1%"))
+        "The paper's \"18 / 13 %\" are its means here. DOSA and FADiff differ in more than fusion, as they search "
+        "layers in different ways; ours without fusion has the same search of layers as ours. Geometric means over "
+        "seeds, at the end of each run.", ("", "", ".1%", ".2%", ".1%"))
 
 
 def _savings_row(records: Mapping[Key, Record], network: str, design: str) -> tuple[float | None, ...]:
