@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from benchmarks.agatf.autoencoder import seed_weights
 from benchmarks.agatf.fusion_game import ACTIONS, OBSERVED
+from benchmarks.agatf.network_weights import adam_step, seed_weights
 
 EPSILON = 0.1
 """Share of random actions, as in AGATF."""
@@ -45,7 +45,7 @@ class Agent:
         generator = torch.Generator().manual_seed(seed)
         self.network, self._target = _q_network(generator), _q_network(generator)
         self._target.load_state_dict(self.network.state_dict())
-        self._optimizer = torch.optim.Adam(self.network.parameters(), RATE, fused=True)
+        self._step = adam_step(self.network, RATE, fused=True)
         self._memory: deque[Transition] = deque(maxlen=KEPT)
         self._steps = 0
 
@@ -81,9 +81,7 @@ class Agent:
         wanted = torch.tensor(np.array([move.reward for move in moves]) + best, dtype=torch.float32)
         values = self.network(torch.from_numpy(np.stack([move.observation for move in moves])))
         picked = values.gather(1, torch.tensor([[move.action] for move in moves])).squeeze(1)
-        self._optimizer.zero_grad()
-        torch.nn.functional.smooth_l1_loss(picked, wanted).backward()
-        self._optimizer.step()
+        self._step(torch.nn.functional.smooth_l1_loss(picked, wanted))
         self._steps += 1
         if self._steps % SYNCHRONISED == 0:
             self._target.load_state_dict(self.network.state_dict())
