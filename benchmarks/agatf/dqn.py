@@ -20,7 +20,7 @@ HIDDEN, RATE, BATCH, KEPT, SYNCHRONISED = 96, 1e-3, 32, 20_000, 200
 
 @dataclass(frozen=True)
 class Transition:
-    """One move.
+    """A move of the agent.
 
     Attributes:
         observation: Before it, [OBSERVED].
@@ -54,7 +54,7 @@ class Agent:
         """Picks an action.
 
         Args:
-            observation: What is seen, [OBSERVED].
+            observation: As of `FusionGame.observation`, [OBSERVED].
             allowed: The actions that there are, [ACTIONS].
             epsilon: Share of random actions.
             guide: Predicted rewards; random actions are drawn in proportion to their exponentials. None: all alike.
@@ -73,7 +73,7 @@ class Agent:
             self._learn([self._memory[index] for index in self._random.integers(len(self._memory), size=BATCH)])
 
     def _learn(self, moves: list[Transition]) -> None:
-        """One step towards r + max Q(s', a'): rewards of an episode add up, so nothing is discounted."""
+        """Steps towards r + max Q(s', a'): rewards of an episode add up, so nothing is discounted."""
         with torch.no_grad():
             ahead = self._target(torch.from_numpy(np.stack([move.after for move in moves]))).numpy()
         allowed = np.stack([move.allowed for move in moves])

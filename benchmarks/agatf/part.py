@@ -145,7 +145,7 @@ def evaluations_table(records: Mapping[Key, Record]) -> Table:
 
 
 def training_table(records: Mapping[Key, Record]) -> Table:
-    """What training costs."""
+    """The cost of training."""
     rows: list[tuple[Cell, ...]] = []
     for name in NETWORKS:
         runs = [record for key, record in records.items() if key[:2] == ("agent", name)]

@@ -26,7 +26,7 @@ class LayerCourse:
     """The improvements of one layer's search.
 
     Attributes:
-        times: How often the layer runs in its network.
+        times: Runs of the layer in its network.
         points: Processor time in s and legal mappings evaluated since the layer's search began, energy in pJ and
             cycles of one run.
         cpu_s: Processor time at the end of the search.
@@ -85,7 +85,7 @@ def course(record: Record, axis: Axis) -> list[tuple[float, float]]:
 
     Args:
         record: As of `NetworkCourse.as_record`.
-        axis: What the network's EDP is drawn against.
+        axis: Processor time or evaluations.
 
     Returns:
         Pairs of processor time in s or evaluations, and EDP in pJ x cycles, in order.

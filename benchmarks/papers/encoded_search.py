@@ -15,7 +15,7 @@ from .encoding import Encoding
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search of one layer lasts: until both are reached.
+    """The length of a search of a layer, which lasts until both are reached.
 
     Attributes:
         cpu_s: Seconds of processor time.

@@ -43,7 +43,7 @@ def shown(records: Mapping[Key, Record]) -> Shown:
 
 
 def drawn(network: str, records: Mapping[Key, Record]) -> Picture:
-    """One network: time on the left, evaluations on the right."""
+    """The picture of a network: time on the left, evaluations on the right."""
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     methods = columns(records)

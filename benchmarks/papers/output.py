@@ -1,4 +1,4 @@
-"""What is shown as files: one self-contained page, tables as CSV, pictures as SVG, Markdown for the documentation."""
+"""Contents of the parts as files: one self-contained page, tables as CSV, pictures as SVG, documents as Markdown."""
 
 from __future__ import annotations
 

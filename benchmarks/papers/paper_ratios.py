@@ -61,7 +61,7 @@ def ratios(records: Mapping[Key, Record], limit: float) -> Table:
 
 def _ratio_row(records: Mapping[Key, Record], network: str, design: str, methods: Sequence[str],
                limit: float) -> list[Cell]:
-    """One network's ratios; empty without a plan of ours."""
+    """The ratios of a network; empty without a plan of ours."""
     ours = edps_within(records, network, design, FUSED)
     if not ours:
         return []
@@ -82,7 +82,7 @@ def _mean(cells: Sequence[Cell]) -> Cell:
 
 
 def savings(records: Mapping[Key, Record]) -> Table:
-    """What fusion saves of each network's EDP, beside the paper's savings and the means that it names."""
+    """Savings of fusion in each network's EDP, beside the paper's and their means."""
     rows: list[tuple[Cell, ...]] = []
     for design in DESIGNS:
         block = [(network, design, *_savings_row(records, network, design)) for network in NETWORKS]

@@ -46,8 +46,8 @@ TEXT = (
     "is evaluated exactly. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
     "no seed: it runs once.",
     "\"One tiling for all layers\" is an encoding of public code, shown once, not meant as a method: every place has "
-    "one factor for each dimension, the same for all layers and independent of other places. What does not divide is "
-    "rounded down to a divisor here, as the exact model has no padded factors. One seed.")
+    "one factor for each dimension, the same for all layers and independent of other places. Factors that do not "
+    "divide are rounded down to a divisor here, as the exact model has no padded factors. One seed.")
 
 
 def jobs(quick: bool) -> list[Job]:
@@ -67,7 +67,7 @@ def jobs(quick: bool) -> list[Job]:
 
 
 def seeds_of(method: str, design: str, quick: bool) -> int:
-    """How many seeds a method runs with."""
+    """The number of seeds of a method."""
     if method in ONCE:
         return 1
     return ((QUICK_DOSA_SEEDS if method == DOSA else QUICK_SEEDS) if quick else SEEDS)[design]
@@ -106,7 +106,7 @@ def table_at(records: Mapping[Key, Record], axis: Axis, limit: float, largest: f
 
 
 def seeds_told(records: Mapping[Key, Record]) -> str:
-    """How many seeds the entries of a table have, by design, without methods that run once."""
+    """The seeds behind the entries of a table, by design, without methods that run once."""
     counts = {design: Counter(key[:3] for key in records if key[1] == design and key[2] not in ONCE).values()
               for design in DESIGNS}
     return ", ".join(f"{design} {min(of)}" + (f" to {max(of)}" if max(of) > min(of) else "")
@@ -114,7 +114,7 @@ def seeds_told(records: Mapping[Key, Record]) -> str:
 
 
 def ends(records: Mapping[Key, Record]) -> Table:
-    """What the methods that end by themselves take and find."""
+    """Cost and result of the methods that end by themselves."""
     rows: list[tuple[Cell, ...]] = []
     for design in DESIGNS:
         for network in NETWORKS:
