@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,9 +21,6 @@ LINES = {UNFUSED: (0, (4, 1.5)), ONE_TILING: ":"}
 """Styles other than a whole line: not told apart by colours alone where lines meet."""
 
 LABELS: dict[Axis, str] = {"cpu_s": "processor time, s", "evaluations": "evaluations"}
-
-STEPS = 400
-"""Points of a line."""
 
 HIGHEST = 1e4
 """Times the least EDP up to which a picture goes; first mappings lie up to 1e5 times above, and nothing shows there."""
@@ -69,14 +65,14 @@ def _line(axes: Axes, axis: Axis, runs: Sequence[Record], method: str) -> None:
         return
     first = max(pairs[0][0] for pairs in courses)
     last = max(first, min(spent(run, axis) for run in runs))
-    at = np.geomspace(max(first, 1e-3), max(last, 1e-3), STEPS) * (1 + 1e-9)
+    at = np.array(sorted({first, last, *(where for pairs in courses for where, _ in pairs if first < where < last)}))
     values = np.array([[edp_after(pairs, where) for where in at] for pairs in courses])
-    values[values == math.inf] = np.nan
     colour = COLOURS[METHODS.index(method)]
     if len(runs) > 1:
-        axes.fill_between(at, *np.quantile(values, [0.25, 0.75], axis=0), color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(at, *np.quantile(values, [0.25, 0.75], axis=0), color=colour, alpha=0.2,
+                          linewidth=0, step="post")
     axes.plot(at, np.median(values, axis=0), linestyle=LINES.get(method, "-"), color=colour, label=method,
-              linewidth=2.2 if method == FUSED else 1.5, zorder=3 if method == FUSED else 2,
+              drawstyle="steps-post", linewidth=2.2 if method == FUSED else 1.5, zorder=3 if method == FUSED else 2,
               marker="o" if first == last else "")    # a single value is a dot
 
 
