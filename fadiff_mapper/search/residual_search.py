@@ -74,7 +74,7 @@ class _State:
         least = self.task.space.constraints.min_parallelism
         share = batch.nest.spatial.prod(axis=(0, 1)) / available(self.task.space)
         values = np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
-        self.legal_evaluations += np.count_nonzero(values < ILLEGAL)
+        self.legal_evaluations += int(np.count_nonzero(values < ILLEGAL))
         return values
 
     def take(self, batch: ResidualNest, stage: str) -> bool:
