@@ -41,7 +41,7 @@ TEXT = (
     "An evaluation is a legal mapping whose energy and cycles are asked for, whichever method asks; an illegal one "
     "costs time alone. The last table has both numbers. An entry is empty where no run came so far in its time: 1,000 "
     "trials of the Parzen estimator take half a minute a layer. Ours starts 64 chains a layer at random mappings, few "
-    "of them legal, and tries 768 mappings a round: it is made for a million evaluations a second, not for few.",
+    "of them legal, and tries 768 mappings a round: it is made for many evaluations a second, not for few.",
     "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
     "is evaluated exactly. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
     "no seed: it runs once.",
