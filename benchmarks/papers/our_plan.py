@@ -33,6 +33,7 @@ def search(question: NetworkQuestion, fuse: bool, seed: int) -> NetworkCourse:
     """
     options, joined = NetworkOptions(fuse=fuse, seed=seed, threads=1), question.joined
     courses = [LayerCourse(times) for times in question.times]
+    mapped_layer(question.specs[0], options, LayerCourse(1), {"looked_at": 0})     # libraries load parts on first use
     course = NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(courses), notes={"looked_at": 0})
     mapped = [mapped_layer(spec, options, own, course.notes)
               for spec, own in zip(question.specs, courses, strict=True)]
