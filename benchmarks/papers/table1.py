@@ -43,8 +43,8 @@ TEXT = (
     "trials of the Parzen estimator take half a minute a layer. Ours starts 64 chains a layer at random mappings, few "
     "of them legal, and tries 768 mappings a round: it is made for many evaluations a second, not for few.",
     "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
-    "is evaluated exactly, and its steps cost time alone. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
-    "no seed: it runs once.",
+    "is evaluated exactly, and its steps cost time alone. timeloop-mapper tells its best mapping at its end, prints "
+    "no count of evaluations, and has no seed: it runs once.",
     "\"One tiling for all layers\" is an encoding of public code, shown once, not meant as a method: every place has "
     "one factor for each dimension, the same for all layers and independent of other places. Factors that do not "
     "divide are rounded down to a divisor here, as the exact model has no padded factors. One seed.")
