@@ -59,7 +59,7 @@ ALIKE = 1e-3
 
 
 def jobs(quick: bool) -> list[Job]:
-    """One run of each kind for every network and design; one seed in quick, three else."""
+    """A run of each kind for every network, design and seed; quick has a single seed, else there are three."""
     kinds = {"layers": layers_of, "groups": groups_of}
     return [Job((name, design, kind, f"seed {seed}"), kinds[kind], (name, design, seed))
             for seed in range(1 if quick else 3) for design, name, kind in product(DESIGNS, NETWORKS, kinds)]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from benchmarks.agatf.network_weights import adam_step, seed_weights
+
 EMBEDDED = 8
 """Numbers of an embedding."""
 
@@ -57,26 +59,9 @@ def trained_embedding(features: np.ndarray, seed: int, steps: int = STEPS) -> Em
                                   torch.nn.Linear(HIDDEN, rows.shape[1]))
     both = torch.nn.Sequential(encoder, decoder)
     seed_weights(both, generator)
-    optimizer = torch.optim.Adam(both.parameters(), RATE)
+    step = adam_step(both, RATE)
     loss = torch.zeros(())
     for _ in range(steps):
-        optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(both(rows), rows)
-        loss.backward()
-        optimizer.step()
+        step(loss)
     return Embedding(mean, deviation, encoder, float(loss.detach()))
-
-
-def seed_weights(network: torch.nn.Module, generator: torch.Generator) -> None:
-    """Draws the weights of all linear layers from a generator, so that no global state plays a role.
-
-    Args:
-        network: Changed in place; widths as `torch.nn.Linear` has them, biases zero.
-        generator: The source of random numbers.
-    """
-    with torch.no_grad():
-        for layer in network.modules():
-            if isinstance(layer, torch.nn.Linear):
-                width = layer.in_features ** -0.5
-                layer.weight.uniform_(-width, width, generator=generator)
-                layer.bias.zero_()

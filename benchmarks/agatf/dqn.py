@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from benchmarks.agatf.autoencoder import seed_weights
 from benchmarks.agatf.fusion_game import ACTIONS, OBSERVED
+from benchmarks.agatf.network_weights import adam_step, seed_weights
 
 EPSILON = 0.1
 """Share of random actions, as in AGATF."""
@@ -20,7 +20,7 @@ HIDDEN, RATE, BATCH, KEPT, SYNCHRONISED = 96, 1e-3, 32, 20_000, 200
 
 @dataclass(frozen=True)
 class Transition:
-    """One move.
+    """A move of the agent.
 
     Attributes:
         observation: Before it, [OBSERVED].
@@ -45,7 +45,7 @@ class Agent:
         generator = torch.Generator().manual_seed(seed)
         self.network, self._target = _q_network(generator), _q_network(generator)
         self._target.load_state_dict(self.network.state_dict())
-        self._optimizer = torch.optim.Adam(self.network.parameters(), RATE, fused=True)
+        self._step = adam_step(self.network, RATE, fused=True)
         self._memory: deque[Transition] = deque(maxlen=KEPT)
         self._steps = 0
 
@@ -54,7 +54,7 @@ class Agent:
         """Picks an action.
 
         Args:
-            observation: What is seen, [OBSERVED].
+            observation: As of `FusionGame.observation`, [OBSERVED].
             allowed: The actions that there are, [ACTIONS].
             epsilon: Share of random actions.
             guide: Predicted rewards; random actions are drawn in proportion to their exponentials. None: all alike.
@@ -73,7 +73,7 @@ class Agent:
             self._learn([self._memory[index] for index in self._random.integers(len(self._memory), size=BATCH)])
 
     def _learn(self, moves: list[Transition]) -> None:
-        """One step towards r + max Q(s', a'): rewards of an episode add up, so nothing is discounted."""
+        """Steps towards r + max Q(s', a'): rewards of an episode add up, so nothing is discounted."""
         with torch.no_grad():
             ahead = self._target(torch.from_numpy(np.stack([move.after for move in moves]))).numpy()
         allowed = np.stack([move.allowed for move in moves])
@@ -81,9 +81,7 @@ class Agent:
         wanted = torch.tensor(np.array([move.reward for move in moves]) + best, dtype=torch.float32)
         values = self.network(torch.from_numpy(np.stack([move.observation for move in moves])))
         picked = values.gather(1, torch.tensor([[move.action] for move in moves])).squeeze(1)
-        self._optimizer.zero_grad()
-        torch.nn.functional.smooth_l1_loss(picked, wanted).backward()
-        self._optimizer.step()
+        self._step(torch.nn.functional.smooth_l1_loss(picked, wanted))
         self._steps += 1
         if self._steps % SYNCHRONISED == 0:
             self._target.load_state_dict(self.network.state_dict())

@@ -19,7 +19,7 @@ def practise(agent: Agent, games: Sequence[FusionGame], episodes: int, random: n
     Args:
         agent: Learns on the way.
         games: The networks.
-        episodes: How many episodes.
+        episodes: Number of episodes.
         random: The source of random numbers.
     """
     for _ in range(episodes):
@@ -31,7 +31,7 @@ def practise(agent: Agent, games: Sequence[FusionGame], episodes: int, random: n
 
 
 def episode(agent: Agent, game: FusionGame, chain: int, position: int) -> None:
-    """One episode: every move is remembered and learned from.
+    """Plays an episode; every move is remembered and learned from.
 
     Args:
         agent: The agent.

@@ -23,7 +23,7 @@ LONGEST = 16
 
 @dataclass
 class Ledger:
-    """What has been paid for.
+    """The groups that a method has paid for.
 
     Attributes:
         space: The space.

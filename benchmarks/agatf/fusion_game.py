@@ -72,7 +72,7 @@ class FusionGame:
         return self.seen.space.chains[state.chain][state.position:state.position + action + 1]
 
     def allowed(self, state: FusionState) -> np.ndarray:
-        """Which actions there are, [ACTIONS]: groups within the chain that can run as one step."""
+        """The actions that there are, [ACTIONS]: groups within the chain that can run as one step."""
         left = len(self.seen.space.chains[state.chain]) - state.position
         return np.array([action == 0 or (action < left and self.group_of(state, action) in self.seen.space.number)
                          for action in range(ACTIONS)])
@@ -87,7 +87,7 @@ class FusionGame:
         return rewards
 
     def observation(self, state: FusionState) -> np.ndarray:
-        """What the agent sees, [OBSERVED]."""
+        """The observation of the agent, [OBSERVED]."""
         nodes = self.group_of(state, ACTIONS - 1)
         rows = np.zeros((ACTIONS, EMBEDDED))
         rows[:len(nodes)] = [self.seen.embeddings[name] for name in nodes]

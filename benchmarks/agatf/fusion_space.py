@@ -1,6 +1,6 @@
 """The candidate groups of a network on a design with their exact cost: what every method of this comparison picks from.
 
-One group stands for every segment of a chain: the candidate with the best estimate, evaluated exactly. So a plan is a
+Every segment of a chain has a single group: the candidate with the best estimate, evaluated exactly. So a plan is a
 cut of the chains into segments, its EDP is exact, and dynamic programming over all of them is the optimum.
 """
 

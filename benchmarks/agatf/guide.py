@@ -70,7 +70,7 @@ def fitted_guide(seen: Sequence[EmbeddedSpace], seed: int, corrects: bool = Fals
 
 
 def first_of_equals(space: FusionSpace) -> list[tuple[Nodes, OperatingPoint | None]]:
-    """One segment for every group of a space, with its exact cost."""
+    """A segment for every group of a space, with its exact cost."""
     first: dict[int, Nodes] = {}
     for nodes, number in space.number.items():
         first.setdefault(number, nodes)

@@ -1,4 +1,4 @@
-"""What AGATF embeds of an operator, as numbers: its shape, its data types and what it depends on."""
+"""AGATF's view of an operator as numbers: shape, data types and dependencies."""
 
 from __future__ import annotations
 

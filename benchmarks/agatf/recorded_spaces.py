@@ -82,7 +82,7 @@ def again(name: str, design: str, groups: int) -> tuple[int, int]:
     Args:
         name: The network.
         design: The design.
-        groups: How many of the groups, at random.
+        groups: Number of groups, drawn at random.
 
     Returns:
         How many were evaluated, and how many of these have the recorded energy and cycles.

@@ -19,7 +19,7 @@ from benchmarks.agatf.guide import Guide, fitted_guide
 
 @dataclass(frozen=True)
 class Trained:
-    """What was learned, and what it cost.
+    """Embedding, cost models and agent after training, and their cost.
 
     Attributes:
         embedding: Embeddings of operators.

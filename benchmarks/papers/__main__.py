@@ -26,18 +26,6 @@ from .output import PAGE, Section, files, markdown
 from .part import Part
 from .parts import MODULES, load_parts
 
-ABOUT = (
-    "Every run is recorded in `DIR/runs.jsonl` as it ends; a run with a record is not run again, so that a command "
-    "that was stopped goes on where it was. `DIR/papers.html` has the pictures, and each table is there as CSV. Names "
-    f"of parts ({', '.join(f'`{name}`' for name in MODULES)}) behind `DIR` choose some of them; `--processes N` runs "
-    "N at a time, `--share K/N` one of N shares, for several commands or machines on one folder, `--time-limit S` "
-    "begins no run after S seconds, `--docs FILE` writes this page. Without `--quick`, budgets and numbers of seeds "
-    "are larger.",
-    "The libraries come with `pip install .[papers]`; `timeloop-mapper` joins where it is on the PATH, AccelForge "
-    "where `ACCELFORGE_PYTHON` names the Python of an environment that `python -m benchmarks.papers.install_accelforge "
-    "FOLDER` has made.")
-"""The command, for the documentation."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what is missing, and writes the page."""
@@ -61,9 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         provenance = told(runs)
         write_files(options.output, files(sections, provenance, left_out))
         if options.docs:
-            command = shlex.join(["python", "-m", "benchmarks.papers", "-o", "DIR", *["--quick"][:options.quick]])
+            parts_named = [] if options.parts == list(MODULES) else options.parts
+            command = shlex.join(["python", "-m", "benchmarks.papers", "-o", "DIR", *parts_named,
+                                  *["--quick"][:options.quick]])
+            before = options.docs.read_text(encoding="utf-8") if options.docs.exists() else ""
             write_files(options.docs.parent, {
-                options.docs.name: markdown(sections, command, ABOUT, provenance, left_out)})
+                options.docs.name: markdown(sections, command, provenance, left_out, before)})
     except FadiffError as error:
         print(error, file=sys.stderr)
         return 2
@@ -84,7 +75,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--share", type=_share, default=(1, 1), metavar="K/N",
                         help="one of N shares of the runs, always the same")
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds after which no further run begins")
-    parser.add_argument("--docs", type=Path, metavar="FILE.md", help="write the tables here as well, as Markdown")
+    parser.add_argument("--docs", type=Path, metavar="FILE.md",
+                        help="write the tables here as well, as Markdown; what a page has above its mark stays")
     options = parser.parse_args(arguments)
     for name in options.parts:
         if name not in MODULES:

@@ -1,4 +1,4 @@
-"""One search by AccelForge, run by the Python of its own virtual environment: a design and a workload in, numbers out.
+"""A search by AccelForge in the Python of its own virtual environment: a design and a workload in, numbers out.
 
     python -P accelforge_run.py INPUT.yaml OUTPUT.json
 

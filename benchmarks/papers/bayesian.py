@@ -20,8 +20,9 @@ def search(objective: LayerObjective, seed: int) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     encoding = objective.encoding
     counts = [*encoding.factor_counts, *encoding.choices]
-    space = {str(number): optuna.distributions.CategoricalDistribution(range(count)) if count <= CATEGORIES
-             else optuna.distributions.IntDistribution(0, count - 1) for number, count in enumerate(counts)}
+    space: dict[str, optuna.distributions.BaseDistribution] = {
+        str(number): optuna.distributions.CategoricalDistribution(range(count)) if count <= CATEGORIES
+        else optuna.distributions.IntDistribution(0, count - 1) for number, count in enumerate(counts)}
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, multivariate=True))
     while not objective.spent():
         trial = study.ask(space)

@@ -1,5 +1,9 @@
 """The course of a search: EDP of the whole network against processor time or evaluations.
 
+An evaluation is a legal mapping whose energy and cycles are asked for. An illegal one costs time alone, as for
+`timeloop-mapper`, which counts valid mappings: methods that draw legal mappings and methods that leave the illegal ones
+behind are counted alike.
+
 A method that maps layers one by one is recorded layer by layer. Its course is that of layers that take turns: after
 each turn every layer has had equally much, but for those whose search has ended. So a network has an EDP from the
 moment when every layer has its first legal mapping.
@@ -22,10 +26,11 @@ class LayerCourse:
     """The improvements of one layer's search.
 
     Attributes:
-        times: How often the layer runs in its network.
-        points: Processor time in s and evaluations since the layer's search began, energy in pJ and cycles of one run.
+        times: Runs of the layer in its network.
+        points: Processor time in s and legal mappings evaluated since the layer's search began, energy in pJ and
+            cycles of one run.
         cpu_s: Processor time at the end of the search.
-        evaluations: Evaluations at its end.
+        evaluations: Legal mappings evaluated until then.
     """
 
     times: int
@@ -51,8 +56,8 @@ class NetworkCourse:
     Attributes:
         layers: The courses of layers that are mapped one by one; none for methods that map whole networks alone.
         joined: Energy in pJ and cycles that every mapping of the network has besides its layers'.
-        whole: Improvements of the whole network after that: processor time in s and evaluations since the beginning
-            of the run, and EDP in pJ x cycles.
+        whole: Improvements of the whole network after that: processor time in s and legal mappings evaluated since the
+            beginning of the run, and EDP in pJ x cycles.
         distinct: Distinct layers of the network, by which budgets are multiplied.
         cpu_s: Processor time at the end of the run, of methods that map whole networks.
         evaluations: Evaluations at its end, likewise.
@@ -80,7 +85,7 @@ def course(record: Record, axis: Axis) -> list[tuple[float, float]]:
 
     Args:
         record: As of `NetworkCourse.as_record`.
-        axis: What the network's EDP is drawn against.
+        axis: Processor time or evaluations.
 
     Returns:
         Pairs of processor time in s or evaluations, and EDP in pJ x cycles, in order.

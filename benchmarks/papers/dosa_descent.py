@@ -37,6 +37,7 @@ def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTIN
     courses = [LayerCourse(times) for times in question.times]
     options = SearchOptions(**{**options.as_dict(), "seed": seed, "threads": 1})
     search_all(tasks[:1], replace(options, restarts=1, steps=1))    # loads torch, so that no time below includes that
+    looked_at = 0
     for members in families(tasks):
         start = time.process_time()
 
@@ -44,13 +45,15 @@ def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTIN
                   start: float = start) -> None:
             if progress.legal:      # a layer's own time is its share of that of all layers of its family
                 found = score(tasks[members[index]].layer, nest)
-                courses[members[index]].note((time.process_time() - start) / len(members), progress.evaluations,
-                                             float(found.energy[0]), float(found.cycles[0]))
+                courses[members[index]].note((time.process_time() - start) / len(members),
+                                             progress.legal_evaluations, float(found.energy[0]),
+                                             float(found.cycles[0]))
 
         outcomes = search_all([tasks[member] for member in members], options, watcher=watch)
         for member, outcome in zip(members, outcomes, strict=True):
-            courses[member].end((time.process_time() - start) / len(members), outcome.evaluations)
-    return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(tasks))
+            courses[member].end((time.process_time() - start) / len(members), outcome.legal_evaluations)
+            looked_at += outcome.evaluations
+    return NetworkCourse(courses, (joined.energy_pj, joined.cycles), len(tasks), notes={"looked_at": looked_at})
 
 
 def families(tasks: Sequence[MappingTask]) -> list[list[int]]:

@@ -22,7 +22,7 @@ def missing_jobs(parts: Sequence[Part], folder: Path, quick: bool) -> list[tuple
     Args:
         parts: The parts; those that show another part's records have no jobs of their own.
         folder: The folder of the records.
-        quick: Which jobs.
+        quick: Jobs of the quick run, or of the full one.
     """
     known = records.read(folder)
     return [(part.name, job) for part in parts if not part.source for job in part.jobs(quick)

@@ -15,11 +15,11 @@ from .encoding import Encoding
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search of one layer lasts: until both are reached.
+    """The length of a search of a layer, which lasts until both are reached.
 
     Attributes:
         cpu_s: Seconds of processor time.
-        evaluations: Mappings evaluated.
+        evaluations: Legal mappings evaluated.
     """
 
     cpu_s: float
@@ -30,15 +30,14 @@ class Budget:
 class LayerObjective:
     """The exact EDP of vectors as the optimisers see it.
 
-    Bringing a mapping into the memories (`Encoding.fitted`) costs processor time and no evaluation, as a test of
-    legality does in other mappers.
+    Legal mappings alone count as evaluations; bringing one into the memories (`Encoding.fitted`) costs processor time.
 
     Attributes:
         encoding: The layer's genes.
         budget: When the search ends.
         course: Improvements so far.
         start: Processor time at the beginning.
-        evaluations: Mappings evaluated.
+        evaluations: Legal mappings evaluated.
     """
 
     encoding: Encoding
@@ -52,10 +51,10 @@ class LayerObjective:
         _, scores = self.encoding.fitted(genes)
         values = exact_value(scores, ("edp",))
         before, best = self.evaluations, int(values.argmin())
-        self.evaluations += len(genes)
+        self.evaluations += int(np.count_nonzero(scores.legal))
         if scores.legal[best]:
-            self.course.note(time.process_time() - self.start, before + best + 1, float(scores.energy[best]),
-                             float(scores.cycles[best]))
+            self.course.note(time.process_time() - self.start, before + int(np.count_nonzero(scores.legal[:best + 1])),
+                             float(scores.energy[best]), float(scores.cycles[best]))
         self.course.end(time.process_time() - self.start, self.evaluations)
         return values
 

@@ -35,7 +35,7 @@ class FactorChoice:
         place: The place of the loop.
         dimension: Its dimension.
         options: Divisors that may be taken, smallest first, [left, N]; the first `counts` of a row count.
-        counts: How many there are, [left].
+        counts: Their number, [left].
     """
 
     place: int

@@ -1,4 +1,4 @@
-"""Counts the mappings that the product evaluates in its searches of layers and tiles."""
+"""Counts the legal mappings that the product evaluates in its searches of layers and tiles."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fadiff_mapper.search import map_layers, search_many
 
 
 class EvaluationCount:
-    """Mappings evaluated so far."""
+    """Mappings evaluated so far, the legal ones and all."""
 
     def __init__(self) -> None:
-        self.evaluations = 0
+        self.legal = self.all = 0
 
 
 @contextmanager
@@ -30,7 +30,9 @@ def counted_evaluations() -> Iterator[EvaluationCount]:
 
     def counting(*arguments: Any, **options: Any) -> Any:
         outcomes = search_many.search_all(*arguments, **options)
-        count.evaluations += sum(outcome.evaluations for outcome in {id(one): one for one in outcomes}.values())
+        for outcome in {id(one): one for one in outcomes}.values():
+            count.legal += outcome.legal_evaluations
+            count.all += outcome.evaluations
         return outcomes
 
     with ExitStack() as stack:

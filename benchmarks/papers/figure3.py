@@ -20,7 +20,7 @@ TEXT = ("Stacks of two and three convolutions in tiles of many sizes, evaluated 
 
 
 def jobs(quick: bool) -> list[Job]:
-    """One job: all curves."""
+    """A single job, of all curves."""
     return [Job(("curves",), curves)]
 
 

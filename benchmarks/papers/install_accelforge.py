@@ -2,8 +2,8 @@
 
     python -m benchmarks.papers.install_accelforge FOLDER [--python python3.12]
 
-It needs Python 3.12 or newer, as one of its libraries does. Prints the line that tells the part `accelforge` where it
-is.
+AccelForge needs Python 3.12 or newer, as a library of its does. Prints the line that tells the part `accelforge` where
+that environment is.
 """
 
 from __future__ import annotations

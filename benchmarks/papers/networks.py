@@ -26,7 +26,7 @@ class NetworkQuestion:
     Attributes:
         workload: The network.
         specs: Its distinct problems on the design.
-        times: How often each runs.
+        times: Runs of each.
         joined: Energy and cycles of tensors that sums read besides, the same for every mapping.
     """
 

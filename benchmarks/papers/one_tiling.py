@@ -29,7 +29,7 @@ class OneTiling:
     Attributes:
         cells: (place, dimension's name) of every gene of a factor.
         course: Improvements of the network.
-        evaluations: Mappings of single layers evaluated.
+        evaluations: Legal mappings of single layers evaluated.
     """
 
     def __init__(self, question: NetworkQuestion, budget: Budget) -> None:
@@ -41,7 +41,8 @@ class OneTiling:
         self.powers = int(math.log2(max(bounds))) + 1
         self.times, self.budget = question.times, budget
         joined = question.joined
-        self.course = NetworkCourse([], (joined.energy_pj, joined.cycles), len(question.specs))
+        self.course = NetworkCourse([], (joined.energy_pj, joined.cycles), len(question.specs),
+                                    notes={"looked_at": 0})
         self.start, self.evaluations, self.best = time.process_time(), 0, math.inf
 
     @staticmethod
@@ -55,8 +56,9 @@ class OneTiling:
         for encoding, times in zip(self.encodings, self.times, strict=True):
             scores = score(encoding.task.layer, self._nests(encoding, genes))
             energy, cycles = energy + times * scores.energy, cycles + times * scores.cycles
+            self.evaluations += int(np.count_nonzero(scores.legal))
+            self.course.notes["looked_at"] += len(genes)
             excess += np.where(scores.legal, 0, np.maximum(scores.excess, 1e-3))
-        self.evaluations += len(genes) * len(self.encodings)
         values: np.ndarray = np.where(excess > 0, ILLEGAL + excess, np.log(np.maximum(energy * cycles, 1e-30)))
         if values.min() < min(self.best, ILLEGAL):
             self.best = float(values.min())
@@ -65,9 +67,9 @@ class OneTiling:
         return values
 
     def spent(self) -> bool:
-        """Whether the budget of all layers together is used up."""
+        """Whether the budget of all layers together is used up; illegal ones count, as there may be no others."""
         return (time.process_time() - self.start >= self.budget.cpu_s * len(self.encodings)
-                and self.evaluations >= self.budget.evaluations * len(self.encodings))
+                and self.course.notes["looked_at"] >= self.budget.evaluations * len(self.encodings))
 
     def _nests(self, encoding: Encoding, genes: np.ndarray) -> Nest:
         """The mappings of one layer."""

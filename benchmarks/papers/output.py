@@ -1,4 +1,4 @@
-"""What is shown as files: one self-contained page, tables as CSV, pictures as SVG, Markdown for the documentation."""
+"""Contents of the parts as files: one self-contained page, tables as CSV, pictures as SVG, documents as Markdown."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from .part import Part, Shown, Table
 Section = tuple[Part, Shown]
 
 PAGE = "papers.html"
+
+WRITTEN = "<!-- Written by the command from here on; what stands above is by hand and stays. -->"
+"""A line of a page of the documentation."""
 
 WIDTH = 120
 """Letters of a line of Markdown."""
@@ -48,18 +51,20 @@ def csv_text(table: Table) -> str:
     return text.getvalue()
 
 
-def markdown(sections: Sequence[Section], command: str, about: Sequence[str], provenance: str,
-             left_out: Sequence[str]) -> str:
+def markdown(sections: Sequence[Section], command: str, provenance: str, left_out: Sequence[str],
+             before: str = "") -> str:
     """The tables as a page of the documentation.
 
     Args:
         sections: The parts with their contents.
         command: The command that made them.
-        about: Paragraphs on the command.
         provenance: A sentence on commits, days and machines.
         left_out: Sentences on parts and jobs that are missing.
+        before: The page as it was; what stands above `WRITTEN` in it stays.
     """
-    lines = ["# The papers side by side", "", "```sh", command, "```", "", *_wrapped([*about, provenance, *left_out])]
+    kept, mark, _ = before.partition(WRITTEN)
+    lines = [kept.rstrip() if mark else "# The papers side by side", "", WRITTEN, "", "```sh", command, "```", "",
+             *_wrapped([provenance, *left_out])]
     for part, content in sections:
         lines += [f"## {part.title}", "", *_wrapped(content.text)]
         for table in content.tables:

@@ -18,7 +18,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Job:
-    """One run.
+    """A run of the comparison.
 
     Attributes:
         key: Unique in the part: network, design, method, seed, budgets.
@@ -40,7 +40,7 @@ class Table:
         title: The caption.
         columns: Headings.
         rows: Cells, as many as headings.
-        note: How it was measured, and which of its numbers cannot be compared.
+        note: The way of measuring, and numbers that cannot be compared.
         formats: For each column the format of its numbers, "" for as they are; empty: "" for all.
     """
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import optuna  # noqa: F401  the part is left out where an optimiser's library is missing
 import pymoo  # noqa: F401
-import yaml
 
 from .course import Axis, course, edp_after
-from .methods import DOSA, FULL, FUSED, METHODS, ONE_TILING, QUICK, SEEDLESS, TIMELOOP, UNFUSED, available, run_method
+from .methods import DOSA, FULL, METHODS, ONE_TILING, QUICK, SEEDLESS, TIMELOOP, TO_THEIR_END, available, run_method
 from .networks import DESIGNS, NETWORKS
+from .paper_ratios import ratios, savings
 from .part import Cell, Job, Key, Part, Record, Shown, Table
-from .spread import geometric_mean, spread_text
+from .spread import spread_text
 
 SEEDS = {"gemmini_large": 5, "gemmini_small": 5}
 
@@ -28,12 +27,6 @@ QUICK_DOSA_SEEDS = {"gemmini_large": 1, "gemmini_small": 1}
 ONCE = (*SEEDLESS, ONE_TILING)
 """Methods that run once."""
 
-PAPER = Path(__file__).with_name("fadiff_table1.yaml")
-
-IN_PAPER = {DOSA: "DOSA", "Bayesian": "Bayesian", "genetic": "genetic", ONE_TILING: "genetic"}
-"""The paper's columns that ratios are put beside. Its encodings are not published; ratios of its size are those of one
-tiling for all layers."""
-
 AXES: dict[Axis, str] = {"cpu_s": "s of processor time a layer", "evaluations": "evaluations a layer"}
 
 TEXT = (
@@ -42,15 +35,19 @@ TEXT = (
     "model, with what sums read besides. Each entry is the geometric mean over seeds with its range.",
     "Bayesian is optuna's tree-structured Parzen estimator, genetic is pymoo with GAMMA's operators; these two and "
     "random search propose vectors that stand for legal mappings alone: factors multiply to the bounds, and a mapping "
-    "that exceeds a memory is drawn towards the outermost level until it fits, which costs time and no evaluation. "
-    "Ours and DOSA's descent count illegal mappings among their evaluations, and run to their end by themselves: with "
-    "a larger budget they do not go on.",
+    "that exceeds a memory is drawn towards the outermost level until it fits. "
+    "Ours and DOSA's descent meet illegal mappings on their way and run to their end by themselves: with a larger "
+    "budget they do not go on.",
+    "An evaluation is a legal mapping whose energy and cycles are asked for, whichever method asks; an illegal one "
+    "costs time alone. The last table has both numbers. An entry is empty where no run came so far in its time: 1,000 "
+    "trials of the Parzen estimator take half a minute a layer. Ours starts 64 chains a layer at random mappings, few "
+    "of them legal, and tries 768 mappings a round: it is made for many evaluations a second, not for few.",
     "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
-    "is evaluated exactly. timeloop-mapper tells its best mapping at its end, prints no count of evaluations, and has "
-    "no seed: it runs once.",
+    "is evaluated exactly, and its steps cost time alone. timeloop-mapper tells its best mapping at its end, prints "
+    "no count of evaluations, and has no seed: it runs once.",
     "\"One tiling for all layers\" is an encoding of public code, shown once, not meant as a method: every place has "
-    "one factor for each dimension, the same for all layers and independent of other places. What does not divide is "
-    "rounded down to a divisor here, as the exact model has no padded factors. One seed.")
+    "one factor for each dimension, the same for all layers and independent of other places. Factors that do not "
+    "divide are rounded down to a divisor here, as the exact model has no padded factors. One seed.")
 
 
 def jobs(quick: bool) -> list[Job]:
@@ -63,14 +60,14 @@ def jobs(quick: bool) -> list[Job]:
                 for method in available(METHODS):
                     if seed < seeds_of(method, design, quick):
                         # Methods that end by themselves do not depend on the effort.
-                        name = "to its end" if method in (DOSA, UNFUSED, FUSED) else effort.name
+                        name = "to its end" if method in TO_THEIR_END else effort.name
                         found.append(Job((network, design, method, f"seed {seed}", name), run_method,
                                          (method, network, design, seed, effort)))
     return sorted(found, key=lambda job: job.key[2] == DOSA) if quick else found
 
 
 def seeds_of(method: str, design: str, quick: bool) -> int:
-    """How many seeds a method runs with."""
+    """The number of seeds of a method."""
     if method in ONCE:
         return 1
     return ((QUICK_DOSA_SEEDS if method == DOSA else QUICK_SEEDS) if quick else SEEDS)[design]
@@ -80,14 +77,15 @@ def shown(records: Mapping[Key, Record]) -> Shown:
     """Tables at two budgets of each kind, and ratios beside the paper's."""
     effort = QUICK if any(key[4] == QUICK.name for key in records) else FULL
     tables = [table_at(records, axis, limit, effort.cpu_s[1]) for axis in AXES for limit in getattr(effort, axis)]
-    return Shown(TEXT, (*tables, ratios(records, effort.cpu_s[1]), ends(records)))
+    return Shown(TEXT, (*tables, ratios(records, effort.cpu_s[1]), savings(records), ends(records)))
 
 
 def edps(records: Mapping[Key, Record], network: str, design: str, method: str, axis: Axis,
          limit: float) -> list[float]:
-    """A method's EDP after a budget of each layer, for each seed."""
+    """A method's EDP after a budget of each layer, for each seed whose run has come so far."""
     return [edp_after(course(record, axis), limit * record["distinct"] * (1 + 1e-9))
-            for key, record in records.items() if key[:3] == (network, design, method)]
+            for key, record in records.items() if key[:3] == (network, design, method)
+            and (method in TO_THEIR_END or spent(record, axis) >= limit * record["distinct"] * (1 - 1e-9))]
 
 
 def columns(records: Mapping[Key, Record]) -> list[str]:
@@ -100,77 +98,39 @@ def table_at(records: Mapping[Key, Record], axis: Axis, limit: float, largest: f
     methods = [name for name in columns(records) if name != TIMELOOP or (axis == "cpu_s" and limit == largest)]
     rows = [(network, design, *(spread_text(edps(records, network, design, method, axis, limit)) for method in methods))
             for design in DESIGNS for network in NETWORKS]
-    return Table(f"table1_{limit:g}_{axis}", f"EDP after {limit:g} {AXES[axis]}", ("network", "design", *methods),
-                 tuple(row for row in rows if any(row[2:])), f"Seeds behind an entry: {seeds_told(records)}.")
+    reached = [column for column, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    rows = [tuple(row[column] for column in reached) for row in rows if any(row[2:])]
+    heads = tuple(("network", "design", *methods)[column] for column in reached)
+    return Table(f"table1_{limit:g}_{axis}", f"EDP after {limit:g} {AXES[axis]}", heads,
+                 tuple(rows), f"Seeds behind an entry: {seeds_told(records)}.")
 
 
 def seeds_told(records: Mapping[Key, Record]) -> str:
-    """How many seeds the entries of a table have, by design, without methods that run once."""
+    """The seeds behind the entries of a table, by design, without methods that run once."""
     counts = {design: Counter(key[:3] for key in records if key[1] == design and key[2] not in ONCE).values()
               for design in DESIGNS}
     return ", ".join(f"{design} {min(of)}" + (f" to {max(of)}" if max(of) > min(of) else "")
                      for design, of in counts.items() if of) or "none"
 
 
-def ratios(records: Mapping[Key, Record], limit: float) -> Table:
-    """EDP of each method over that of our plan, beside the paper's ratio over FADiff's."""
-    paper = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
-    methods = [method for method in columns(records) if method != FUSED]
-    heads = [head for method in methods for head in (method, *([f"{method}: paper"] if method in IN_PAPER else []))]
-    rows = []
-    for design in DESIGNS:
-        block = {network: row for network in NETWORKS
-                 if (row := _ratio_row(records, paper, network, design, methods, limit))}
-        rows += [(network, design, *row) for network, row in block.items()]
-        if block:
-            rows.append(("geometric mean", design, *map(_mean, zip(*block.values(), strict=True))))
-    title = f"EDP over that of our plan, after {limit:g} {AXES['cpu_s']}, beside FADiff's Table 1"
-    return Table("table1_ratios", title, ("network", "design", *heads), tuple(rows),
-                 "Ratios of geometric means. Columns of the paper are its EDPs over FADiff's; they come from another "
-                 "energy model, other start points and other budgets, so that only orders of magnitude compare. Its "
-                 "\"18 / 13 %\" are means of savings per network against DOSA. Ours is the plan with fusion at the "
-                 "end of its run.", ("", "", *(".3g" for _ in heads)))
-
-
-def _ratio_row(records: Mapping[Key, Record], paper: Mapping[str, Mapping[str, Mapping[str, float]]], network: str,
-               design: str, methods: Sequence[str], limit: float) -> list[Cell]:
-    """One network's ratios; empty without a plan of ours."""
-    ours = edps(records, network, design, FUSED, "cpu_s", math.inf)
-    if not ours:
-        return []
-    cells: list[Cell] = []
-    for method in methods:
-        found = edps(records, network, design, method, "cpu_s", limit)
-        ratio = geometric_mean(found) / geometric_mean(ours) if found else math.inf
-        cells.append(ratio if ratio < math.inf else "none legal" if found else None)
-        if method in IN_PAPER:
-            theirs = paper[network][design]
-            cells.append(theirs[IN_PAPER[method]] / theirs["FADiff"])
-    return cells
-
-
-def _mean(cells: Sequence[Cell]) -> Cell:
-    """The geometric mean of a column; none where a number is missing."""
-    numbers = [cell for cell in cells if isinstance(cell, float)]
-    return geometric_mean(numbers) if len(numbers) == len(cells) else None
-
-
 def ends(records: Mapping[Key, Record]) -> Table:
-    """What the methods that end by themselves take and find."""
+    """Cost and result of the methods that end by themselves."""
     rows: list[tuple[Cell, ...]] = []
     for design in DESIGNS:
         for network in NETWORKS:
-            for method in (DOSA, UNFUSED, FUSED):
+            for method in TO_THEIR_END:
                 runs = [record for key, record in records.items() if key[:3] == (network, design, method)]
                 if runs:
                     rows.append((network, design, method, spread_text([edp_after(course(run, "cpu_s"), math.inf)
                                                                       for run in runs]),
                                  _middle([spent(run, "cpu_s") for run in runs]),
-                                 round(_middle([spent(run, "evaluations") for run in runs])), len(runs),
+                                 round(_middle([spent(run, "evaluations") for run in runs])),
+                                 round(_middle([run["notes"].get("looked_at", 0) for run in runs])), len(runs),
                                  runs[0]["distinct"]))
     return Table("table1_ends", "Methods that end by themselves: what they find in the end",
-                 ("network", "design", "method", "EDP", "CPU s, median", "evaluations, median", "seeds",
-                  "distinct layers"), tuple(rows), formats=("", "", "", "", ".1f", ",", "", ""))
+                 ("network", "design", "method", "EDP", "CPU s, median", "evaluations, median",
+                  "with illegal ones, median", "seeds", "distinct layers"), tuple(rows),
+                 formats=("", "", "", "", ".1f", ",", ",", "", ""))
 
 
 def spent(record: Record, axis: Axis) -> float:

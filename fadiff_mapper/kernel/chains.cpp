@@ -73,11 +73,12 @@ void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
         }
         values[i] = value;
         ++evaluations_;
+        legal_evaluations_ += value < ILLEGAL;
         if (value >= best_value_) continue;
         if (!best_) best_.emplace(layer_);
         assign(i, *best_);
         best_value_ = value;
-        history_.push_back({now() - start_, evaluations_, value, stage});
+        history_.push_back({now() - start_, evaluations_, legal_evaluations_, value, stage});
     }
 }
 

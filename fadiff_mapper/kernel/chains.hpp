@@ -35,7 +35,7 @@ struct Annealing {
 
 struct Improvement {
     double seconds;             // since the chains were made
-    std::int64_t evaluations;
+    std::int64_t evaluations, legal_evaluations;
     double value;
     int stage;                  // START, REFINE or POLISH
 };
@@ -61,6 +61,7 @@ public:
     double best_value() const { return best_value_; }
     const Mapping& best() const { return best_point().mapping; }
     std::int64_t evaluations() const { return evaluations_; }
+    std::int64_t legal_evaluations() const { return legal_evaluations_; }
     const std::vector<Improvement>& history() const { return history_; }
 
 private:
@@ -93,7 +94,7 @@ private:
     Changes picked_;                         // those of the best neighbour that a chain tried
     std::optional<Point> best_;
     double best_value_;
-    std::int64_t evaluations_ = 0;
+    std::int64_t evaluations_ = 0, legal_evaluations_ = 0;
     std::vector<Improvement> history_;
     Annealing plan_{};
     int round_ = 0;

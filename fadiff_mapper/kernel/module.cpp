@@ -380,7 +380,8 @@ py::list history_of(const Chains& chains, std::size_t first) {
     py::list entries;
     for (std::size_t i = first; i < chains.history().size(); ++i) {
         const Improvement& entry = chains.history()[i];
-        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.value, entry.stage));
+        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.legal_evaluations, entry.value,
+                                      entry.stage));
     }
     return entries;
 }
@@ -424,5 +425,6 @@ PYBIND11_MODULE(_kernel, module) {
         .def("history", &history_of)
         .def_property_readonly("agreed", &Chains::agreed)
         .def_property_readonly("best_value", &Chains::best_value)
-        .def_property_readonly("evaluations", &Chains::evaluations);
+        .def_property_readonly("evaluations", &Chains::evaluations)
+        .def_property_readonly("legal_evaluations", &Chains::legal_evaluations);
 }

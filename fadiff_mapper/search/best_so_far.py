@@ -76,6 +76,7 @@ class SearchState:
         terms: Terms of the members in the exact evaluation.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
+        legal_evaluations: The legal ones of these, [W].
         best: Lowest value so far (see `objective.exact_value`), [W]; infinite before the first batch.
         nests: The nest (one row) of each member's best value.
         history: Every improvement of each member, in order.
@@ -88,6 +89,7 @@ class SearchState:
     terms: MetricTerms = NO_TERMS
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
+    legal_evaluations: np.ndarray = field(init=False)
     best: np.ndarray = field(init=False)
     nests: list[Nest] = field(init=False)
     history: list[list[Progress]] = field(init=False)
@@ -95,6 +97,7 @@ class SearchState:
     def __post_init__(self) -> None:
         members = len(self.family.spaces)
         self.evaluations = np.zeros(members, dtype=np.int64)
+        self.legal_evaluations = np.zeros(members, dtype=np.int64)
         self.best = np.full(members, np.inf)
         self.nests = []
         self.history = [[] for _ in range(members)]
@@ -116,6 +119,7 @@ class SearchState:
         if self.family.spaces[0].constraints.min_parallelism > 0:
             values = np.maximum(values, self._parallelism_shortfall(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))
+        self.legal_evaluations += np.bincount(member[values < ILLEGAL], minlength=len(self.best))
         better = np.flatnonzero(values < self.best[member])
         for row in better[best_rows(values[better], member[better])]:
             self._improve(int(member[row]), nest.take([row]), float(values[row]), stage)
@@ -138,7 +142,8 @@ class SearchState:
             self.nests.append(nest)
         self.nests[member], self.best[member] = nest, value
         self.history[member].append(
-            Progress(time.monotonic() - self.start, int(self.evaluations[member]), value, stage))
+            Progress(time.monotonic() - self.start, int(self.evaluations[member]),
+                     int(self.legal_evaluations[member]), value, stage))
         self.watcher(member, nest, self.history[member][-1])
 
     def out_of_time(self) -> bool:

@@ -91,4 +91,5 @@ def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = l
     whole = f"optimal: all {total} mappings evaluated"
     if state.best[0] >= ILLEGAL:
         whole = f"proved: none of all {total} mappings is legal"
-    return [SearchOutcome(state.nests[0], float(state.best[0]), status or whole, tuple(state.history[0]), done)]
+    return [SearchOutcome(state.nests[0], float(state.best[0]), status or whole, tuple(state.history[0]), done,
+                          int(state.legal_evaluations[0]))]

@@ -212,6 +212,7 @@ class Progress:
     Attributes:
         time_s: Seconds since the search began.
         evaluations: Mappings evaluated until then.
+        legal_evaluations: The legal ones of these.
         value: Value of the best mapping (see `objective.exact_value`): the logarithm of the metric if legal, else
             above `ILLEGAL`.
         stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish" or "exhaustive".
@@ -219,6 +220,7 @@ class Progress:
 
     time_s: float
     evaluations: int
+    legal_evaluations: int
     value: float
     stage: str
 

@@ -55,8 +55,8 @@ class Refinement:
     def report(self) -> None:
         """Takes over the improvements since the last report; tells the watcher of the newest."""
         news = self.chains.history(len(self.history))
-        self.history += [Progress(seconds, evaluations, value, STAGES[stage])
-                         for seconds, evaluations, value, stage in news]
+        self.history += [Progress(seconds, evaluations, legal, value, STAGES[stage])
+                         for seconds, evaluations, legal, value, stage in news]
         if news:
             self.watcher(self.best(), self.history[-1])
 

@@ -60,6 +60,7 @@ class _State:
     options: SearchOptions
     start: float
     evaluations: int
+    legal_evaluations: int
     beam: list[tuple[float, ResidualNest]]
     history: list[Progress]
 
@@ -72,7 +73,9 @@ class _State:
         values += np.log(walks.forgotten(self.task.layer.problem.computes))
         least = self.task.space.constraints.min_parallelism
         share = batch.nest.spatial.prod(axis=(0, 1)) / available(self.task.space)
-        return np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
+        values = np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
+        self.legal_evaluations += int(np.count_nonzero(values < ILLEGAL))
+        return values
 
     def take(self, batch: ResidualNest, stage: str) -> bool:
         """Evaluates a batch and keeps its best; returns whether one is better than all before."""
@@ -85,7 +88,8 @@ class _State:
         del self.beam[BEAM:]
         better = self.beam[0][0] < before - GAIN
         if better:
-            self.history.append(Progress(time.monotonic() - self.start, self.evaluations, self.beam[0][0], stage))
+            self.history.append(Progress(time.monotonic() - self.start, self.evaluations, self.legal_evaluations,
+                                         self.beam[0][0], stage))
         return better
 
 
@@ -110,7 +114,8 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
         return stopped() or (seconds is not None and time.monotonic() - start > seconds)
 
     before = outcome.history[-1].time_s if outcome.history else 0.0
-    state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations, [], [])
+    state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations,
+                   outcome.legal_evaluations, [], [])
     state.take(without_residuals(outcome.nest), "given")
     state.history.clear()
     brief = replace(options, time_limit=None, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
@@ -120,6 +125,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
             break
         found, = search(larger.family, brief, stopped=over)
         state.evaluations += found.evaluations
+        state.legal_evaluations += found.legal_evaluations
         if found.legal:
             state.take(cut_off(found.nest, state.limits.bounds), "start")
     rng = np.random.default_rng(options.seed)
@@ -132,7 +138,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     value, best = state.beam[0]
     status = outcome.status if over() else "search through residual factors ended"
     return replace(outcome, nest=best.nest, value=value, residuals=best, status=status, evaluations=state.evaluations,
-                   history=(*outcome.history, *state.history))
+                   legal_evaluations=state.legal_evaluations, history=(*outcome.history, *state.history))
 
 
 def _larger_layers(spec: Spec, task: MappingTask) -> list[MappingTask]:

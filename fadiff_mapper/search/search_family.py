@@ -30,6 +30,7 @@ class SearchOutcome:
         status: How the search ended, in words.
         history: Every improvement, in order.
         evaluations: Mappings evaluated.
+        legal_evaluations: The legal ones of these.
         residuals: The same mapping with its residuals, where residual factors were searched.
     """
 
@@ -38,6 +39,7 @@ class SearchOutcome:
     status: str
     history: tuple[Progress, ...]
     evaluations: int
+    legal_evaluations: int
     residuals: ResidualNest | None = None
 
     @property
@@ -92,7 +94,8 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
     nest = descend(state, options.restarts, np.random.default_rng(options.seed))
     status = early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
     outcomes = [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
-                              int(state.evaluations[member])) for member in range(len(state.nests))]
+                              int(state.evaluations[member]), int(state.legal_evaluations[member]))
+                for member in range(len(state.nests))]
     members = len(state.nests)
     restarts = nest.batch // members
     starts: list[Nest | None] = [
@@ -106,11 +109,12 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
              terms: MetricTerms) -> SearchOutcome:
     """The refinement of one member, within some seconds; the history goes on where the descent's ends."""
     start = time.monotonic()
-    before = descended.evaluations if descended else 0
+    before, legal_before = (descended.evaluations, descended.legal_evaluations) if descended else (0, 0)
     elapsed = descended.history[-1].time_s if descended else 0.0
 
     def after_descent(step: Progress) -> Progress:
-        return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before)
+        return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before,
+                       legal_evaluations=step.legal_evaluations + legal_before)
 
     def watch(nest: Nest, step: Progress) -> None:
         if descended is None or step.value < descended.value:
@@ -129,7 +133,7 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     better = [after_descent(step) for step in refinement.history if descended is None or step.value < descended.value]
     return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
                          (*(descended.history if descended else ()), *better),
-                         before + refinement.chains.evaluations)
+                         before + refinement.chains.evaluations, legal_before + refinement.chains.legal_evaluations)
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:

@@ -77,7 +77,7 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
         values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "start")
     status = _refined(state, pool, values)
     return SearchOutcome(state.nests[0], float(state.best[0]), status, tuple(state.history[0]),
-                         int(state.evaluations[0]))
+                         int(state.evaluations[0]), int(state.legal_evaluations[0]))
 
 
 def _random(family: LayerFamily, seed: int) -> Nest:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import log
+from pathlib import Path
 
 import pytest
 
 from benchmarks.agatf.evaluation_orders import all_groups
 from benchmarks.agatf.exact_groups import SpaceTask, space_group, space_task, space_with
 from benchmarks.agatf.import_networks import INPUTS, network
-from benchmarks.agatf.planner_course import planner_course
+from benchmarks.agatf.planner_course import planner_course, without_second_reads
 from fadiff_mapper import NetworkOptions, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
@@ -24,6 +25,21 @@ workload:
   graph:
   - {name: first, shape: a, from: [x]}
   - {name: second, shape: b, from: [first]}
+"""
+
+
+RESIDUAL = """
+workload:
+  version: 1
+  name: residual
+  inputs: {x: [1, 32, 56, 56]}
+  shapes:
+  - {id: a, op: conv, dims: {N: 1, M: 32, C: 32, P: 56, Q: 56, R: 1, S: 1}, stride: [1, 1]}
+  graph:
+  - {name: first, shape: a, from: [x]}
+  - {name: second, shape: a, from: [first]}
+  - {name: sum, op: add, from: [second, first]}
+  - {name: last, shape: a, from: [sum]}
 """
 
 
@@ -57,6 +73,15 @@ def test_the_planners_course_ends_at_its_plan(small: Workload) -> None:
     plan = map_network(small, bundled_files.find("arch/gemmini_small"), NetworkOptions(threads=1))
     assert run.course[0][0] == 0 and run.course[-1][1] == pytest.approx(log(plan.stats.edp), abs=1e-12)
     assert 0 < run.course[-1][0] <= run.searches
+
+
+def test_the_planner_can_leave_out_residual_operands_that_stay_on_the_chip(tmp_path: Path) -> None:
+    file = tmp_path / "residual.yaml"
+    file.write_text(RESIDUAL)
+    network = load_network(file)
+    with without_second_reads():
+        without = planner_course(network, "gemmini_large", seed=0)
+    assert planner_course(network, "gemmini_large", seed=0).course[-1][1] < without.course[-1][1]
 
 
 @pytest.mark.parametrize(("name", "macs"), [("resnet50", 4_089_184_256), ("vgg16", 15_470_264_320),

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from small_specs import product
 
+from benchmarks.papers import timeloop_search
 from benchmarks.papers.course import LayerCourse
 from benchmarks.papers.encoded_search import Budget, LayerObjective
 from benchmarks.papers.encoding import Encoding
 from benchmarks.papers.networks import NetworkQuestion
 from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.network.layers.edp_prices import NOTHING
+from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.enumerate import nests, whole_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
@@ -91,3 +93,17 @@ def test_one_tiling_for_all_layers_is_an_encoding_of_the_same_space() -> None:
     course = one_tiling.search(question(), Budget(0.0, 1000), 0)
     # Two runs of the only layer: twice the energy and twice the cycles.
     assert course.whole[-1][2] == pytest.approx(4 * least(mapping_task(SPEC)), rel=1e-12)
+
+
+def test_our_search_finds_the_optimum_and_counts_legal_mappings_alone() -> None:
+    from benchmarks.papers import our_plan
+    course, notes = LayerCourse(1), {"looked_at": 0}
+    our_plan.mapped_layer(SPEC, NetworkOptions(threads=1), course, notes)
+    assert course.points[-1][2] * course.points[-1][3] == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)
+    assert course.points[-1][1] <= course.evaluations < notes["looked_at"]
+
+
+@pytest.mark.skipif(not timeloop_search.installed(), reason="timeloop-mapper is not on the PATH")
+def test_timeloop_mapper_finds_the_optimum() -> None:
+    course = timeloop_search.search(question(), 0.5).layers[0]
+    assert course.points[-1][2] * course.points[-1][3] == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)

@@ -60,7 +60,14 @@ def test_pages_and_tables_escape_names_and_keep_exact_numbers() -> None:
     page = files[output.PAGE]
     assert "&lt;b&gt;" in page and "<b>" not in page and '<data value="1234567">1,234,567</data>' in page
     assert "http" not in page
-    assert "| <b> | 1,234,567 |" in output.markdown([(PART, content)], "command", (), "None.", [])
+    assert "| <b> | 1,234,567 |" in output.markdown([(PART, content)], "command", "None.", [])
+
+
+def test_what_stands_above_the_mark_of_a_page_stays() -> None:
+    first = output.markdown([], "command", "No run.", [])
+    assert first.startswith("# The papers side by side\n")
+    second = output.markdown([], "command", "One run.", [], before=first.replace("side by side", "and what they say"))
+    assert second.startswith("# The papers and what they say\n") and "One run." in second and "No run." not in second
 
 
 def test_layers_take_turns_until_their_searches_end() -> None:
