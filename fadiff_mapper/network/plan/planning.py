@@ -23,7 +23,8 @@ from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
-from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
+from fadiff_mapper.network.plan.groups import COMPARING, LIGHT, THOROUGH, EvaluatedGroup, evaluated, ranked
+from fadiff_mapper.network.plan.map_tiles import strategies_known
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.plan.strategy_search import TileEffort
@@ -219,24 +220,25 @@ def _evaluate(board: PlanningBoard, chosen: list[Candidate], effort: TileEffort,
         return
     own = effort.of(run.options.seed, run.options.workers)
     outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.clock.over, run.saved,
-                        run.strategies)
+                        run.strategies, run.memory)
     for candidate, group in zip(chosen, outcome, strict=True):
         facts = known[candidate.segment.key]
         facts.waiting = [other for other in facts.waiting if other is not candidate]
         facts.tried += [candidate.group] if candidate.group not in facts.tried else []
         facts.exact += [group] if group is not None else []
-        facts.searched += [candidate.group] if effort.thorough else []
+        facts.searched += [candidate.group] if effort.thorough and effort.again else []
     run.note(stage, _plan(board))
     for candidate, group in zip(chosen, outcome, strict=True):
         if group is not None:
             _learn(run, candidate, group)
     short = [candidate for candidate, group in zip(chosen, outcome, strict=True)
              if _falls_short(run, candidate, group, known[candidate.segment.key].exact)]
-    if not effort.thorough:
-        _evaluate(board, short, THOROUGH, stage)
-        return
+    new = {} if effort.thorough else {id(candidate): candidate for candidate in short
+                                      if not strategies_known(candidate.group, run.strategies)}
     for candidate in short:
-        _narrow(run, known[candidate.segment.key], candidate)
+        if id(candidate) not in new:
+            _narrow(run, known[candidate.segment.key], candidate)
+    _evaluate(board, list(new.values()), COMPARING, stage)
 
 
 def _falls_short(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup | None,

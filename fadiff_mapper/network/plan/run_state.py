@@ -17,6 +17,7 @@ from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
+from fadiff_mapper.network.plan.map_tiles import TileMemory
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
@@ -80,6 +81,7 @@ class PlanningRun:
         history: Seconds, metric and stage of every improvement.
         sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
+        memory: Searches of tiles made so far.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -101,6 +103,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
+    memory: TileMemory = field(default_factory=TileMemory)
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec
