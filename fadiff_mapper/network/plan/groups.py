@@ -132,7 +132,7 @@ def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
 
 def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
               total: OperatingPoint, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
-              known: BestStrategies, memory: TileMemory) -> list[EvaluatedGroup | None]:
+              known: BestStrategies, memory: TileMemory | None = None) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly.
 
     Args:
@@ -144,7 +144,7 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         stopped: Asked again and again; once true, the searches end with what they have.
         saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
         known: Strategies of tiles to begin with; those that a thorough search finds best are added.
-        memory: Searches of tiles made before; new ones are added.
+        memory: Searches of tiles made before; new ones are added. None: there are none.
 
     Returns:
         For every candidate the group with mappings and cost, or None if it cannot run.
