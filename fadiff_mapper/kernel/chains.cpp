@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -24,10 +23,6 @@ constexpr int LOOK_EVERY = 5;
 // A neighbour has to be better by more than this (in logarithms of the metric) for the last descent to go there, so
 // that it cannot circle among mappings that differ by rounding alone.
 constexpr double LEAST_DESCENT = 1e-12;
-
-// Probability that a move which shifts two divisors shifts a third one, in rounds of chains that did not agree: these lie
-// at mappings that share out an array otherwise, three factors at once.
-static const double THIRD_SHIFT = std::getenv("THIRD") ? std::atof(std::getenv("THIRD")) : 0.5;
 
 static double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -147,7 +142,7 @@ void Chains::step(Chain& chain, double temperature) {
         int count = 0;
         for (; tried < plan_.tries && count < LANES; ++tried) {
             Changes& changes = changes_[count];
-            if (move(layer_, space_, chain.point, plan_.greedy ? 0 : THIRD_SHIFT, random_, near_, changes))
+            if (move(layer_, space_, chain.point, random_, near_, changes))
                 lay_changed(layer_, near_.mapping, changes, count++, work_.pack);
             take_back(space_, chain.point, changes, near_);
         }

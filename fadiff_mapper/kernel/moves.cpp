@@ -157,17 +157,14 @@ static bool decide(const Layer& layer, const MapSpace& space, Random& random, Po
     return differs;
 }
 
-bool move(const Layer& layer, const MapSpace& space, const Point& from, double third, Random& random, Point& point,
-          Changes& changes) {
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes) {
     changes.clear();
     bool changed = false;
     bool decides = !space.decisions.empty();
     if (!decides || random.uniform() >= DECISION_ALONE) {
         const Shift first = shift(space, ANYWHERE, random, point, changes);
-        if (first.source >= 0 && random.uniform() < SECOND_SHIFT) {
+        if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
             shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
-            if (third > 0 && random.uniform() < third) shift(space, ANYWHERE, random, point, changes);
-        }
         for (const Change& factor : changes)
             changed |= point.get(space, factor.at, factor.of) != from.get(space, factor.at, factor.of);
         if (changed) fit_layouts(layer, space, random, point, changes);

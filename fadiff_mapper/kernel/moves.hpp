@@ -33,9 +33,7 @@ private:
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
 
 // Turns `point`, which equals `from`, into a random neighbour and fills in its changes; returns whether it differs.
-// `third`: probability that a move which shifts two divisors shifts a third one.
-bool move(const Layer& layer, const MapSpace& space, const Point& from, double third, Random& random, Point& point,
-          Changes& changes);
+bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes);
 
 // Lays spatial loops out anew where they do not fit: a loop that grows in a full array often fits only if another one
 // changes its axis. Takes the first layout, from a random one on, that fits; none where none does. Adds its changes.

@@ -164,7 +164,7 @@ static py::tuple random_neighbours(const Layer& layer, const py::dict& table, co
         Point point = from;
         Changes changes;
         for (int i = 0; i < tries; ++i) {
-            if (move(layer, space, from, 0.5, random, point, changes)) take(point);
+            if (move(layer, space, from, random, point, changes)) take(point);
             take_back(space, from, changes, point);
         }
     });
