@@ -130,14 +130,16 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
 
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
-        keys = {(index, strategy): (tiles[index].key, strategy, options)
-                for index, strategies in enumerate(wanted) for strategy in strategies}
+        keys: dict[tuple[int, TileStrategy], Hashable] = {
+            (index, strategy): (tiles[index].key, strategy, options)
+            for index, strategies in enumerate(wanted) for strategy in strategies}
         new = {key: pair for pair, key in keys.items() if key not in before}
         every = {key: tiles[index].task(strategy) for key, (index, strategy) in new.items()}
         # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
         tasks = {key: task for key, task in every.items() if not task.impossible}
         outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
-        before.update(dict.fromkeys(every) | dict(zip(tasks, outcomes, strict=True)))
+        before.update(dict.fromkeys(every))
+        before.update(zip(tasks, outcomes, strict=True))
         for (index, strategy), key in keys.items():
             if (outcome := before[key]) is not None:
                 found[index][strategy] = min(found[index].get(strategy, outcome), outcome, key=lambda one: one.value)
