@@ -89,7 +89,7 @@ class PlanningRun:
         joined: Energy and cycles of the tensors that joins read besides those that flow on; groups that read some of
             them on the chip have less.
         word_costs: Energies and cycles of words.
-        total: Energy and cycles of the network layer by layer.
+        total: Energy and cycles of the network, by which parts are priced: layer by layer, later those of a plan.
     """
 
     workload: Workload
@@ -128,9 +128,17 @@ class PlanningRun:
         Args:
             groups: Groups that do not overlap.
         """
+        return metric_value(self.sums(groups), self.options.metric)
+
+    def sums(self, groups: Sequence[CoverPart[Any]] = ()) -> OperatingPoint:
+        """Energy and cycles of the network with some groups and every other layer by itself.
+
+        Args:
+            groups: Groups that do not overlap.
+        """
         fused = {name for part in groups for name in part.nodes}
-        return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
-                                    *(part.point for part in groups), self.joined]), self.options.metric)
+        return summed([*(point for name, point in self.alone.items() if name not in fused),
+                       *(part.point for part in groups), self.joined])
 
     def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
         """Records the network's metric after a stage, if it is better than before.
