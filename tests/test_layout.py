@@ -119,6 +119,7 @@ from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
         "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse",
+        "fadiff_mapper.sparse.sparse_stats", "fadiff_mapper.energy.estimated_tables",
         "fadiff_mapper.imperfect.residual_nest", "fadiff_mapper.calibration.correction")
 
 def first(index, result):
@@ -131,6 +132,6 @@ map_layers([load(find("arch/gemmini_large"), find("layers/resnet18/conv1x1_64_12
 
 
 def test_a_first_mapping_of_a_dense_design_waits_for_nothing_else() -> None:
-    """No rules for zeros or residuals, no lower bounds, enumeration, corrections or threads are loaded before it."""
+    """No rules for zeros or residuals, estimates, bounds, enumeration, corrections or threads are loaded before it."""
     done = subprocess.run([sys.executable, "-c", FIRST_MAPPING], check=True, capture_output=True, text=True)
     assert done.stdout == "\n"

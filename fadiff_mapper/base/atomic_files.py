@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,7 +72,7 @@ def write_shared(path: Path, text: str) -> None:
         FadiffError: The file cannot be written.
     """
     # Numbers of processes are those of one machine; writers on others must not share a name.
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    partial = path.with_name(f".{path.name}.{os.urandom(16).hex()}.partial")
     _make(path.parent)
     try:
         with _reported(path):

@@ -84,6 +84,8 @@ def all_paths(source: str | os.PathLike[str]) -> list[Path]:
     if not text.startswith(PREFIX):
         return [Path(text)]
     name = text.removeprefix(PREFIX)
+    if not root().joinpath(name).is_dir():  # nothing has to be listed for one file
+        return [find(name)]
     folder = name.strip("/") + "/"
     inside = [entry for entry in listing() if entry.startswith(folder) and folder != "/"]
     return list(map(find, inside or [name]))

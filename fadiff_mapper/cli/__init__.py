@@ -6,6 +6,8 @@ imported in `run`, so that `--help` stays instant.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +20,11 @@ from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
 COMMANDS = (check, evaluate, map, network, design, calibrate, explain, import_, bundled, doctor, shim)
 
 
+ALLOCATIONS = 50_000
+"""Objects made between two searches for unreachable cycles, of which this program makes few; Python's own 700 make the
+start a tenth longer."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed as lines, never as a traceback.
 
@@ -28,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     begun = time.monotonic()
+    _spare_the_start()
     options = _parser().parse_args(arguments)
     options.begun = begun   # a time limit holds for the whole command
     try:
@@ -49,6 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MemoryError, RecursionError) as error:
         print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
         return BAD_INPUT
+
+
+def _spare_the_start() -> None:
+    """Keeps NumPy from starting threads for linear algebra, of which there is none here, and rarely collects garbage.
+
+    The threads take 0.07 of the 0.17 s of processor time in which NumPy is loaded.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(ALLOCATIONS)
 
 
 def _parser() -> Parser:

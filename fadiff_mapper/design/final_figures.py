@@ -8,7 +8,7 @@ from dataclasses import replace
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.energy.accelergy_tables import installed
+from fadiff_mapper.energy.find_accelergy import installed
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
 

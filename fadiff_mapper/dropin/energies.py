@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.energy import accelergy_tables, find_accelergy
 from fadiff_mapper.energy.accelergy_request import why_not
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
@@ -45,4 +45,4 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
 def installed(environment: Mapping[str, str]) -> str | None:
     """The accelergy command: on the PATH, else in the folder that ACCELERGYPATH names, as Timeloop looks for it."""
     folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
-    return next((command for path in folders if (command := accelergy_tables.installed(path))), None)
+    return next((command for path in folders if (command := find_accelergy.installed(path))), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from fadiff_mapper.spec.tables import Tables, missing_actions
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map
 
-PROGRAM = "accelergy"
-"""The command."""
 TIME_LIMIT_S = 600.0
 """Seconds for one run, a safety limit: CACTI takes seconds for each memory, minutes for many large ones."""
 ANSWER_FORMAT = "2"
@@ -47,12 +44,6 @@ class AccelergyAnswer:
 
     tables: Tables
     files: Mapping[str, str]
-
-
-def installed(search_path: str | None = None) -> str | None:
-    """The path of the `accelergy` command, or None. The search path defaults to PATH in the environment."""
-    program = shutil.which(PROGRAM, path=search_path)
-    return None if program is None else os.path.abspath(program)
 
 
 def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: str, *,

@@ -1,4 +1,4 @@
-"""The order in which energies and areas are looked for."""
+"""The order in which energies and areas are looked for; only the source that is taken is loaded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
-from fadiff_mapper.energy import accelergy_tables, recorded_tables
-from fadiff_mapper.energy.accelergy_request import why_not
-from fadiff_mapper.energy.dosa_tables import dosa_tables
-from fadiff_mapper.energy.estimated_tables import estimated
+from fadiff_mapper.energy import recorded_tables
+from fadiff_mapper.energy.find_accelergy import installed
 from fadiff_mapper.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import Tables, component_name
@@ -60,20 +58,37 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
 def _found(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
     """The tables of a choice that has to look for any."""
     if choice == "estimate":
-        return SourcedTables(estimated(arch, given))
+        return SourcedTables(_estimated(arch, given))
     if choice == "dosa":
+        from fadiff_mapper.energy.dosa_tables import dosa_tables
         return SourcedTables(dosa_tables(arch, given))
     if choice == "bundled":
         return SourcedTables(recorded_tables.tables_for(arch) or given)
-    program = accelergy_tables.installed()
+    program = installed()
+    if choice == "accelergy" or program is not None:
+        return _asked(arch, given, choice, literal, program)
+    return SourcedTables(recorded_tables.tables_for(arch) or _estimated(arch, given))
+
+
+def _asked(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any],
+           program: str | None) -> SourcedTables:
+    """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
+    from fadiff_mapper.energy.accelergy_request import why_not
+    from fadiff_mapper.energy.accelergy_tables import accelergy_tables
     unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
         raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                           "accepted: an ERT in the input, or --energy with another source")
     if program is not None and not unable:
-        return SourcedTables(accelergy_tables.accelergy_tables(arch, literal, program))
-    notes = (f"Accelergy was not asked: {unable}",) if program is not None else ()
-    return SourcedTables(recorded_tables.tables_for(arch) or estimated(arch, given), notes)
+        return SourcedTables(accelergy_tables(arch, literal, program))
+    return SourcedTables(recorded_tables.tables_for(arch) or _estimated(arch, given),
+                         (f"Accelergy was not asked: {unable}",))
+
+
+def _estimated(arch: Architecture, given: Tables) -> Tables:
+    """Estimates of all components."""
+    from fadiff_mapper.energy.estimated_tables import estimated
+    return estimated(arch, given)
 
 
 def with_areas_of(given: Tables, found: Tables) -> Tables:

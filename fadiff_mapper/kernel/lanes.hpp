@@ -136,11 +136,20 @@ inline Lanes larger(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { ret
 inline Lanes smaller(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return b.parts[i] < a.parts[i] ? b.parts[i] : a.parts[i]; }); }
 inline Lanes absolute(Lanes a) { return larger(a, -a); }
 
-// Adding and taking away 2^52 rounds to a whole number, with the sign of the value; from 2^52 on all doubles are whole.
+// Targets without an instruction for it: adding and taking away 2^52 rounds to a whole number, with the sign of the
+// value; from 2^52 on all doubles are whole.
 inline Lanes floor(Lanes value) {
+#if defined(__AVX512F__)
+    return each_part<Lanes>([&](int i) {
+        return Doubles(_mm512_roundscale_pd(__m512d(value.parts[i]), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+    });
+#elif defined(__AVX__)
+    return each_part<Lanes>([&](int i) { return Doubles(_mm256_floor_pd(__m256d(value.parts[i]))); });
+#else
     const Lanes whole = 0x1p52;
     const Lanes rounded = select(value < 0.0, value - whole + whole, value + whole - whole);
     return select(absolute(value) < whole, rounded - where(rounded > value, 1.0), value);
+#endif
 }
 inline Lanes ceil(Lanes value) { return -floor(-value); }
 // Half away from zero, as C++ rounds, for values that are not negative; written as in model/exact/evaluate.py.

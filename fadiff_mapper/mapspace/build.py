@@ -47,7 +47,7 @@ def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool
     Returns:
         Divisors of the bound, ascending.
     """
-    if not any(dimension in limit for limit in (loops.fixed, loops.minimum, loops.maximum)):
+    if not (dimension in loops.fixed or dimension in loops.minimum or dimension in loops.maximum):
         return (1,) if pinned else divisors(bound)
     least, most = loops.minimum.get(dimension, 1), loops.maximum.get(dimension, bound)
     return tuple(d for d in divisors(bound) if least <= d <= most and loops.fixed.get(dimension, d) == d)

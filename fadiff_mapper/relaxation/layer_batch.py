@@ -74,6 +74,8 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     """The members' candidates [n_w, D] as [W, n, D], those of members with fewer repeated."""
+    if len(candidates) == 1:
+        return candidates[0][None]
     most = max(map(len, candidates))
     return np.stack([own[np.arange(most) % len(own)] for own in candidates])
 

@@ -30,7 +30,7 @@ def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
         return score_one_by_one(design, nest)
     out = np.empty((5, nest.batch))
     _kernel.SparseEvaluator(design.compiled).score(*nest_arrays(nest), out)
-    return Scores(out[0], out[1], out[2], out[4] > 0, out[3])
+    return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
 
 
 def score_one_by_one(design: SparseDesign, nest: Nest) -> Scores:

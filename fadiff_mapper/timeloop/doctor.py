@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from fadiff_mapper.energy import accelergy_tables
+from fadiff_mapper.energy import accelergy_tables, find_accelergy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.kernel.instruction_sets import level_of
 from fadiff_mapper.timeloop.find_programs import find_real
@@ -80,7 +80,7 @@ def _kernel_build() -> str:
 
 def _accelergy() -> str | None:
     """Path and, where it says one, version of Accelergy."""
-    program = accelergy_tables.installed()
+    program = find_accelergy.installed()
     if program is None:
         return None
     return " ".join([program, *filter(None, [accelergy_tables.installed_version(program, os.environ)])])

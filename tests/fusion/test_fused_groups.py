@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
@@ -19,8 +18,10 @@ from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
-from fadiff_mapper.model.exact.evaluate import evaluate_one
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.axis_algebra import WindowSlide
 
@@ -385,12 +386,12 @@ def test_the_worked_example_of_stored_words() -> None:
 def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Problem] = []
 
-    def counted(arch: Any, problem: Problem, *rest: Any) -> Any:
-        calls.append(problem)
-        return evaluate_one(arch, problem, *rest)
+    def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
+        calls.append(layer.problem)
+        return evaluate_nest(layer, nest)
 
     fused = group(CONV_1D, [("P", 4)], "P")
-    monkeypatch.setattr(step_evaluation, "evaluate_one", counted)
+    monkeypatch.setattr(step_evaluation, "evaluate_nest", counted)
     broken, cost = checked_cost(hardware(), fused)
     assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)

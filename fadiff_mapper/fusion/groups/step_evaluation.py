@@ -13,6 +13,7 @@ difference to the access counts afterwards.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -21,9 +22,10 @@ import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack, project
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -71,12 +73,26 @@ def evaluate_tiles(hardware: Hardware, group: FusedGroup) -> tuple[EvaluatedLaye
     layers = []
     for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
         classes = step_classes(group, layer, steps)
-        shapes = dict.fromkeys(step.shape for step in classes)
-        layers.append(EvaluatedLayer(steps, classes, {
-            shape: EvaluatedTile(*evaluate_one(hardware.arch, _tile_problem(layer, shape), hardware.tables,
-                                               fused_mapping(hardware, group, index, layer.mappings[shape])))
-            for shape in shapes if covered_shape(layer, shape) == shape}))
+        mappings = {shape: fused_mapping(hardware, group, index, layer.mappings[shape])
+                    for shape in dict.fromkeys(step.shape for step in classes) if covered_shape(layer, shape) == shape}
+        layers.append(EvaluatedLayer(steps, classes, _evaluated_tiles(hardware, layer, mappings)))
     return tuple(layers)
+
+
+def _evaluated_tiles(hardware: Hardware, layer: FusedLayer,
+                     mappings: AnyMapping[Shape, Mapping]) -> dict[Shape, EvaluatedTile]:
+    """Evaluates the tiles of a layer; tiles whose mappings reuse alike differ in their bounds alone."""
+    prepared: dict[Hashable, PreparedLayer] = {}
+    evaluated = {}
+    for shape, mapping in mappings.items():
+        problem = _tile_problem(layer, shape)
+        reuse = tuple((level.no_temporal_reuse, level.no_multicast) for level in mapping.levels)
+        if reuse not in prepared:
+            prepared[reuse] = prepare_layer(hardware.arch, problem, hardware.tables,
+                                            reuse_of(mapping, problem.dataspace_names()))
+        tile = prepared[reuse].resized(problem)
+        evaluated[shape] = EvaluatedTile(tile, evaluate_nest(tile, pack([mapping], problem)))
+    return evaluated
 
 
 def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:

@@ -175,18 +175,16 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
     Returns:
         Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
-    batch, out = nest.batch, np.empty((5, nest.batch))
+    batch = nest.batch
+    out = np.empty((5, batch))
     words, counted = (None, None) if room is None else (room.words, room.counted)
-
-    def run(first: int) -> None:
-        _kernel.score(layer.compiled, *nest_arrays(nest), words, counted, out, first, min(first + size, batch), False)
-
+    arrays = nest_arrays(nest)
     size = max(WORTH_A_THREAD, -(-batch // threads))
     if size >= batch:
-        size = batch
-        run(0)
+        _kernel.score(layer.compiled, *arrays, words, counted, out, 0, batch, False)
     else:
         from concurrent.futures import ThreadPoolExecutor  # a first mapping needs none
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, range(0, batch, size)))
-    return Scores(out[0], out[1], out[2], out[4] > 0, out[3])
+            list(pool.map(lambda first: _kernel.score(layer.compiled, *arrays, words, counted, out, first,
+                                                      min(first + size, batch), False), range(0, batch, size)))
+    return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])

@@ -184,7 +184,7 @@ def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float
         effort: Effort of the searches.
     """
     content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(),
-               effort.deep and effort.deep.as_dict()]
+               effort.deep and effort.deep.as_dict(), effort.again]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -13,7 +13,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil, inf, prod
 
@@ -32,8 +32,10 @@ from fadiff_mapper.network.plan.strategy_search import (
     STRATEGIES,
     BestStrategies,
     TileEffort,
+    TileOutcomes,
     TileShape,
     TileStrategy,
+    compares,
     note_best,
     searched,
 )
@@ -46,10 +48,37 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 
 
+@dataclass
+class TileMemory:
+    """What the searches of tiles of one network on one design have in common.
+
+    Attributes:
+        outcomes: Outcomes of the searches made so far.
+        layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
+            constraints.
+    """
+
+    outcomes: TileOutcomes = field(default_factory=dict)
+    layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
+
+    def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
+        """A layer prepared for evaluation, and its text.
+
+        Args:
+            spec: The layer on its design; it outlives the memory.
+            problem: The layer as it stands in a group.
+        """
+        key = (id(spec), problem.dimensions, problem.dataspaces)
+        if key not in self.layers:
+            self.layers[key] = (layer_of(replace(spec, problem=problem)),
+                                repr((problem.dimensions, problem.dataspaces, spec.constraints)))
+        return self.layers[key]
+
+
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
                   weights: Sequence[tuple[float, float]], effort: TileEffort,
                   stopped: Callable[[], bool] = lambda: False,
-                  known: BestStrategies | None = None) -> list[FusedGroup | None]:
+                  known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side.
 
     Args:
@@ -60,17 +89,19 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
         known: Strategies to begin with; those that a thorough search finds best are added.
+        memory: Searches made before, which are not made again; new ones are added.
 
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
     """
-    prepared: dict[Hashable, PreparedLayer] = {}
-    wanted = [_tile_shapes(hardware, group, own, weight, prepared)
+    memory = TileMemory() if memory is None else memory
+    known = {} if known is None else known
+    wanted = [_tile_shapes(hardware, group, own, weight, memory)
               for group, own, weight in zip(groups, specs, weights, strict=True)]
     tiles = [tile for group in wanted for tile in group]
-    outcomes = searched(tiles, effort, stopped, known or {})
-    if effort.thorough and known is not None:
-        note_best(tiles, outcomes, known)
+    outcomes = searched(tiles, effort, stopped, known, memory.outcomes)
+    compared = [pair for pair in zip(tiles, outcomes, strict=True) if compares(pair[0], effort, known)]
+    note_best(compared, known)
     found = iter(outcomes)
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
@@ -86,6 +117,16 @@ def _layer_key(group: FusedGroup, index: int) -> str:
     """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
     problem = group.layers[index].problem
     return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
+
+
+def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
+    """Whether the best strategies of all layers of a group are known, so that comparing them would find nothing new.
+
+    Args:
+        group: The group.
+        known: The best strategies so far.
+    """
+    return all(_layer_key(group, index) in known for index in range(len(group.layers)))
 
 
 def _best(tile: TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
@@ -115,23 +156,22 @@ def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
-                 weights: tuple[float, float], prepared: dict[Hashable, PreparedLayer]) -> list[TileShape]:
-    """All shapes of tiles of a group with their searches, layer by layer; `prepared`: whole layers, added to."""
+                 weights: tuple[float, float], memory: TileMemory) -> list[TileShape]:
+    """All shapes of tiles of a group with their searches, layer by layer; `memory` takes up whole layers."""
     tiles = []
     rooms_of = _rooms(hardware, group, specs[-1])
     for index, (layer, steps, spec) in enumerate(zip(group.layers, layer_steps(group), specs, strict=True)):
         classes = step_classes(group, layer, steps)
         goes_on = _goes_on(group, classes)
-        key = (id(spec), layer.problem.dimensions)  # specs outlive the call
-        if key not in prepared:
-            prepared[key] = layer_of(replace(spec, problem=layer.problem))
+        prepared, text = memory.layer(spec, layer.problem)
         for shape in dict.fromkeys(step.shape for step in classes):
             tile = replace(spec, problem=resized(layer.problem, shape))
             held = partial(held_spaces, hardware, group, index, tile, goes_on)
             tiles.append(TileShape(
                 index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
+                (text, shape, tuple(rooms_of[index]), weights, *held(True), *held(False)),
                 tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
-                partial(_tile_task, tile, prepared[key].resized(tile.problem), held, rooms_of[index], weights)))
+                partial(_tile_task, tile, prepared.resized(tile.problem), held, rooms_of[index], weights)))
     return tiles
 
 

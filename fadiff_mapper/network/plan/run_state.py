@@ -15,6 +15,7 @@ from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
+from fadiff_mapper.network.plan.map_tiles import TileMemory
 from fadiff_mapper.network.plan.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -47,6 +48,7 @@ class PlanningRun:
         sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
         tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
+        memory: Searches of tiles made so far.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
@@ -54,7 +56,7 @@ class PlanningRun:
         joined: Energy and cycles of the tensors that joins read besides those that flow on; groups that read some of
             them on the chip have less.
         word_costs: Energies and cycles of words.
-        total: Energy and cycles of the network layer by layer.
+        total: Energy and cycles of the network, by which parts are priced: layer by layer, later those of a plan.
     """
 
     workload: Workload
@@ -69,6 +71,7 @@ class PlanningRun:
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
     tiles: float = 0.0
+    memory: TileMemory = field(default_factory=TileMemory)
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec
@@ -106,9 +109,17 @@ class PlanningRun:
         Args:
             groups: Groups that do not overlap.
         """
+        return metric_value(self.sums(groups), self.options.metric)
+
+    def sums(self, groups: Sequence[CoverPart[Any]] = ()) -> OperatingPoint:
+        """Energy and cycles of the network with some groups and every other layer by itself.
+
+        Args:
+            groups: Groups that do not overlap.
+        """
         fused = {name for part in groups for name in part.nodes}
-        return metric_value(summed([*(point for name, point in self.alone.items() if name not in fused),
-                                    *(part.point for part in groups), self.joined]), self.options.metric)
+        return summed([*(point for name, point in self.alone.items() if name not in fused),
+                       *(part.point for part in groups), self.joined])
 
     def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
         """Records the network's metric after a stage, if it is better than before.

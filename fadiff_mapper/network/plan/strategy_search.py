@@ -6,12 +6,13 @@ layer.
 
 Method. A thorough search compares all strategies in short searches, goes deep into those that come close to the best,
 and notes the best one of each layer. Any other search takes that one, or else the first, and the others only where it
-has no legal mapping.
+has no legal mapping. Candidates share many tiles, so that every outcome is kept for as long as the run lasts: a search
+is deterministic, and one that was made before is not made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf, prod
@@ -64,10 +65,12 @@ class TileEffort:
         options: Effort of a search.
         deep: In a thorough search, which compares all strategies, the effort of a second search of those that come
             close to the best; None takes one strategy that has a legal mapping.
+        again: Whether a thorough search compares the strategies of layers whose best one is known already.
     """
 
     options: SearchOptions
     deep: SearchOptions | None = None
+    again: bool = True
 
     @property
     def thorough(self) -> bool:
@@ -76,12 +79,15 @@ class TileEffort:
 
     def of(self, seed: int, threads: int) -> TileEffort:
         """The effort with a seed and a number of threads."""
-        return TileEffort(replace(self.options, seed=seed, threads=threads),
-                          self.deep and replace(self.deep, seed=seed, threads=threads))
+        return replace(self, options=replace(self.options, seed=seed, threads=threads),
+                       deep=self.deep and replace(self.deep, seed=seed, threads=threads))
 
 
 BestStrategies = dict[str, str]
 """Name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them."""
+
+TileOutcomes = dict[Hashable, "SearchOutcome | None"]
+"""Outcomes of searches by `TileShape.key`, strategy and effort; None where a tile contradicts its constraints."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class TileShape:
         shape: Extents of the tile, in the order of the layer's dimensions.
         spec: The whole layer on its design.
         layer: Equal for layers whose tiles have the same best strategy.
+        key: Equal for tiles whose searches are the same.
         strategies: The strategies that could fit.
         task: Makes the search with one of them.
     """
@@ -101,12 +108,13 @@ class TileShape:
     shape: tuple[int, ...]
     spec: Spec
     layer: str
+    key: Hashable
     strategies: tuple[TileStrategy, ...]
     task: Callable[[TileStrategy], MappingTask]
 
 
-def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool],
-             known: BestStrategies) -> list[dict[TileStrategy, SearchOutcome]]:
+def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool], known: BestStrategies,
+             before: TileOutcomes) -> list[dict[TileStrategy, SearchOutcome]]:
     """Searches some tiles side by side.
 
     Args:
@@ -114,6 +122,7 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
         known: Strategies to begin with.
+        before: Outcomes of earlier searches, which are not made again; new ones are added.
 
     Returns:
         For every tile the outcomes by strategy: of all, or of one and, where that is never legal, of the others.
@@ -121,25 +130,40 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
 
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
-        every = [(index, strategy, tiles[index].task(strategy))
-                 for index, strategies in enumerate(wanted) for strategy in strategies]
+        keys: dict[tuple[int, TileStrategy], Hashable] = {
+            (index, strategy): (tiles[index].key, strategy, options)
+            for index, strategies in enumerate(wanted) for strategy in strategies}
+        new = {key: pair for pair, key in keys.items() if key not in before}
+        every = {key: tiles[index].task(strategy) for key, (index, strategy) in new.items()}
         # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
-        pairs = [(index, strategy) for index, strategy, task in every if not task.impossible]
-        tasks = [task for _, _, task in every if not task.impossible]
-        for (index, strategy), outcome in zip(pairs, search_all(tasks, options, stopped=stopped) if tasks else [],
-                                              strict=True):
-            before = found[index].get(strategy, outcome)
-            found[index][strategy] = min(before, outcome, key=lambda one: one.value)
+        tasks = {key: task for key, task in every.items() if not task.impossible}
+        outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
+        before.update(dict.fromkeys(every))
+        before.update(zip(tasks, outcomes, strict=True))
+        for (index, strategy), key in keys.items():
+            if (outcome := before[key]) is not None:
+                found[index][strategy] = min(found[index].get(strategy, outcome), outcome, key=lambda one: one.value)
 
-    if effort.deep is None:
-        search([_first(tile, known) for tile in tiles], effort.options)
-        search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
-                                                                           if strategy not in own]
-                for tile, own in zip(tiles, found, strict=True)], effort.options)
-    else:
-        search([tile.strategies for tile in tiles], effort.options)
-        search([_close(own) for own in found], effort.deep)
+    every_way = [compares(tile, effort, known) for tile in tiles]
+    search([tile.strategies if compared else _first(tile, known)
+            for tile, compared in zip(tiles, every_way, strict=True)], effort.options)
+    search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
+                                                                       if strategy not in own]
+            for tile, own in zip(tiles, found, strict=True)], effort.options)
+    if effort.deep is not None:
+        search([_close(own) if compared else [] for own, compared in zip(found, every_way, strict=True)], effort.deep)
     return found
+
+
+def compares(tile: TileShape, effort: TileEffort, known: BestStrategies) -> bool:
+    """Whether a search compares all strategies of a tile.
+
+    Args:
+        tile: The tile.
+        effort: Effort of the search.
+        known: The best strategies before it.
+    """
+    return effort.thorough and (effort.again or tile.layer not in known)
 
 
 def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
@@ -154,15 +178,13 @@ def _first(tile: TileShape, known: BestStrategies) -> list[TileStrategy]:
     return sorted(tile.strategies, key=lambda strategy: strategy.name != known.get(tile.layer))[:1]
 
 
-def note_best(tiles: Sequence[TileShape], found: Sequence[dict[TileStrategy, SearchOutcome]],
-              known: BestStrategies) -> None:
+def note_best(compared: Iterable[tuple[TileShape, dict[TileStrategy, SearchOutcome]]], known: BestStrategies) -> None:
     """Notes the best strategy of each layer: that of its largest tile; of equally good ones the first.
 
     Args:
-        tiles: The tiles.
-        found: For every tile the outcomes of a thorough search by strategy.
+        compared: Tiles with their outcomes by strategy, of all strategies.
         known: Taken over into these.
     """
-    for tile, outcomes in sorted(zip(tiles, found, strict=True), key=lambda pair: prod(pair[0].shape)):
+    for tile, outcomes in sorted(compared, key=lambda pair: prod(pair[0].shape)):
         if any(outcome.legal for outcome in outcomes.values()):
             known[tile.layer] = min(outcomes, key=lambda strategy: round(outcomes[strategy].value, 6)).name

@@ -36,9 +36,13 @@ def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts
     if not segment.residuals or not group.links:
         return []
     reads = [other.read for other in segment.residuals]
-    allowed = [read for read in reads if not structure_violations(hardware, _keeping(group, [read], frozenset()))]
-    kept = _keeping(group, allowed, segment.read_inside if len(allowed) == len(reads) else frozenset())
-    if not allowed or structure_violations(hardware, kept) or not _fits(hardware, kept):
+    allowed, kept = reads, _keeping(group, reads, segment.read_inside)
+    if structure_violations(hardware, kept):    # mostly all are possible at once
+        allowed = [read for read in reads if not structure_violations(hardware, _keeping(group, [read], frozenset()))]
+        kept = _keeping(group, allowed, segment.read_inside if len(allowed) == len(reads) else frozenset())
+        if not allowed or structure_violations(hardware, kept):
+            return []
+    if not _fits(hardware, kept):
         return []
     words = {index: other.words for index, other in enumerate(segment.residuals) if other.read in allowed}
     left_out = summed([costs.joined(count) for count in words.values()] or [NOTHING])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from fadiff_mapper.base.version import __version__
@@ -15,8 +16,6 @@ from fadiff_mapper.output.timeloop_files.level_text import (
     storage_accesses,
 )
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, single_ratio, unsigned
-from fadiff_mapper.output.timeloop_files.sparse_level_text import sparse_arithmetic_lines, sparse_level_lines
-from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.spec import Spec
 
 LABEL = 40
@@ -45,16 +44,23 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
 
 def _levels(spec: Spec, stats: Stats) -> list[str]:
     """The arithmetic as level 0, and the storage levels that do anything."""
+    arithmetic, storage = _paragraphs(stats)
     lines = []
     if stats.arithmetic["energy_pj"]:
-        write = sparse_arithmetic_lines if _is_sparse(stats) else arithmetic_lines
-        lines += ["Level 0", "-------", *write(spec, stats.arithmetic)]
+        lines += ["Level 0", "-------", *arithmetic(spec, stats.arithmetic)]
     for index, level in enumerate(stats.levels):
         if storage_accesses(level) or level["energy_pj_total"]:
-            paragraph = (sparse_level_lines(spec, index, stats, leakage_lines(spec, index, stats))
-                         if isinstance(stats, SparseStats) and stats.sections else level_lines(spec, index, stats))
-            lines += [f"Level {index + 1}", "-------", *paragraph]
+            lines += [f"Level {index + 1}", "-------", *storage(spec, index, stats)]
     return lines
+
+
+def _paragraphs(stats: Stats) -> tuple[Callable[..., list[str]], Callable[..., list[str]]]:
+    """The functions that write a paragraph on the arithmetic and on a storage level."""
+    if not _is_sparse(stats):
+        return arithmetic_lines, level_lines
+    from fadiff_mapper.output.timeloop_files.sparse_level_text import sparse_arithmetic_lines, sparse_level_lines
+    return sparse_arithmetic_lines, lambda spec, index, sparse: sparse_level_lines(
+        spec, index, sparse, leakage_lines(spec, index, sparse))
 
 
 def _networks(spec: Spec, stats: Stats) -> list[str]:
@@ -123,6 +129,9 @@ def _summary(spec: Spec, stats: Stats) -> list[str]:
 
 def _is_sparse(stats: Stats) -> bool:
     """Whether Timeloop prints its form for sparse designs."""
+    if type(stats) is Stats:    # dense designs load nothing of sparse ones
+        return False
+    from fadiff_mapper.sparse.sparse_stats import SparseStats
     return isinstance(stats, SparseStats) and stats.sections
 
 

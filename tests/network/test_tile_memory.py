@@ -1,0 +1,100 @@
+"""Searches of tiles: none is made twice in a run, and layers whose strategies are known are not compared again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
+from fadiff_mapper.network.chains.segments import segments
+from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.plan import strategy_search
+from fadiff_mapper.network.plan.groups import COMPARING, LIGHT, THOROUGH
+from fadiff_mapper.network.plan.map_tiles import TileMemory, strategies_known, with_mappings
+from fadiff_mapper.network.plan.strategy_search import TileEffort
+from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
+
+SIZE = 12
+
+
+def conv(name: str, before: str, inputs: int, outputs: int) -> Node:
+    layer = make_operator("conv", {"N": 1, "M": outputs, "C": inputs, "P": SIZE, "Q": SIZE, "R": 1, "S": 1})
+    return Node(name, "conv", (before,), layer=layer, operands=("Inputs",))
+
+
+@cache
+def two_layers() -> tuple[Workload, list[Spec]]:
+    network = build_workload("two", [Node("x", "input", shape=(1, 8, SIZE, SIZE)), conv("wide", "x", 8, 16),
+                                     conv("narrow", "wide", 16, 8)], ["narrow"])
+    return network, list(specs_of(network, bundled_files.find("arch/gemmini_large")))
+
+
+def fused(rows: int) -> FusedGroup:
+    """The two layers in tiles of some rows."""
+    segment, stay = segments(two_layers()[0], 2)[0], Stay("Scratchpad")
+    return FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
+                      tuple(replace(link, stay=stay) for link in segment.links), (TileLoop("P", rows),))
+
+
+def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory: TileMemory) -> FusedGroup | None:
+    specs = two_layers()[1]
+    hardware = Hardware(specs[0].arch, specs[0].tables)
+    return with_mappings(hardware, [group], [specs], [(1.0, 1.0)], effort, known=known, memory=memory)[0]
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[MappingTask]:
+    """The tasks that are searched from here on."""
+    made: list[MappingTask] = []
+    original: Callable[..., Any] = strategy_search.search_all
+
+    def counted(tasks: Sequence[MappingTask], *rest: Any, **named: Any) -> Any:
+        made.extend(tasks)
+        return original(tasks, *rest, **named)
+
+    monkeypatch.setattr(strategy_search, "search_all", counted)
+    return made
+
+
+@pytest.mark.parametrize("effort", [LIGHT, THOROUGH], ids=["light", "thorough"])
+def test_a_search_is_not_made_twice(effort: TileEffort, searches: list[MappingTask]) -> None:
+    memory = TileMemory()
+    first = mapped(fused(4), effort, {}, memory)
+    made = len(searches)
+    assert first and made
+    assert mapped(fused(4), effort, {}, memory) == first
+    assert len(searches) == made
+
+
+def test_remembered_outcomes_are_those_of_searches_made_anew() -> None:
+    memory = TileMemory()
+    mapped(fused(6), LIGHT, {}, memory)
+    assert mapped(fused(4), THOROUGH, {}, memory) == mapped(fused(4), THOROUGH, {}, TileMemory())
+
+
+def test_other_tiles_are_searched(searches: list[MappingTask]) -> None:
+    memory = TileMemory()
+    mapped(fused(4), LIGHT, {}, memory)
+    made = len(searches)
+    mapped(fused(6), LIGHT, {}, memory)
+    assert len(searches) > made
+
+
+def test_strategies_are_compared_for_layers_that_have_none_yet(searches: list[MappingTask]) -> None:
+    known: dict[str, str] = {}
+    assert not strategies_known(fused(4), known)
+    mapped(fused(4), COMPARING, known, TileMemory())
+    compared = len(searches)
+    assert strategies_known(fused(4), known) and strategies_known(fused(6), known)
+    mapped(fused(4), COMPARING, known, TileMemory())
+    assert len(searches) - compared < compared
+    again = len(searches)
+    mapped(fused(4), THOROUGH, known, TileMemory())
+    assert len(searches) - again == compared
