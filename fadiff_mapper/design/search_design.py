@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,16 +23,13 @@ from fadiff_mapper.design.no_design import blame
 from fadiff_mapper.design.pareto_front import hypervolume
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
-from fadiff_mapper.design.space import Point, design_document, points_beside
+from fadiff_mapper.design.settle import settled
+from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
 
 IDLE_ROUNDS = 200
 """Rounds one after the other without a design to map, after which a search ends: all that its method proposes is then
 refused or left out for its lower bound. A limit of time, not measured."""
-
-STRIDES = (1.0, 0.25)
-"""Octaves at which the neighbours of the best design are looked at before those one value away: on a fine grid steps of
-one value alone would creep (DOSA's grid has steps of 8 KB up to 1 MB)."""
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
@@ -66,8 +63,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
             status = _rounds(run, proposer, evaluated, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
-            neighbours = () if ended or not options.neighbours else _settled(
-                run, question, evaluated, stopped, options.prune)
+            neighbours = () if ended or not options.neighbours else settled(
+                run, question.space, evaluated, stopped, options.prune)
         if not run.front and options.shard is None:
             raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
                               "evaluated; accepted: more time")
@@ -130,38 +127,6 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
         return list(points)
     number, shards = shard
     return [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
-
-
-def _settled(run: DesignRun, question: DesignQuestion, evaluated: Evaluated, stopped: Callable[[], bool],
-             prune: bool) -> tuple[DesignOutcome, ...]:
-    """Moves to better designs beside the best one until there is none, by coarse steps, fine ones, and single values.
-
-    Returns:
-        The designs one value away from the best one in one parameter, all of them mapped, be they worse or not.
-    """
-    for octaves in STRIDES:
-        _moved(run, question, octaves, lambda points: evaluated(points, run.values() if prune else []), stopped)
-    beside = _moved(run, question, 0.0, lambda points: evaluated(points, []), stopped)
-    return tuple(outcome for outcome in beside if outcome is not None)
-
-
-def _moved(run: DesignRun, question: DesignQuestion, octaves: float,
-           evaluated: Callable[[Sequence[Point]], Iterator[DesignOutcome | None]],
-           stopped: Callable[[], bool]) -> list[DesignOutcome | None]:
-    """Evaluates the designs beside the best one, which a better one takes the place of, until none is better.
-
-    Returns:
-        The designs beside the last best one; for a stride of several values only those not known before.
-    """
-    while True:
-        best, known = run.front[0], {outcome.point for outcome in run.archive}
-        points = points_beside(question.space, best.point, octaves)
-        beside = list(evaluated([point for point in points if not octaves or point not in known]))
-        for outcome in beside:
-            if outcome is not None and outcome.point not in known:
-                run.add(outcome)
-        if run.front[0] is best or stopped():
-            return beside
 
 
 def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],

@@ -49,11 +49,11 @@ SPREAD, SCATTERED = 12, 2
 ENDS = 3
 """Ends of a descent that are judged, those of the lowest loss."""
 
-JUDGED = 12
+JUDGED = 16
 """Bounds that a round computes while it walks. A bound takes a third to a quarter of the time of a search of mappings,
 so that a proposal costs about as much as the mapping of what it proposes."""
 
-APART = 0.5
+APART = 1.0
 """Octaves between the designs of the first round at least, less from round to round: bounds of designs side by side
 are nearly the same. Set by hand."""
 

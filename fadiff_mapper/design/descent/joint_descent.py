@@ -25,7 +25,7 @@ from fadiff_mapper.network.descent.relaxed_machine import DescendedHardware, Rel
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.relaxation.penalty import excess
 
-EFFORT = DescentOptions(steps=30, restarts=16)
+EFFORT = DescentOptions(steps=30, restarts=8)
 """Effort of one descent. Set by hand: more steps cost as much as mapping further designs."""
 
 RATE = 0.15
