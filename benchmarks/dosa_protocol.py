@@ -43,7 +43,7 @@ from fadiff_mapper.search.gradient_descent import first_theta
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 
 STARTS, STEPS, ROUNDED_EVERY = 7, 1490, 500
-RATE, PENALTY = 0.05, 4.0
+RATE, PENALTY = 0.1, 4.0
 """Octaves of a first step, and the weight of squared octaves by which factors fall below 1."""
 SCRATCHPAD, ACCUMULATOR = "Scratchpad", "Accumulator"
 ACCUMULATOR_BYTES, KB = 4, 1024
@@ -94,6 +94,8 @@ def dosa_search(reader: DesignReader, seed: int, starts: int = STARTS, steps: in
     widest = tuple(len(parameter.values) - 1 for parameter in space.parameters)
     tasks = [mapping_task(spec) for spec in reader.specs(widest)]
     parts = families(tasks, starts, seed)
+    for part in parts:
+        part.choices = best_orders(part)
     centre, found = tuple(index // 2 for index in widest), list[tuple[float, Point]]()
     with one_torch_thread():
         for done in range(0, steps, ROUNDED_EVERY):
