@@ -3,12 +3,12 @@
 
     python benchmarks/design_speed.py [--designs N] [--space NAME] [--network FILE] [--jobs N] [-o FILE]
 
-ResNet-50, 24 distinct layers (or another network), each mapped as `map` does, on random designs, none left out for its bound. Rows, all of
-one run: the search of the mappings alone, of specs that have been read; the evaluation called directly, without a
-store; and through the engine with a store, in one process and in several. Seconds are of CPU time, of all processes
-together without their start, which other work on the machine disturbs less. "overhead" is against the row above in the
-first two rows, and against the direct evaluation in the others. The last column is 1,000 designs on two cores at this
-rate.
+ResNet-50, 24 distinct layers (or another network), each mapped as `map` does, on random designs, none left out for its
+bound. Rows, all of one run: the search of the mappings alone, of specs that have been read; the evaluation called
+directly, without a store; and through the engine with a store, in one process and in several. Seconds are of CPU time,
+of all processes together without their start, which other work on the machine disturbs less. "overhead" is against the
+row above in the first two rows, and against the direct evaluation in the others. The last column is 1,000 designs on
+two cores at this rate.
 """
 
 from __future__ import annotations
