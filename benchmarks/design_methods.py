@@ -2,13 +2,15 @@
 """Methods of designing a machine on DOSA's space and networks, side by side at equally many designs mapped.
 
     python benchmarks/design_methods.py [--seeds N] [--evaluations N ...] [--method NAME ...] [--network NAME ...]
-                                        [--store FOLDER] [-o FILE]
+                                        [--baseline NAME ...] [--first N] [--store FOLDER] [-o FILE]
 
 The space is `bundled:spaces/dosa_gemmini` with DOSA's energies and bandwidths; layers run one by one, as in DOSA, and
 each design is mapped to the quality of `map`. A row has the EDP (uJ x cycles) after so many designs: the geometric mean
-over the seeds with its range. Beside the methods stand DOSA's random search with its settings (10 designs, 1,000
-random mappings a layer; the best of them) on the same model, and its own default design (side 16, 32 KB, 128 KB),
-mapped here. DOSA's own figures come from its analytical model and are not comparable.
+over the seeds with its range, and the CPU seconds of a run (with a store that has some of its designs: less). Beside
+the methods stand DOSA's own descent on our model (`dosa_protocol`), its random search with its settings (10 designs,
+1,000 random mappings a layer; the best of them) on the same model, and Gemmini's default design (side 16, 32 KB,
+128 KB), mapped here. DOSA's own figures come from its analytical model and are not comparable. `--baseline` picks among
+the three; with a store, runs that were stopped go on.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ import argparse
 import math
 import statistics
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import yaml
+from dosa_protocol import dosa_search
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import DesignSpace, SearchOptions, Workload, map_layers, read_space
@@ -49,6 +54,8 @@ DRAWN, MOST_DRAWN = 8192, 60
 """Random mappings drawn at a time, most of which exceed some capacity or mesh; and how often at most."""
 PJ_PER_UJ = 1e6
 
+T = TypeVar("T")
+
 
 def dosa_network(name: str) -> Workload:
     """One of DOSA's networks, its layers without links."""
@@ -65,13 +72,15 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, nargs="+", default=[10, 25, 50])
     parser.add_argument("--method", nargs="+", default=["gradient", "tpe", "nsga2", "random"])
     parser.add_argument("--network", nargs="+", default=["unet", "resnet50", "bert", "retinanet"])
+    parser.add_argument("--baseline", nargs="*", default=list(BASELINES), choices=list(BASELINES))
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--store", type=Path)
     parser.add_argument("--jobs", type=int)
     add_output(parser)
     options = parser.parse_args()
     space = read_space("bundled:spaces/dosa_gemmini")
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
-        write(heading("network", "method", *(f"{count} designs" for count in options.evaluations), "s"))
+        write(heading("network", "method", *(f"{count} designs" for count in options.evaluations), "CPU s"))
         for name in options.network:
             measure(space, dosa_network(name), options, options.store or Path(folder), write)
 
@@ -79,18 +88,28 @@ def main() -> None:
 def measure(space: DesignSpace, network: Workload, options: argparse.Namespace, store: Path, write: Write) -> None:
     """Writes the rows of one network."""
     question = DesignQuestion(space, (network,), (1.0,), fuse=False, energy=space.energy or "dosa")
+    seeds = range(options.first, options.first + options.seeds)
     for method in options.method:
-        runs = [search_design(replace(question, seed=seed), DesignOptions(
-            method, max(options.evaluations), neighbours=False, prune=False, jobs=options.jobs, store=store))
-            for seed in range(options.seeds)]
+        runs, seconds = timed(lambda seed, method=method: search_design(replace(question, seed=seed), DesignOptions(
+            method, max(options.evaluations), neighbours=False, prune=False, jobs=options.jobs, store=store)), seeds)
         cells = [spread([best_after(run, count) for run in runs]) for count in options.evaluations]
-        write(row(network.name, method, *cells, f"{statistics.median(run.time_s for run in runs):.0f}"))
-    reader = DesignReader(question)
-    random = [random_search(reader, network, seed) for seed in range(options.seeds)]
+        write(row(network.name, method, *cells, seconds))
     blank = [""] * (len(options.evaluations) - 1)
-    write(row(network.name, "random designs and mappings (DOSA's settings)", *blank, spread(random), ""))
-    default = mapped_edp(reader, network, nearest_point(space, DEFAULT))
-    write(row(network.name, "default design (16, 32 KB, 128 KB)", *blank, f"{default:.4g}", ""))
+    for name in options.baseline:
+        what, found = BASELINES[name]
+        values, seconds = timed(lambda seed, found=found: found(DesignReader(question), network, seed),
+                                seeds[:1] if name == "default" else seeds)
+        write(row(network.name, what, *blank, spread(values), seconds))
+
+
+def timed(work: Callable[[int], T], seeds: Sequence[int]) -> tuple[list[T], str]:
+    """What work gives for every seed, and the median of the CPU seconds of this process."""
+    results, seconds = [], []
+    for seed in seeds:
+        start = time.process_time()
+        results.append(work(seed))
+        seconds.append(time.process_time() - start)
+    return results, f"{statistics.median(seconds):.0f}"
 
 
 def best_after(run: DesignedMachine, count: int) -> float:
@@ -123,6 +142,16 @@ def best_of_random(spec: Spec, seed: int) -> OperatingPoint:
     return OperatingPoint(float(energy[best]), float(cycles[best]))
 
 
+def dosa_edp(reader: DesignReader, network: Workload, seed: int) -> float:
+    """The EDP that DOSA's descent ends with, in uJ x cycles."""
+    return dosa_search(reader, seed).edp / PJ_PER_UJ
+
+
+def default_edp(reader: DesignReader, network: Workload, seed: int) -> float:
+    """The EDP of Gemmini's own design, in uJ x cycles."""
+    return mapped_edp(reader, network, nearest_point(reader.question.space, DEFAULT))
+
+
 def mapped_edp(reader: DesignReader, network: Workload, point: Point) -> float:
     """The EDP of a design, each layer mapped by the search, in uJ x cycles."""
     results = map_layers(reader.specs(point), SearchOptions(("edp",)))
@@ -140,6 +169,14 @@ def spread(values: Sequence[float]) -> str:
     """The geometric mean with its range."""
     mean = math.exp(statistics.fmean(map(math.log, values)))
     return f"{mean:.4g} ({min(values):.4g} to {max(values):.4g})"
+
+
+BASELINES: dict[str, tuple[str, Callable[[DesignReader, Workload, int], float]]] = {
+    "dosa": ("DOSA's descent (7 starts x 1,490 steps) on our model", dosa_edp),
+    "random": ("random designs and mappings (DOSA's settings)", random_search),
+    "default": ("default design (16, 32 KB, 128 KB)", default_edp),
+}
+"""What stands beside the methods."""
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """How long designs of a space take, and how much of that is not the search of mappings.
 
-    python benchmarks/design_speed.py [--designs N] [--space NAME] [--jobs N] [-o FILE]
+    python benchmarks/design_speed.py [--designs N] [--space NAME] [--network FILE] [--jobs N] [-o FILE]
 
-ResNet-50, 24 distinct layers, each mapped as `map` does, on random designs, none left out for its bound. Rows, all of
-one run: the search of the mappings alone, of specs that have been read; the evaluation called directly, without a
-store; and through the engine with a store, in one process and in several. Seconds are of CPU time, of all processes
-together without their start, which other work on the machine disturbs less. "overhead" is against the row above in the
-first two rows, and against the direct evaluation in the others. The last column is 1,000 designs on two cores at this
-rate.
+ResNet-50, 24 distinct layers (or another network), each mapped as `map` does, on random designs, none left out for its
+bound. Rows, all of one run: the search of the mappings alone, of specs that have been read; the evaluation called
+directly, without a store; and through the engine with a store, in one process and in several. Seconds are of CPU time,
+of all processes together without their start, which other work on the machine disturbs less. "overhead" is against the
+row above in the first two rows, and against the direct evaluation in the others. The last column is 1,000 designs on
+two cores at this rate.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--designs", type=int, default=50)
     parser.add_argument("--space", default="bundled:spaces/gemmini_large")
+    parser.add_argument("--network", help="a network that `load_network` reads, in place of ResNet-50")
     parser.add_argument("--jobs", type=int, default=2)
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
-        network = load_network(write_resnet50(Path(folder)))
+        network = load_network(options.network or write_resnet50(Path(folder)))
         question = DesignQuestion(read_space(options.space), (network,), (1.0,), fuse=False)
         points = RandomDesigns(question.space, 0).propose(options.designs, [])
         write(heading("what", "designs", "layers", "CPU s per design", "overhead", "1,000 designs on two cores, min"))

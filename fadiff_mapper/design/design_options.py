@@ -28,8 +28,8 @@ class DesignOptions:
             is a time limit.
         time_limit: Seconds after which no further design is begun; None: no limit.
         prune: Whether a design whose lower bound is no better than a known design is left out.
-        neighbours: Whether the designs one value away from the best one are mapped at the end, beyond the evaluations
-            asked for; a better one takes its place, until none is better.
+        neighbours: Whether designs beside the best one are mapped at the end, beyond the evaluations asked for: an
+            octave away, a quarter, and one value; a better one takes its place, until none is better.
         per_round: Designs proposed at a time; None: by the method, see `ROUND`. The answer depends on it.
         jobs: Designs at work at a time; None: one for each core. The answer does not depend on it.
         backend: One of `design.evaluation.work_force.BACKENDS`.

@@ -23,6 +23,7 @@ from fadiff_mapper.design.no_design import blame
 from fadiff_mapper.design.pareto_front import hypervolume
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
+from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
 
@@ -62,7 +63,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
             status = _rounds(run, proposer, evaluated, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
-            neighbours = () if ended or not options.neighbours else _settled(run, question, evaluated, stopped)
+            neighbours = () if ended or not options.neighbours else settled(
+                run, question.space, evaluated, stopped, options.prune)
         if not run.front and options.shard is None:
             raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
                               "evaluated; accepted: more time")
@@ -125,27 +127,6 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
         return list(points)
     number, shards = shard
     return [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
-
-
-def _settled(run: DesignRun, question: DesignQuestion, evaluated: Evaluated,
-             stopped: Callable[[], bool]) -> tuple[DesignOutcome, ...]:
-    """The neighbours of the best design, which a better one of them takes the place of until none is better."""
-    while True:
-        best, known = run.front[0], {outcome.point for outcome in run.archive}
-        neighbours = _neighbours(best, question, evaluated)
-        for outcome in neighbours:
-            if outcome.point not in known:
-                run.add(outcome)
-        if run.front[0] is best or stopped():
-            return neighbours
-
-
-def _neighbours(best: DesignOutcome, question: DesignQuestion, evaluated: Evaluated) -> tuple[DesignOutcome, ...]:
-    """The designs one value away from the best in one parameter; all are mapped, be they worse or not."""
-    sizes = [len(parameter.values) for parameter in question.space.parameters]
-    points = [(*best.point[:axis], index + step, *best.point[axis + 1:])
-              for axis, index in enumerate(best.point) for step in (-1, 1) if 0 <= index + step < sizes[axis]]
-    return tuple(outcome for outcome in evaluated(points, []) if outcome is not None)
 
 
 def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],

@@ -12,14 +12,22 @@ import torch
 from fadiff_mapper import Mapping, SearchOptions, load_network
 from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
 from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
-from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, coordinates, curves_around
+from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, curves_around
 from fadiff_mapper.design.descent.hardware_figures import RelaxedDesign, figures_of, relaxed_design
 from fadiff_mapper.design.descent.joint_descent import proposed_designs
 from fadiff_mapper.design.descent.joint_networks import joint_networks, relaxed_around
 from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
-from fadiff_mapper.design.space import DesignSpace, Limit, Point, broken_limit, parameter_values, read_space
+from fadiff_mapper.design.space import (
+    DesignSpace,
+    Limit,
+    Point,
+    broken_limit,
+    coordinates,
+    parameter_values,
+    read_space,
+)
 from fadiff_mapper.network.descent.descend import DescentOptions, smooth_metric
 from fadiff_mapper.network.descent.relaxed_cost import relaxed_cost
 from fadiff_mapper.network.descent.starts import starts

@@ -41,6 +41,19 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     assert len(found) == 12
 
 
+def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    points = list(all_points(bench.question.space))[:4]
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        with work_force(bench, jobs=2, backend="ray") as evaluated:
+            found = list(evaluated(points, []))
+    finally:
+        ray.shutdown()
+    assert found == [evaluate_design(bench, point) for point in points]
+
+
 def test_no_design_is_begun_after_the_deadline(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     with work_force(bench, jobs=1, deadline=time.time() - 1) as evaluated:

@@ -1,9 +1,10 @@
 """The proposer that descends from the best designs so far, and judges designs before they are mapped.
 
-Rounds. The first designs are spread over the space. Later ones come from four sources: ends of joint descents from the
-best designs (`joint_descent`), the least hardware that the best design's mappings need (DOSA's way to draw hardware),
-designs one step from the best one along each parameter, and some at random. The mappings of the archive, evaluated
-exactly on every candidate (`borrowed_mappings`), say which of them are worth a search of their own.
+Rounds. The first designs are the best of some that are spread over the space, judged by their lower bounds. Later ones
+come from four sources: ends of joint descents from the best designs (`joint_descent`), the least hardware that the best
+design's mappings need (DOSA's way to draw hardware), walks to better estimates (`estimate_walk`), and some at random.
+The bounds of the candidates, raised by what mapped designs near them lie above theirs (`design_estimates`), say which
+of them are worth a search of their own.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
-from fadiff_mapper.design.descent.hardware_curves import coordinates, curves_around
+from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metric_logarithm, place_of
+from fadiff_mapper.design.descent.estimate_walk import walk
+from fadiff_mapper.design.descent.hardware_curves import curves_around
 from fadiff_mapper.design.descent.hardware_figures import structure
 from fadiff_mapper.design.descent.joint_descent import ProposedDesign, proposed_designs
 from fadiff_mapper.design.descent.joint_networks import JointNetworks, joint_networks, relaxed_around
 from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures, least_unfused
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2
 from fadiff_mapper.model.loop_nest import Nest
@@ -32,28 +36,33 @@ from fadiff_mapper.spec.spec import Spec
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
 MappingsAt = Callable[[Point], tuple[Mapping, ...]]
 
-PARENTS = 2
-"""Designs of the archive from which a round descends, the best one and one of the others. Set by hand."""
-
 POOL = 48
-"""Designs whose mappings are kept for judging others: judging costs one evaluation of each. Set by hand."""
+"""Designs whose mappings are kept for judging designs without a bound. Set by hand."""
 
-SCATTERED = 24
-"""Designs at random that a round judges, so that no corner of a space goes unseen. Set by hand."""
-
-FIRST, ROUND = 3, 4
+FIRST, ROUND = 3, 6
 """Designs of the first round and of every later one at most: what they show is worth more than to map many at once.
-Set by hand on BERT and DOSA's space."""
+Set by hand on DOSA's space."""
+
+SPREAD, SCATTERED = 12, 2
+"""Designs at random that the first round judges, and every later one, so that no corner of a space goes unseen."""
+
+ENDS = 3
+"""Ends of a descent that are judged, those of the lowest loss."""
+
+JUDGED = 16
+"""Bounds that a round computes while it walks. A bound takes a third to a quarter of the time of a search of mappings,
+so that a proposal costs about as much as the mapping of what it proposes."""
+
+APART = 1.0
+"""Octaves between the designs of the first round at least, less from round to round: bounds of designs side by side
+are nearly the same. Set by hand."""
 
 HYPERCUBES = 32
 """Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
 
-LEARNED_FROM = 6
-"""Mapped candidates from which `TRUST` is learned. Set by hand."""
-
 TRUST = 0.35
-"""Part of a candidate's judged metric that a search of its own is expected to gain for each octave that it lies from
-the nearest mapped design, until the archive says otherwise. Set by hand; learned from the second round on."""
+"""Part of the metric that a search is expected to gain over borrowed mappings for each octave that a design without a
+bound lies from the nearest mapped one. Set by hand."""
 
 
 def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: MappingsAt) -> Proposer:
@@ -69,14 +78,6 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
 
 
 @dataclass
-class _Judgement:
-    """A candidate as it was judged when it was proposed: the judged logarithm and the distance in octaves."""
-
-    value: float
-    distance: float
-
-
-@dataclass
 class _GradientProposer:
     """State between the rounds.
 
@@ -86,10 +87,11 @@ class _GradientProposer:
         mappings_at: The mappings of a mapped design.
         networks: The layers of all networks.
         rounds: Rounds so far.
-        specs: Designs that were read, None for those that are none or break a limit.
-        pool: Mappings of each layer for judging designs; empty before the first one is mapped.
+        judged: The bound and the area of the designs judged so far; None where they have no bound.
+        allowed: Whether designs can be read and keep all limits.
+        parents: Designs from which a descent began.
+        pool: Mappings of each layer for judging designs without a bound.
         pooled: Designs whose mappings are in the pool.
-        judged: The candidates that were proposed.
     """
 
     question: DesignQuestion
@@ -97,32 +99,34 @@ class _GradientProposer:
     mappings_at: MappingsAt
     networks: JointNetworks
     rounds: int = 0
-    specs: dict[Point, tuple[Spec, ...] | None] = field(default_factory=dict)
+    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
+    allowed: dict[Point, bool] = field(default_factory=dict)
+    parents: set[Point] = field(default_factory=set)
     pool: list[Nest] = field(default_factory=list)
     pooled: list[Point] = field(default_factory=list)
-    judged: dict[Point, _Judgement] = field(default_factory=dict)
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""
         known = {outcome.point for outcome in archive}
         mapped = [outcome for outcome in archive if outcome.feasible]
         rng = np.random.default_rng([self.question.seed, self.rounds])
-        self.rounds += 1
-        if not mapped:
-            return self._scattered(rng, min(count, FIRST), known)
         exponents = self._exponents(rng)
         ranked = sorted(mapped, key=lambda outcome: _logarithm(outcome, exponents))
-        self._pool(ranked)
-        candidates = [*self._descended(ranked, exponents), self._least(ranked[0], exponents),
-                      *self._neighbours(ranked[0].point), *self._scattered(rng, SCATTERED, known)]
-        trust = self._trust(mapped, exponents)
-        expected: dict[Point, float] = {}
-        for point in dict.fromkeys(candidates):
-            if point not in known and self._specs(point):
-                value, distance = self._borrowed(point, self.pool, exponents), self._distance(point, mapped)
-                self.judged[point] = _Judgement(value, distance)
-                expected[point] = value - trust * distance
-        return sorted(expected, key=lambda point: (expected[point], point))[:min(count, ROUND)]
+        estimates = DesignEstimates(self.question.space, self._judge, exponents,
+                                    {outcome.point: _logarithm(outcome, exponents) for outcome in mapped})
+        expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
+
+        def value_at(point: Point) -> float:
+            if point not in expected:
+                expected[point] = self._value(point, estimates, ranked)
+            return expected[point]
+        for point in self._candidates(rng, ranked, exponents, known):
+            value_at(point)
+        self._walk(expected, value_at)
+        self.rounds += 1
+        return self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
+                            if point not in known and self._allowed(point)],
+                           min(count, ROUND if mapped else FIRST))
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
         """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
@@ -131,15 +135,71 @@ class _GradientProposer:
         mixed: np.ndarray = weights @ exponents
         return mixed
 
-    def _specs(self, point: Point) -> tuple[Spec, ...] | None:
-        """The layers on a design; None where it is no design or breaks a limit."""
-        if point not in self.specs:
+    def _candidates(self, rng: np.random.Generator, ranked: Sequence[DesignOutcome], exponents: np.ndarray,
+                    known: Collection[Point]) -> list[Point]:
+        """Designs from which a round's walks begin, the best mapped one first."""
+        scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
+        if not ranked:
+            return scattered
+        best = ranked[0]
+        least = [] if best.point in self.parents else [self._least(best, exponents)]
+        return [best.point, *least, *self._descended(ranked, exponents), *scattered]
+
+    def _walk(self, expected: dict[Point, float], value_at: Callable[[Point], float]) -> None:
+        """Walks from the best estimates to better ones until enough designs have been judged."""
+        judged, started = len(self.judged), set[Point]()
+
+        def enough() -> bool:
+            return len(self.judged) - judged >= JUDGED
+        while not enough():
+            starts = [point for point in expected if point not in started and expected[point] < inf]
+            if not starts:
+                return
+            start = min(starts, key=lambda point: (expected[point], point))
+            started.add(start)
+            walk(self.question.space, start, value_at, enough)
+
+    def _apart(self, points: Sequence[Point], count: int) -> list[Point]:
+        """The first points that keep their distance from those before, then the first of the others."""
+        apart, chosen = APART / (1 + self.rounds), list[Point]()
+        for point in points:
+            place = place_of(self.question.space, point)
+            if len(chosen) < count and all(
+                    np.linalg.norm(place - place_of(self.question.space, other)) >= apart for other in chosen):
+                chosen.append(point)
+        return [*chosen, *(point for point in points if point not in chosen)][:count]
+
+    def _allowed(self, point: Point) -> bool:
+        """Whether a point is a design that keeps all limits."""
+        if point not in self.allowed:
+            space = self.question.space
             try:
-                specs = None if broken_limit(self.question.space, point) else self.read(point)
-                self.specs[point] = None if specs and broken_limit(self.question.space, point, specs[0]) else specs
+                self.allowed[point] = not broken_limit(space, point) and not broken_limit(
+                    space, point, self.read(point)[0])
             except FadiffError:
-                self.specs[point] = None
-        return self.specs[point]
+                self.allowed[point] = False
+        return self.allowed[point]
+
+    def _judge(self, point: Point) -> tuple[LeastFigures, float] | None:
+        """The bound of a design by its layers, fused or not, and its area."""
+        if point not in self.judged:
+            specs = self.read(point)
+            least = least_unfused(self.question, specs)
+            self.judged[point] = None if least is None else (least, design_area_mm2(specs[0]))
+        return self.judged[point]
+
+    def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[DesignOutcome]) -> float:
+        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed."""
+        if not self._allowed(point):
+            return inf
+        value = estimates.of(point)
+        if value < inf or not ranked:
+            return value
+        self._pool(ranked)
+        place = place_of(self.question.space, point)
+        distance = min(float(np.linalg.norm(place - place_of(self.question.space, outcome.point)))
+                       for outcome in ranked)
+        return self._borrowed(point, self.pool, estimates.exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
         """New designs that keep the limits, spread over the space by Latin hypercubes."""
@@ -149,7 +209,7 @@ class _GradientProposer:
             for row in (strata + rng.random(strata.shape)) / count:
                 point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
                               for part, parameter in zip(row, parameters, strict=True))
-                if point not in known and self._specs(point):
+                if point not in known and self._allowed(point):
                     found[point] = None
             if len(found) >= count:
                 break
@@ -159,46 +219,34 @@ class _GradientProposer:
         """Adds the mappings of the designs that were mapped since the last round, the best `POOL` ones at most."""
         for outcome in ranked[:POOL]:
             if outcome.point not in self.pooled:
-                specs, mappings = self._specs(outcome.point), self.mappings_at(outcome.point)
-                if specs:
-                    self.pool = (extended(self.pool, specs, mappings) if self.pool else pooled(specs, [mappings]))
-                    self.pooled.append(outcome.point)
+                specs, mappings = self.read(outcome.point), self.mappings_at(outcome.point)
+                self.pool = extended(self.pool, specs, mappings) if self.pool else pooled(specs, [mappings])
+                self.pooled.append(outcome.point)
 
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of the metric of a design with the best mappings of a pool; infinite where some layer has none."""
-        specs = self._specs(point)
-        total = specs and borrowed_point(specs, pool, self.question.loads, self.question.mapping_metric)
-        if not specs or not total:
+        if not self._allowed(point):
             return inf
-        return _metric(exponents, total.energy_pj, total.cycles, design_area_mm2(specs[0]))
+        specs = self.read(point)
+        total = borrowed_point(specs, pool, self.question.loads, self.question.mapping_metric)
+        return metric_logarithm(exponents, total.energy_pj, total.cycles, design_area_mm2(specs[0])) if total else inf
 
     def _least(self, best: DesignOutcome, exponents: np.ndarray) -> Point:
         """The least hardware for the mappings of a design."""
-        specs = self._specs(best.point)
-        assert specs is not None
-        own = pooled(specs, [self.mappings_at(best.point)])
+        own = pooled(self.read(best.point), [self.mappings_at(best.point)])
         return least_hardware(self.question.space, best.point, lambda point: self._borrowed(point, own, exponents))
 
-    def _neighbours(self, point: Point) -> list[Point]:
-        """Designs beside one along every parameter: one and two values away, and a 32nd, 16th and 8th of its values."""
-        found = []
-        for axis, parameter in enumerate(self.question.space.parameters):
-            steps = {max(1, len(parameter.values) >> shift) for shift in (31, 5, 4, 3)} | {2}
-            for index in sorted({point[axis] + sign * step for step in steps for sign in (-1, 1)}):
-                if 0 <= index < len(parameter.values):
-                    found.append((*point[:axis], index, *point[axis + 1:]))
-        return found
-
     def _descended(self, ranked: Sequence[DesignOutcome], exponents: np.ndarray) -> list[Point]:
-        """The ends of joint descents from the best design, and from others in turn."""
-        others = ranked[1:1 + 2 * PARENTS]
-        parents = [ranked[0], *(others[self.rounds % len(others):][:PARENTS - 1] if others else ())]
-        return [design.point for parent in parents for design in self._descent(parent.point, exponents)]
+        """The best ends of a joint descent from the best design from which none began yet."""
+        fresh = [outcome.point for outcome in ranked if outcome.point not in self.parents]
+        if not fresh:
+            return []
+        self.parents.add(fresh[0])
+        return [design.point for design in self._descent(fresh[0], exponents)][:ENDS]
 
     def _descent(self, parent: Point, exponents: np.ndarray) -> list[ProposedDesign]:
         """The ends of the descents from one design; none where designs are sparse, as the relaxed model is dense."""
-        specs, space = self._specs(parent), self.question.space
-        assert specs is not None
+        specs, space = self.read(parent), self.question.space
         if any(spec.sparse and spec.sparse.applied for spec in specs):
             return []
         network = relaxed_around(self.networks, self._widest(specs), specs, self.mappings_at(parent))
@@ -219,35 +267,7 @@ class _GradientProposer:
             return specs
         return widest if structure(widest[0]) == structure(specs[0]) else specs
 
-    def _distance(self, point: Point, mapped: Sequence[DesignOutcome]) -> float:
-        """Octaves from a design to the nearest mapped one; a word that differs counts as one."""
-        here = self._place(point)
-        return min(float(np.linalg.norm(here - self._place(outcome.point))) for outcome in mapped)
-
-    def _place(self, point: Point) -> np.ndarray:
-        """The coordinates of a design, [P]."""
-        return np.array([coordinates(parameter)[index]
-                         for parameter, index in zip(self.question.space.parameters, point, strict=True)])
-
-    def _trust(self, mapped: Sequence[DesignOutcome], exponents: np.ndarray) -> float:
-        """The gain of a search over borrowed mappings for each octave of distance, from the candidates mapped so far.
-
-        Fitted with an offset, as fused layers gain on top; between nothing and twice `TRUST`.
-        """
-        pairs = [(judgement.distance, judgement.value - _logarithm(outcome, exponents)) for outcome in mapped
-                 if (judgement := self.judged.get(outcome.point)) and judgement.value < inf]
-        if len(pairs) < LEARNED_FROM or len({distance for distance, _ in pairs}) < 2:
-            return TRUST
-        distances, gains = np.array(pairs).T
-        slope = float(np.polyfit(distances, gains, 1)[0])
-        return float(np.clip(slope, 0.0, 2 * TRUST))
-
 
 def _logarithm(outcome: DesignOutcome, exponents: np.ndarray) -> float:
     """Logarithm of the mixed metric of a mapped design."""
-    return _metric(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
-
-
-def _metric(exponents: np.ndarray, energy: float, cycles: float, area: float) -> float:
-    """Logarithm of energy, cycles and area to their exponents; an area of 0 is not known and does not count."""
-    return float(exponents @ np.log([energy, cycles, area or 1.0]))
+    return metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, coordinates
+from fadiff_mapper.design.descent.hardware_curves import HardwareCurves
 from fadiff_mapper.design.descent.hardware_figures import relaxed_design
-from fadiff_mapper.design.space import DesignSpace, Point
+from fadiff_mapper.design.space import DesignSpace, Point, coordinates
 from fadiff_mapper.network.descent.descend import DescentOptions, descend, restarts_of
 from fadiff_mapper.network.descent.relaxed_machine import DescendedHardware, RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.relaxation.penalty import excess
 
-EFFORT = DescentOptions(steps=30, restarts=16)
+EFFORT = DescentOptions(steps=30, restarts=8)
 """Effort of one descent. Set by hand: more steps cost as much as mapping further designs."""
 
 RATE = 0.15

@@ -26,6 +26,10 @@ from fadiff_mapper.yaml.located import Map
 MOST_SHAPES = 64
 """Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory, not measured."""
 
+MOST_DESIGNS = 64
+"""Designs kept as read, the latest ones, so that a design that is judged and then mapped is read once: a limit on
+memory, not measured."""
+
 UNSEEN = ("attributes", "spatial")
 """Entries of a component that constraints do not look at: its attributes, and its meshes as long as there is a fan-out
 or none. A list of constraints under the name `spatial` stands among `constraints`, which are looked at."""
@@ -59,11 +63,13 @@ class DesignReader:
     Attributes:
         question: The question.
         readings: Layers as read before, by the shape of the architecture and the number of the layer.
+        designs: The latest designs as read.
     """
 
     def __init__(self, question: DesignQuestion) -> None:
         self.question = question
         self.readings: dict[Hashable, dict[int, LayerReading]] = {}
+        self.designs: dict[Point, tuple[Spec, ...]] = {}
 
     def specs(self, point: Point) -> tuple[Spec, ...]:
         """Reads a design with every layer of the question.
@@ -77,6 +83,15 @@ class DesignReader:
         Raises:
             SpecError: The point is no design, or one that a layer's constraints do not fit.
         """
+        if point not in self.designs:
+            specs = self._specs(point)
+            if len(self.designs) >= MOST_DESIGNS:
+                del self.designs[next(iter(self.designs))]
+            self.designs[point] = specs
+        return self.designs[point]
+
+    def _specs(self, point: Point) -> tuple[Spec, ...]:
+        """Reads a design with every layer of the question. Raises SpecError."""
         document, files = design_document(self.question.space, point), self.question.space.files
         layers = self.question.layers
         first = self._read(document, files, layers[0])

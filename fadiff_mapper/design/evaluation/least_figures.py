@@ -53,10 +53,13 @@ class LeastFigures:
     def of(self, metric: str, area_mm2: float) -> float:
         """The bound on a metric of a design of known area, see `results.designed_machine.metric_exponents`."""
         energy, cycles, area = metric_exponents(metric)
+        return float(self.product(energy, cycles) * area_mm2 ** area)
+
+    def product(self, energy: float, cycles: float) -> float:
+        """The bound on energy and cycles to these exponents, multiplied."""
         both = min(energy, cycles)
         edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
-        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both)
-                     * area_mm2 ** area)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
 
 
 SLACK = 1 - 1e-9
@@ -87,12 +90,36 @@ def bound_that_loses(question: DesignQuestion, specs: Sequence[Spec], area_mm2: 
     for layer in sorted(range(len(specs)), key=lambda layer: -least[layer].cycles):
         if _loses(total, question, area_mm2, rivals):
             return total
-        if not fusable[layer]:
-            task = mapping_task(specs[layer])
-            bound = lower_bound(task.layer, task.space)
-            if bound is not None:
-                total += LeastFigures(bound.energy, bound.delay, sqrt(bound.edp)).times(runs[layer]) - least[layer]
+        bound = None if fusable[layer] else _by_itself(specs[layer])
+        if bound is not None:
+            total += bound.times(runs[layer]) - least[layer]
     return total if _loses(total, question, area_mm2, rivals) else None
+
+
+def least_unfused(question: DesignQuestion, specs: Sequence[Spec]) -> LeastFigures | None:
+    """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
+
+    Args:
+        question: The question.
+        specs: The design with every distinct layer.
+
+    Returns:
+        The sums with the layers' loads; None where no bound of some layer is proven, and for sparse designs.
+    """
+    total = LeastFigures(0.0, 0.0, 0.0)
+    for spec, often in zip(specs, question.loads, strict=True):
+        bound = None if is_sparse(spec) else _by_itself(spec)
+        if bound is None:
+            return None
+        total += bound.times(often)
+    return total
+
+
+def _by_itself(spec: Spec) -> LeastFigures | None:
+    """The proven bound of a layer that is not fused; None where there is none."""
+    task = mapping_task(spec)
+    bound = lower_bound(task.layer, task.space)
+    return None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
 
 
 def _fusable(question: DesignQuestion) -> list[bool]:

@@ -22,9 +22,13 @@ from fadiff_mapper.results.designed_machine import DesignOutcome
 BACKENDS = ("loky", "dask", "ray")
 """joblib's backends: processes of this machine, and the two kinds of cluster."""
 
+WHOLE = ("ray",)
+"""Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
+
 Evaluated = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
 """Evaluates points against rivals (see `evaluate_design`): outcomes in the order of the points, each as soon as it and
-those before it are there; None for a design that was not begun before the deadline."""
+those before it are there (all at once with `WHOLE` backends); None for a design that was not begun before the
+deadline."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         settings: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
         stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1, **settings))
         # One task a message: a design takes seconds, so there is nothing to gain from sending several.
-        pool = stack.enter_context(joblib.Parallel(return_as="generator", batch_size=1))
+        pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
             found = pool(joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
@@ -97,7 +101,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
             finally:  # a caller who has seen enough gives up the rest on purpose
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found.close()
+                    if backend not in WHOLE:
+                        found.close()
 
         yield evaluated
 
