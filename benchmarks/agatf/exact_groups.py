@@ -20,8 +20,8 @@ from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.options import layer_search
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
 from fadiff_mapper.network.plan import checkpoint
+from fadiff_mapper.network.plan.exact_evaluation import SHORT
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated
-from fadiff_mapper.network.plan.planning import SHORT
 from fadiff_mapper.network.plan.planning_clock import PlanningClock
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import candidates

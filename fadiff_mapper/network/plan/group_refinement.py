@@ -1,0 +1,69 @@
+"""The refinement of a plan's groups: neighbouring tile sizes, and a thorough search of mappings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from fadiff_mapper.fusion import FusedGroup
+from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
+from fadiff_mapper.network.plan.group_prices import WORTH, best_of, price_of, price_of_group
+from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH
+from fadiff_mapper.network.plan.hoped_plan import EXACT_TO, promises
+from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
+from fadiff_mapper.network.plan.run_state import PlanningRun
+from fadiff_mapper.network.tilings.candidates import neighbours
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.kept_residuals import with_second_reads
+from fadiff_mapper.network.tilings.layer_estimate import group_bases
+
+NEAR = 2
+"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent. Not measured."""
+
+REFINED = "refined groups"
+"""The stage of planning in which the groups of the plan are refined, as told to the user."""
+
+CLIMBS = 5
+"""Steps of the descent over tile sizes at most. A limit of time, not measured."""
+
+
+def refine_groups(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
+    """Refines the plan's groups: further candidates, a descent over tile sizes, and a longer search of mappings.
+
+    Args:
+        board: All segments with their groups.
+        planned: The layers of each group of the plan, by name.
+    """
+    run = board.run
+    used = {segment.key: facts for segment, facts in board.every if segment.nodes in planned}
+    close = [candidate for facts in used.values() for candidate in facts.waiting[:facts.left(run.options.kept)]
+             if promises(run, facts, candidate, -EXACT_TO)]
+    evaluate_candidates(board, close, LIGHT, REFINED)
+    climbing = dict.fromkeys(used, inf)
+    for _ in range(CLIMBS):
+        now = {key: price_of_group(run, best_of(run, used[key].exact)) for key in climbing}
+        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
+        if run.over() or not climbing:
+            break
+        near = [candidate for key in climbing for candidate in _near(run, used[key])]
+        evaluate_candidates(board, near, LIGHT, REFINED)
+    best = [(facts, best_of(run, facts.exact)) for facts in used.values()]
+    short = [Candidate(facts.segment, group.group, group.promised, group.left_out) for facts, group in best
+             if price_of_group(run, group) > (1 + EXACT_TO) * price_of(run)(group.promised)
+             and _bare(group.group) not in facts.searched]
+    evaluate_candidates(board, short, THOROUGH, REFINED)
+
+
+def _bare(group: FusedGroup) -> FusedGroup:
+    """A group without its mappings, as it was proposed."""
+    return replace(group, layers=tuple(replace(layer, mappings={}) for layer in group.layers))
+
+
+def _near(run: PlanningRun, facts: PlanningFacts) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    own = group_bases(facts.segment, run.bases)
+    best = best_of(run, facts.exact)
+    near = neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, price_of(run))[:NEAR]
+    if best.group.second_reads:
+        near = [kept for candidate in near for kept in with_second_reads(run.hardware, candidate, run.word_costs)]
+    return [candidate for candidate in near if candidate.group not in facts.tried and promises(run, facts, candidate)]
