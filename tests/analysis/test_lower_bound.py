@@ -15,8 +15,9 @@ from small_specs import product, whole_space
 from strategies import SHAPES, Case, cases, forgetful_cases
 
 from fadiff_mapper import load
-from fadiff_mapper.analysis.lower_bound import LowerBound, lower_bound
-from fadiff_mapper.analysis.lower_bound.frontier import undominated
+from fadiff_mapper.analysis.lower_bound import LowerBound, frontier, lower_bound, tiles
+from fadiff_mapper.analysis.lower_bound.frontier import merged, undominated
+from fadiff_mapper.analysis.lower_bound.tiles import joint_tiles
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.exact.evaluate import Scores, score
@@ -55,11 +56,11 @@ PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions
 
 
 @given(cases(SHAPES) | forgetful_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
-       st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int],
-                                                                 free: bool) -> None:
-    """Any choice of what is kept, given or free; any fan-outs, windows, strides, links, memories of any size."""
+       st.booleans(), st.sampled_from((tiles.MOST_TILES, 200, 30)))
+@settings(max_examples=80, deadline=None)
+def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
+                                                            most: int) -> None:
+    """Any choice of what is kept; any fan-outs, windows, strides, links, memories; tiles one by one or in groups."""
     levels = tuple(replace(level, size=size) for level, size in
                    zip(case.arch.levels[:-1], sizes, strict=False)) + case.arch.levels[-1:]
     arch = replace(case.arch, levels=levels)
@@ -69,7 +70,10 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
     said = [LevelConstraints(bypass=frozenset(case.problem.dataspace_names()) - level.keep, keep=level.keep)
             for level in case.mapping.levels]
     inner = [LevelConstraints()] * (len(levels) - 1) if free else said[:-1]
-    bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "MOST_TILES", most)
+        patch.setattr(frontier, "MOST_ALTERNATIVES", most)
+        bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
     assert bound is not None and not broken(bound, smallest(scores))
 
 
@@ -98,6 +102,51 @@ def test_no_price_makes_a_left_out_alternative_the_cheapest(rows: list[list[int]
     left = undominated(points)
     assert {tuple(row) for row in left.T} <= {tuple(row) for row in points.T}
     assert (np.array(prices) @ left).min() == pytest.approx((np.array(prices) @ points).min())
+
+
+@given(st.lists(st.lists(st.integers(0, 999), min_size=3, max_size=3), min_size=1, max_size=80),
+       st.lists(st.floats(0, 10), min_size=3, max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_merged_alternatives_are_few_and_none_is_dearer(rows: list[list[int]], prices: list[float]) -> None:
+    points = np.array(rows, dtype=np.float64).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontier, "MOST_ALTERNATIVES", 5)
+        few = merged(points)
+    assert few.shape[1] <= 5
+    assert all((few <= column[:, None]).all(axis=0).any() for column in points.T)
+    assert (np.array(prices) @ few).min() <= (np.array(prices) @ points).min() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("design", ["gemmini_large", "simba_like"])
+def test_a_layer_rich_in_divisors_has_no_more_tiles_than_are_tried(design: str) -> None:
+    """With 30 x 30 x 16 x 16 divisors a bound that tries every tile takes a hundred times the search of a layer."""
+    spec = load(bundled_files.find(f"arch/{design}"), bundled_files.find("problems/conv"))
+    rich = {"C": 720, "M": 720, "P": 120, "Q": 120}
+    bounds = {name: rich.get(name, 1) for name in spec.problem.dimensions}
+    layer, space = prepared(replace(spec, problem=Problem("conv", bounds, spec.problem.dataspaces)))
+    groups = [level for level in joint_tiles(space) if level is not None and not level.single]
+    assert groups
+    assert all(level.words.shape[1] <= tiles.MOST_TILES for level in groups)
+    bound, once = lower_bound(layer, space), lower_bound(layer, space, tiled=False)
+    assert bound is not None
+    assert once is not None
+    assert bound.edp >= once.edp
+
+
+@pytest.mark.parametrize("most", [300, 1_000, 5_000])
+def test_groups_of_tiles_give_a_looser_bound_and_not_one_below_compulsory_traffic(
+        most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, space = prepared(load("bundled:arch/gemmini_small", "bundled:layers/resnet18/conv3x3_64_64_56_s1"))
+    exact, once = lower_bound(layer, space), lower_bound(layer, space, tiled=False)
+    monkeypatch.setattr(tiles, "MOST_TILES", most)
+    loose = lower_bound(layer, space)
+    assert exact is not None
+    assert once is not None
+    assert loose is not None
+    for metric in METRICS:
+        assert once.of(metric) <= loose.of(metric) * (1 + 1e-12)
+        assert loose.of(metric) <= exact.of(metric) * (1 + 1e-12)
+    assert loose.edp < exact.edp
 
 
 def test_the_bound_is_at_most_the_optimum_of_a_space_that_can_be_enumerated() -> None:

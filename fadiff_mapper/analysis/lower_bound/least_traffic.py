@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fadiff_mapper.analysis.lower_bound.frontier import undominated
+from fadiff_mapper.analysis.lower_bound.frontier import merged, undominated
 from fadiff_mapper.analysis.lower_bound.parallel import most_instances, separating
 from fadiff_mapper.analysis.lower_bound.tiles import JointTiles, joint_tiles, touched_words
 from fadiff_mapper.mapspace import MapSpace
@@ -159,7 +159,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
-    tiles = JointTiles(tiles.words[:, fits], tiles.steps[:, fits], tiles.visits[fits])
+    tiles = JointTiles(tiles.words[:, fits], tiles.steps[:, fits], tiles.visits[fits], tiles.single)
     moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t, _ in keys])
     stationary = np.stack([_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
     alternatives = []
@@ -170,7 +170,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
                     _sliding(inputs, tiles, t, level, d, chosen) if level == top and inputs.windowed[t] else
                     stationary[c, chosen] for c, (t, level) in enumerate(keys)]
             alternatives.append(undominated(np.stack(rows)))
-    return undominated(np.concatenate(alternatives, axis=1))
+    return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
 
 
 def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
@@ -216,7 +216,7 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
         chosen: The joint tiles asked about, [N].
 
     Returns:
-        Shares, [N]; 0 where none is proven.
+        Shares, [N]; 0 where none is proven, and where tiles stand in groups, whose points are not known.
     """
     space = inputs.space
     names, bounds = space.problem.dimensions, space.problem.bounds
@@ -224,7 +224,7 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     terms = {term.dimension: term.coefficient for rank in ranks for term in rank if bounds[term.dimension] > 1}
     whole = all(max(here.spatial.choices[name], default=1) == 1 for here in space.levels[level + 1:] for name in terms)
     once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
-    if len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
+    if not tiles.single or len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
         return np.zeros(len(chosen))
     points = {name: bounds[name] / tiles.steps[names.index(name)][chosen] for name in terms}
     extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
