@@ -5,7 +5,7 @@
 
 namespace fadiff {
 
-// The first four probabilities were set together with the annealing and have not been varied one by one since;
+// The four probabilities were set together with the annealing and have not been varied one by one since;
 // benchmarks/layer_quality.py and benchmarks/true_optimum.py measure the search as a whole.
 constexpr double DECISION_ALONE = 0.3;  // a move changes one decision and no factor
 constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts a second one too
@@ -13,11 +13,6 @@ constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts 
 // (its loops then swap divisors), 2 instead of 5 of 294 searches on simba_like miss the best value.
 constexpr double EXCHANGE = 0.5;
 constexpr double DECISION_TOO = 0.1;    // a move which shifts divisors changes a decision as well
-// A move which changes factors divides those of two places anew, of a dimension and of every other with the probability
-// DIVIDE_TOO, in place of shifts: it connects tiles of unlike shape that fill the same buffer. Of 320 searches of matrix
-// products on four designs 6 instead of 10 miss the best value by over 0.2 %, the mean excess is 0.05 instead of 0.17 %,
-// with a tenth fewer evaluations; of 196 searches of convolutions on simba_like 2 as before. No other values were tried.
-constexpr double DIVIDE = 0.3, DIVIDE_TOO = 0.5;
 
 // Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept.
 constexpr double KEPT = 0.7;
@@ -108,34 +103,6 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     return {source, target};
 }
 
-// Number of the divisor, drawn uniformly, that a place may have of one dimension where another place takes the rest of a
-// product; negative where there are none.
-static Number draw_share(const MapSpace& space, int place, int other, int d, Number whole, Random& random) {
-    const Number* rest = space.quotients(d, whole);
-    Number share = -1;
-    int count = 0;
-    for (Number n = 0; n < space.width; ++n)
-        if (can_take(space, other, d, rest[n]) && space.may(place, d, n) && random.below(++count) == 0) share = n;
-    return share;
-}
-
-// Divides what two places have of one dimension, and perhaps of further ones, anew between them.
-static void divide_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
-    const auto [place, dim] = pick_loop(space, point, -1, random);
-    if (place < 0) return;
-    const int other = pick(space.growable[dim], random, random.passing, [from = place](int p) { return p != from; });
-    if (other < 0) return;
-    for (Dims left = point.mapping.looping[place] | point.mapping.looping[other]; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
-        if (d != dim && random.uniform() >= DIVIDE_TOO) continue;
-        const Number present = point.get(space, place, d), whole = space.products(d, present)[point.get(space, other, d)];
-        const Number share = draw_share(space, place, other, d, whole, random);
-        if (share < 0 || share == present) continue;
-        change(space, {Change::FACTOR, place, d, share}, point, changes);
-        change(space, {Change::FACTOR, other, d, space.quotients(d, whole)[share]}, point, changes);
-    }
-}
-
 // Whether the spatial loops of a level use no more units than its fan-out has, on either axis.
 static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
     double x = 1, y = 1;
@@ -195,13 +162,9 @@ bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& 
     bool changed = false;
     bool decides = !space.decisions.empty();
     if (!decides || random.uniform() >= DECISION_ALONE) {
-        if (random.uniform() < DIVIDE) {
-            divide_anew(space, random, point, changes);
-        } else {
-            const Shift first = shift(space, ANYWHERE, random, point, changes);
-            if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
-                shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
-        }
+        const Shift first = shift(space, ANYWHERE, random, point, changes);
+        if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
+            shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
         for (const Change& factor : changes)
             changed |= point.get(space, factor.at, factor.of) != from.get(space, factor.at, factor.of);
         if (changed) fit_layouts(layer, space, random, point, changes);

@@ -3,8 +3,7 @@
 // A shift takes a divisor of the factor of one loop and gives it to another loop of the same dimension, so that the
 // product of the dimension's factors stays. An exchange is two shifts between the same two places in opposite
 // directions: of two dimensions, which changes the shape of a tile and little of its size, or of one, whose loops then
-// swap divisors. A division anew draws how two places share what they have of one or several dimensions. The other
-// decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+// swap divisors. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
 
 #pragma once
 
