@@ -103,7 +103,7 @@ def measure(space: DesignSpace, network: Workload, options: argparse.Namespace, 
 
 
 def timed(work: Callable[[int], T], seeds: Sequence[int]) -> tuple[list[T], str]:
-    """What work gives for every seed, and the median of the CPU seconds of this process."""
+    """The results of work for every seed, and the median of the CPU seconds of this process."""
     results, seconds = [], []
     for seed in seeds:
         start = time.process_time()

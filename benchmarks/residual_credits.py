@@ -1,4 +1,4 @@
-"""What residual operands that stay on the chip for both readers save at most, shared out among the links they need.
+"""The most that residual operands on the chip for both readers save, shared out among the links that they need.
 
 A sum reads an operand besides the tensor that flows on (`network/layers/joined_reads.py`). Where an earlier layer of
 the same group reads it, too, that read comes from the home level, and the tensor need not go to the outermost level

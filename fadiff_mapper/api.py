@@ -277,20 +277,31 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.design.design_options import DesignOptions
     from fadiff_mapper.design.evaluation.design_question import DesignQuestion
     from fadiff_mapper.design.search_design import search_design as design_search
+    known, read = _space_of(space, limits), _networks_of(networks, allow_partial)
+    question = DesignQuestion(known, read, tuple(weights or (1.0,) * len(read)),
+                              (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
+                              energy or known.energy or "estimate", strict)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
+                            shard, None if store is None else Path(store))
+    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))
+
+
+def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None) -> DesignSpace:
+    """The space, read where it is files or a dict. Raises FadiffError for limits beside a space that has been read."""
     from fadiff_mapper.design.space import DesignSpace, read_space
-    from fadiff_mapper.workload.readers.load_network import load_network
     if not isinstance(space, DesignSpace):
         sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
-        space = read_space(*sources, limits=limits)
-    elif limits:
+        return read_space(*sources, limits=limits)
+    if limits:
         raise FadiffError("limits: found some beside a space that has been read; accepted: limits of `read_space`")
+    return space
+
+
+def _networks_of(networks: Any, allow_partial: bool) -> tuple[Workload, ...]:
+    """The networks, read where they are not yet. Raises FadiffError where too little of one is understood."""
+    from fadiff_mapper.workload.readers.load_network import load_network
     read = tuple(each if isinstance(each, Workload) else load_network(each)
                  for each in (networks if isinstance(networks, list | tuple) else [networks]))
     for network in read:
         require_coverage(network, allow_partial, "allow_partial=True")
-    question = DesignQuestion(space, read, tuple(weights or (1.0,) * len(read)),
-                              (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
-                              energy or space.energy or "estimate", strict)
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
-                            shard, None if store is None else Path(store))
-    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))
+    return read

@@ -125,7 +125,7 @@ class DesignedMachine:
         mapped_networks: The best design's mappings, network by network.
         neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
         final: The designs of the front evaluated once more with the best source of energies at hand, in order.
-        final_source: That source, in words.
+        final_source: The best source at hand, in words.
         hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
         reference: The worst value of each metric among the feasible designs; empty for one metric.
         history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several

@@ -69,13 +69,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
     stream = ResultStream(specs, options.priorities, on_progress, on_better, options.calibration, options.seed)
     tasks = [checked_task(spec) for spec in specs]
-    if options.imperfect and any(is_sparse(spec) for spec in specs):
-        raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
-    if options.calibration is not None:
-        from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
-        if options.imperfect:
-            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
-        check_calibrated(tasks, options.calibration)
+    _refuse_combinations(specs, tasks, options)
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
@@ -128,6 +122,17 @@ def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] |
                        threads=first.mapper.num_threads if options.threads is None else options.threads)
     check_options(resolved)
     return resolved
+
+
+def _refuse_combinations(specs: Sequence[Spec], tasks: Sequence[MappingTask], options: SearchOptions) -> None:
+    """Raises FadiffError for residual factors or a calibration where the search cannot have them."""
+    if options.imperfect and any(is_sparse(spec) for spec in specs):
+        raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
+    if options.calibration is not None:
+        from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
+        if options.imperfect:
+            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
+        check_calibrated(tasks, options.calibration)
 
 
 def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:

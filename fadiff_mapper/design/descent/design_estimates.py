@@ -46,7 +46,7 @@ class DesignEstimates:
     Attributes:
         space: The space.
         judge: Bounds of designs, kept by the caller.
-        exponents: Those of energy, cycles and area in the metric of this round.
+        exponents: Exponents of energy, cycles and area in the metric of this round.
         mapped: The logarithm of the metric of every mapped design.
         above: For each mapped design with a bound its place, [P], and how far it lies above; filled when first needed.
     """

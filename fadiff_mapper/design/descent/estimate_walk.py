@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fadiff_mapper.design.space import DesignSpace, Point, points_beside
 
 STRIDES = (3.0, 1.5, 0.75, 0.35, 0.15, 0.0)
-"""Octaves of a step, the coarse ones first; the last one goes to the next value."""
+"""Octaves of a step, the coarse ones first; the last one goes to the next value. Set by hand."""
 
 LEAST_GAIN = 0.003
 """Part of a metric that a step must gain: bounds have wide plains whose slight slope leads to memories so small that

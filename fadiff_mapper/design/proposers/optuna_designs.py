@@ -1,8 +1,8 @@
 """Designs proposed by optuna: a tree of Parzen estimators, or NSGA-II, by its interface of asking and telling.
 
-Optuna sees a value's index, so that neighbours in the space are neighbours there; words are categories. It is told the
-logarithm of every metric. A design that its lower bound left out is told with that bound, which is no better
-than the best design; an infeasible one as worse than all others, and as breaking a constraint.
+Optuna sees a value's index, so that neighbours in the space are neighbours there; words are categories. Optuna
+is told the logarithm of every metric. A design that its lower bound left out is told with this bound, which is no
+better than the best design; an infeasible one as worse than all others, and as breaking a constraint.
 """
 
 from __future__ import annotations

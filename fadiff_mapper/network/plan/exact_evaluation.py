@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, prod
+from math import prod
 
-from fadiff_mapper.network.plan.group_prices import price_of, price_of_group
+from fadiff_mapper.network.plan.group_prices import least_price, price_of, price_of_group
 from fadiff_mapper.network.plan.groups import COMPARING, EvaluatedGroup, evaluated
 from fadiff_mapper.network.plan.hoped_plan import best_known_plan
 from fadiff_mapper.network.plan.map_tiles import strategies_known
@@ -59,8 +59,7 @@ def _falls_short(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup |
                  exact: Sequence[EvaluatedGroup]) -> bool:
     """Whether a candidate falls short of its estimate, which would beat all evaluated groups of its segment."""
     promised = price_of(run)(candidate.estimate)
-    known = min((price_of_group(run, other) for other in exact), default=inf)
-    return (group is None or price_of_group(run, group) > (1 + SHORT) * promised) and promised < known
+    return (group is None or price_of_group(run, group) > (1 + SHORT) * promised) and promised < least_price(run, exact)
 
 
 def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> None:

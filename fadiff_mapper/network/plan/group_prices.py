@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.run_state import PlanningRun
@@ -20,6 +23,11 @@ def price_of_group(run: PlanningRun, group: EvaluatedGroup) -> float:
     return price_of(run)(group.point)
 
 
-def best_of(run: PlanningRun, known: list[EvaluatedGroup]) -> EvaluatedGroup:
+def least_price(run: PlanningRun, known: Sequence[EvaluatedGroup]) -> float:
+    """The lowest price of some evaluated groups; infinite where there is none."""
+    return min((price_of_group(run, group) for group in known), default=inf)
+
+
+def best_of(run: PlanningRun, known: Sequence[EvaluatedGroup]) -> EvaluatedGroup:
     """The group with the lowest price."""
     return min(known, key=lambda group: price_of_group(run, group))

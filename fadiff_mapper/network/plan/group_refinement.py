@@ -7,7 +7,7 @@ from math import inf
 
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
-from fadiff_mapper.network.plan.group_prices import WORTH, best_of, price_of, price_of_group
+from fadiff_mapper.network.plan.group_prices import WORTH, best_of, least_price, price_of, price_of_group
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH
 from fadiff_mapper.network.plan.hoped_plan import EXACT_TO, promises
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
@@ -41,7 +41,7 @@ def refine_groups(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     evaluate_candidates(board, close, LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)
     for _ in range(CLIMBS):
-        now = {key: price_of_group(run, best_of(run, used[key].exact)) for key in climbing}
+        now = {key: least_price(run, used[key].exact) for key in climbing}
         climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
         if run.over() or not climbing:
             break

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order
 from fadiff_mapper.network.layers.edp_prices import summed
-from fadiff_mapper.network.plan.group_prices import price_of, price_of_group
+from fadiff_mapper.network.plan.group_prices import least_price, price_of
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.run_state import PlanningRun, planned_tiles
@@ -63,8 +62,7 @@ def _writable(run: PlanningRun, hoped: list[CoverPart[Any]]) -> list[Candidate]:
 
 def promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:
     """Whether a candidate's estimate beats the evaluated groups of its segment by more than a part of their price."""
-    known = min((price_of_group(run, group) for group in facts.exact), default=inf)
-    return price_of(run)(candidate.estimate) < known * (1 - part)
+    return price_of(run)(candidate.estimate) < least_price(run, facts.exact) * (1 - part)
 
 
 def _evaluated_parts(board: PlanningBoard) -> list[CoverPart[Any]]:

@@ -50,7 +50,7 @@ from fadiff_mapper.spec.spec import Spec
 
 @dataclass
 class TileMemory:
-    """What the searches of tiles of one network on one design have in common.
+    """Outcomes and prepared layers that all searches of tiles of one network on one design share.
 
     Attributes:
         outcomes: Outcomes of the searches made so far.

@@ -1,8 +1,8 @@
 """The time limit of a network's run: when its search has to end, so that the run as a whole ends within the limit.
 
 The search ends early by the time that its last steps will take: evaluating every mapping of the plan exactly and, in
-the command, writing the report. That time is known only roughly; a command has two seconds beyond its limit for the
-error.
+the command, writing the report. The time of these steps is known only roughly; a command has two seconds beyond its
+limit for the error.
 """
 
 from __future__ import annotations
