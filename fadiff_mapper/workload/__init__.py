@@ -19,17 +19,18 @@ Words, each for one thing:
 
 ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
 
-In the order of use: `operator` and `node` (values), `shapes` (which tensors fit), `axis_algebra`, `origins` and
-`tensor_routes` (a tensor's axes and elements on its way), `producer_consumer` (links), `graph` (the whole network),
-`joined_operands` (what sums read besides), `coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and
-files).
+In the order of use: `operator` and `node` (values), `window_slide` (windows over an axis), `shapes` (which tensors
+fit), `axis_algebra`, `origins` and `tensor_routes` (a tensor's axes and elements on its way), `obstacles` (reasons not
+to fuse), `producer_consumer` (links), `graph` (the whole network), `joined_operands` (operands that sums read besides),
+`coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 
-from fadiff_mapper.workload.axis_algebra import AxisPiece, Obstacle
+from fadiff_mapper.workload.axis_algebra import AxisPiece
 from fadiff_mapper.workload.coverage import Coverage, coverage
 from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
+from fadiff_mapper.workload.obstacles import Obstacle
 from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
 

@@ -25,14 +25,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fadiff_mapper.workload.axis_algebra import (
-    SCATTERED,
-    TensorAxis,
-    WindowSlide,
-    composable,
-    merged,
-    scattered,
-)
+from fadiff_mapper.workload.axis_algebra import SCATTERED, TensorAxis, merged, scattered
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import (
@@ -44,6 +37,7 @@ from fadiff_mapper.workload.origins import (
     taken,
     uniform,
 )
+from fadiff_mapper.workload.window_slide import WindowSlide, composable
 
 FOLLOWED = ("concat", "slice", "pad", "resize", "expand", "gather", "interleave")
 """Nodes of the kind "opaque" of which this file knows what they do; of all others nothing is known."""
@@ -76,7 +70,7 @@ class Picked:
         whole: axes of the operands whose dimensions must be there whole.
         own: the elements that the producer makes; None where their places are not known.
         elsewhere: the part of the output that comes from other tensors.
-        obstacle: where there are no axes, the reason: a key of `axis_algebra.OBSTACLES`.
+        obstacle: where there are no axes, the reason: a key of `obstacles.OBSTACLES`.
     """
 
     axes: Axes | None

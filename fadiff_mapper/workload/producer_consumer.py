@@ -24,19 +24,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
 
-from fadiff_mapper.workload.axis_algebra import (
-    SCATTERED,
-    Obstacle,
-    TensorAxis,
-    WindowSlide,
-    composable,
-    composed,
-    regrouped,
-)
+from fadiff_mapper.workload.axis_algebra import SCATTERED, TensorAxis, regrouped
 from fadiff_mapper.workload.node import Node
+from fadiff_mapper.workload.obstacles import Obstacle
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Route
+from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
 OUTPUT = "output"
 """In `Link.also_read_by`: a tensor on the way is an output of the network."""

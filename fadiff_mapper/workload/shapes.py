@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 Operands = Sequence[Shape | None]
 """Shapes of the tensors that a node reads; None where a shape is not known."""

@@ -16,23 +16,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from fadiff_mapper.workload import origins
-from fadiff_mapper.workload.axis_algebra import (
-    OBSTACLES,
-    SCATTERED,
-    AxisPiece,
-    Obstacle,
-    TensorAxis,
-    WindowSlide,
-    axis_of,
-    merged,
-    regrouped,
-    scattered,
-)
+from fadiff_mapper.workload.axis_algebra import SCATTERED, AxisPiece, TensorAxis, axis_of, merged, regrouped, scattered
 from fadiff_mapper.workload.node import Node
+from fadiff_mapper.workload.obstacles import OBSTACLES, Obstacle
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import Origins
 from fadiff_mapper.workload.picked_axes import Arrival, picked
 from fadiff_mapper.workload.shapes import whole_axes
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 MOST_BETWEEN = 200
 """Nodes between two operators; a route is followed no further: a plain safety limit for large graphs, in which every

@@ -10,26 +10,23 @@ reads a text, `dump` writes literal YAML.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.yaml.combined_trees import combined, gathered
 from fadiff_mapper.yaml.dump import dump
+from fadiff_mapper.yaml.input_file import read_text
 from fadiff_mapper.yaml.located import Map, Seq, kind_of, mapping
-from fadiff_mapper.yaml.merge_keys import joined
 from fadiff_mapper.yaml.parse import INCLUDED_TAG, Built, parse
 from fadiff_mapper.yaml.place import Where
 from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]
 
-MAX_BYTES = 4 << 20
-"""Bytes of one input file. A plain safety limit; nothing was measured."""
 MAX_INCLUDES_DEEP = 20
 """Files that include one another. A plain safety limit; nothing was measured."""
 INCLUDE_UNITS = 2_000
@@ -74,55 +71,9 @@ def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = Non
     return mapping(built.value, Where(str(path), 1))
 
 
-def combined(trees: Sequence[Map]) -> Map:
-    """The mappings of several files as one, see `load_files`. Raises SpecError where they contradict each other."""
-    return reduce(_combined_maps, trees)
-
-
 def load_text(text: str, file: str = "<text>") -> Map:
     """Reads one YAML document with a mapping at the top; templates are not expanded. Raises SpecError."""
     return mapping(parse(text, file).value, Where(file, 1))
-
-
-def read_text(path: Path) -> str:
-    """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
-    where = Where(str(path))
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise where.error("is a folder", "a YAML file")
-        if not stat.S_ISREG(status.st_mode):
-            raise where.error("is not a regular file", "a YAML file")
-        if status.st_size > MAX_BYTES:
-            raise where.error(f"has {status.st_size / (1 << 20):.1f} MiB", f"at most {MAX_BYTES >> 20} MiB")
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise where.error(f"no such file{nearest(path.name, _siblings(path))}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise where.error(f"cannot be read: {reason}") from None
-    return _decoded(raw, where)
-
-
-def _siblings(path: Path) -> list[str]:
-    """Names beside a missing file, for "did you mean"."""
-    try:
-        return [entry.name for entry in path.parent.iterdir()][:1000]
-    except OSError:
-        return []
-
-
-def _decoded(raw: bytes, where: Where) -> str:
-    """The text of UTF-8 bytes with or without a byte order mark. Raises SpecError with the line of the first fault."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[:error.start].count(b"\n") + 1
-        raise Where(where.file, line).error("is not UTF-8 text", "a YAML file") from None
-    if "\0" in text:
-        line = text[:text.index("\0")].count("\n") + 1
-        raise Where(where.file, line).error("is a binary file", "a YAML file")
-    return text
 
 
 @dataclass(frozen=True)
@@ -206,7 +157,7 @@ class _TemplateScope:
     def include_all(self, pattern: str, keys: str = "") -> str:
         """A placeholder for one list of several files' parts, lists among them joined; one part stays as it is."""
         parts = [_picked(_load(self._includable(path), self._inner()), keys) for path in self.found(pattern)]
-        return self._placeholder(parts[0] if len(parts) == 1 else _gathered(parts))
+        return self._placeholder(parts[0] if len(parts) == 1 else gathered(parts))
 
     def include_text(self, pattern: str) -> str:
         """The rendered text of one or several files, in place."""
@@ -278,36 +229,3 @@ def _picked(built: Built, keys: str) -> Built:
     return Built(value, built.size, built.height)
 
 
-def _gathered(parts: Sequence[Built]) -> Built:
-    """One list of several parts, lists among them joined."""
-    result = Seq(where=Where("include_all"))
-    for part in parts:
-        value = part.value
-        result = joined(result, value if isinstance(value, Seq) else Seq([value], where=result.where))
-    return Built(result, 1 + sum(part.size for part in parts), 1 + max(part.height for part in parts))
-
-
-def _combined_maps(mine: Map, theirs: Map) -> Map:
-    """Both mappings in one, keys of `mine` first."""
-    items, places = dict(mine), dict(mine.places)
-    for key, value in theirs.items():
-        if key in items:
-            items[key] = _combined(items[key], value, mine.at(key), theirs.at(key))
-        else:
-            items[key], places[key] = value, theirs.at(key)
-    return Map(items, where=mine.where, tag=mine.tag, places=places)
-
-
-def _combined(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
-    """The value of a key that two files give. Raises SpecError where they contradict each other."""
-    if _is_empty(mine) or _is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
-        return theirs if _is_empty(mine) else mine
-    if isinstance(mine, Map) and isinstance(theirs, Map):
-        return _combined_maps(mine, theirs)
-    if isinstance(mine, Seq) and isinstance(theirs, Seq):
-        return joined(mine, theirs)
-    raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str | Map | Seq) and len(value) == 0)

@@ -23,7 +23,7 @@ from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]

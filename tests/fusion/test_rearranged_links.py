@@ -20,7 +20,7 @@ from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 KERNEL = {"R": 3, "S": 3}
 OWN, OTHERS = 2, 4

@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.second_reads import last_uses
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, resident_words
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 CHANNELS, ROWS = 2, 12
 SUM = SecondRead(1, "Inputs", 2, {"M": "M", "P": "P"})

@@ -54,7 +54,7 @@ from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 MATMULS = """
 workload:

@@ -23,7 +23,7 @@ from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import chains, runs_in_order, segments
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen, summed
 from fadiff_mapper.output.looptree_files.group_text import to_looptree
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 ARCH = str(bundled_files.find("arch/gemmini_large"))
 PAIR = """

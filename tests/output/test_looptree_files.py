@@ -21,7 +21,7 @@ from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.located import plain
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]

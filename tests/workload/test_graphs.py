@@ -18,10 +18,12 @@ from fadiff_mapper import SpecError, Workload, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.workload import AxisPiece, Link, Node, Window, build_workload, make_operator
-from fadiff_mapper.workload.axis_algebra import OBSTACLES, SCATTERED, WindowSlide, axis_of, composed, regrouped
+from fadiff_mapper.workload.axis_algebra import SCATTERED, axis_of, regrouped
 from fadiff_mapper.workload.node import KINDS
+from fadiff_mapper.workload.obstacles import OBSTACLES
 from fadiff_mapper.workload.producer_consumer import AxisMap
 from fadiff_mapper.workload.readers.network_text import network_text
+from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "workloads"
 MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), "vgg19": (19_632_062_464, 12, 19),

@@ -23,7 +23,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 Shape: TypeAlias = tuple[int, ...]
 """Extents of a layer's dimensions, in the order of its problem."""

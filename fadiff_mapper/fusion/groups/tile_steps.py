@@ -39,7 +39,7 @@ from fadiff_mapper.fusion.groups.fused_group import (
 )
 from fadiff_mapper.fusion.groups.second_reads import needed_by_all, points_again
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term, extent_along
-from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
+from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from fadiff_mapper.network.chains.residual_operands import (
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
-from fadiff_mapper.workload.axis_algebra import WindowSlide, composed
 from fadiff_mapper.workload.operator import REPEAT, Operator
+from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 @dataclass(frozen=True)

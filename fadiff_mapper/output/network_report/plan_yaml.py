@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.fusion import FusedLayer, FusedLink, SecondRead, Stay
 from fadiff_mapper.workload import coverage
-from fadiff_mapper.workload.axis_algebra import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from fadiff_mapper.spec.v04.constraints import ExpressionScope
 from fadiff_mapper.spec.v04.levels import NativeLevel, native_architecture, place_levels
 from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
 from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
+from fadiff_mapper.yaml.combined_trees import combined
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.load import combined
 from fadiff_mapper.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
 from fadiff_mapper.yaml.place import Where
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from itertools import product as combinations
 
 from fadiff_mapper.workload import Node, make_operator
-from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
+from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.place import Where
 
 Pads = tuple[tuple[int, int], ...]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Tensor
 from fadiff_mapper.workload.readers.convolutions import Pads
 from fadiff_mapper.workload.readers.onnx_call import OnnxCall
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 def padding(call: OnnxCall, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:

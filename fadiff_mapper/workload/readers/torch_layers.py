@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fadiff_mapper.workload.axis_algebra import WindowSlide
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, linear, product
 from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
 from fadiff_mapper.workload.readers.einsum import contraction, is_plain
 from fadiff_mapper.workload.readers.experts import experts
 from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_stack
 from fadiff_mapper.workload.readers.torch_call import TorchCall, per_axis
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 def _convolution(call: TorchCall, to: Assembly) -> Tensor:

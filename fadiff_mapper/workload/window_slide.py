@@ -1,0 +1,110 @@
+"""Windows that slide over an axis: the points that they read, and several windows in a row as one.
+
+All window extents of this room are computed here. `axis_algebra` has a worked example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+Points = TypeVar("Points", int, np.ndarray)
+"""A number of points, or an array of such numbers."""
+
+
+@dataclass(frozen=True)
+class WindowSlide:
+    """A window that slides over one axis.
+
+    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and
+    without, block * ceil((a * stride - pad + span) / shrink), where
+    span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
+
+    Attributes:
+        kernel: input points that one output point covers.
+        stride: input points from one output point to the next.
+        dilation: input points from one covered point to the next.
+        pad: points before the first input that the first output covers, too.
+        shrink: points that each input point stands for: 2 behind a resizing to twice the size, the extent of the minor
+            axes where an axis is the major one of several that were put side by side.
+        block: adjacent points that count as one input point, as the rows of a strip of windows do.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int = 1
+    pad: int = 0
+    shrink: int = 1
+    block: int = 1
+
+    def reach(self, points: Points) -> Points:
+        """Input points from the first to the last one under `points` adjacent outputs: Timeloop's extent of a rank.
+
+        1 + stride * (points - 1) + dilation * (kernel - 1); elementwise for an array. With `shrink`, the most of any
+        `points` adjacent outputs that start at a multiple of it.
+        """
+        reach = (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        if self.shrink == self.block == 1:
+            return reach
+        ahead = -self.pad % self.shrink  # points of the first input point that lie before the window
+        return -(-(reach + ahead) // self.shrink) * self.block
+
+    def read(self, points: range) -> range:
+        """The input points that some adjacent outputs read, those before and behind the axis (padding) among them."""
+        if not len(points):
+            return range(0)
+        start = points.start * self.stride - self.pad
+        span = (len(points) - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        return range(start // self.shrink * self.block, -(-(start + span) // self.shrink) * self.block)
+
+    @property
+    def advance(self) -> float:
+        """Input points from one output point to the next, on average."""
+        return self.stride * self.block / self.shrink
+
+    @property
+    def ahead(self) -> int:
+        """Points before the first input point that the first output covers, too."""
+        return -self.read(range(1)).start
+
+    @property
+    def overlaps(self) -> bool:
+        """True if tiles of any size side by side may read the same input point."""
+        return (self.kernel - 1) * self.dilation + 1 > self.stride or self.shrink > 1
+
+
+def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
+    """The window, without dilation, that reaches as far as several windows in a row.
+
+    Args:
+        slides: `composable` windows in the order in which they were applied, from the producer's axis on.
+
+    Returns:
+        A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
+        points that it covers in between may be more where strides exceed kernels.
+    """
+    whole = WindowSlide(1, 1)
+    for slide in slides:
+        plain, before = replace(slide, shrink=1, block=1), replace(whole, shrink=1, block=1)
+        if slide.shrink > 1 or slide.block > 1:  # behind windows of one point, whose padding counts in shrunk points
+            whole = replace(plain, kernel=plain.reach(1), dilation=1, pad=slide.pad + whole.pad * slide.shrink,
+                            shrink=slide.shrink * whole.shrink, block=slide.block * whole.block)
+        else:
+            whole = replace(whole, kernel=before.reach(plain.reach(1)), stride=whole.stride * slide.stride, dilation=1,
+                            pad=whole.pad + whole.stride * slide.pad)
+    return whole
+
+
+def composable(slides: Sequence[WindowSlide]) -> bool:
+    """True if `composed` can put these windows together.
+
+    One that shrinks stands behind windows of one point only, one that counts blocks stands first.
+    """
+    def fits(slide: WindowSlide, before: Sequence[WindowSlide]) -> bool:
+        single = all((other.kernel, other.stride, other.block) == (1, 1, 1) for other in before)
+        return (slide.shrink == 1 or single) and (slide.block == 1 or not before)
+
+    return all(fits(slide, slides[:index]) for index, slide in enumerate(slides))
