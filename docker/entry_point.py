@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Entry point of the container: `validate ...` is fadiff-validate, everything else fadiff-mapper.
 
-It gives up root for the owner of /data, so that results belong to the caller.
+The entry point gives up root for the owner of /data, so that results belong to the caller.
 """
 
 import os

@@ -4,8 +4,8 @@ A gene stands for one choice. The factors of a dimension are chosen from the inn
 divisors that are left and that the places further out can complete, so that every vector has factors that multiply to
 the bound. Other genes choose a loop order, a placement of spatial loops, or keep or bypass.
 
-A mapping may still exceed a memory. It is then drawn towards the outermost level: its genes of temporal factors are
-made smaller until it fits. So every vector stands for a legal mapping wherever that ends in one.
+A mapping may still exceed a memory. Such a mapping is drawn towards the outermost level: its genes of temporal
+factors are made smaller until it fits. So every vector stands for a legal mapping wherever that ends in one.
 """
 
 from __future__ import annotations

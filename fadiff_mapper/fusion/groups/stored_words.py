@@ -1,7 +1,7 @@
 """Words of the tensors that stay in a level from step to step of a fused group.
 
-Problem. A tensor that stays takes room for its tile, and beyond the step for words that a later step uses again. Which
-words these are depends on the shared loops along which it is retained (`Stay.across`) and on the storage policy:
+Problem. A tensor that stays takes room for its tile, and beyond the step for words that a later step uses again. The
+choice of these words depends on the shared loops along which it is retained (`Stay.across`) and on the storage policy:
 
     whole tiles (LoopTree)      along a retained loop everything that the loops inside walk through stays in place:
                                 the tile is as long as the tensor in the dimensions that those loops cut

@@ -9,7 +9,7 @@ step of any loop further out. So a step further out brings
     the new words only    where the tile moves as the innermost loop moves it: the window slides on
     the whole tile        otherwise
 
-Which of these cases holds has no derivative; the words have. A step that delivers as many words as the call before
+The choice among these cases has no derivative; the words have. A step that delivers as many words as the call before
 repeats it, so its words may be at a neighbour (see `spatial_overlap_closed_form.py`), but only if no loop further in
 lets calls pass that bring nothing.
 
