@@ -1,8 +1,9 @@
 """Random hostile and unlucky input at every door of the package, and the few outcomes that are accepted.
 
 A case is a folder of files and a command. A case passes where the command ends by itself within `SECONDS` and
-`BYTES`, with exit code 0, or with one of the documented other codes and lines that begin with "error: " (of the launchers "ERROR: "),
-and leaves no file half-written, none outside of its folder, and none in the folder for temporary files.
+`BYTES`, with exit code 0, or with one of the documented other codes and lines that begin with "error: " (of the
+launchers "ERROR: "), and leaves no file half-written, none outside of its folder, and none in the folder for temporary
+files.
 """
 
 from __future__ import annotations
