@@ -255,7 +255,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         strict: Whether input of the designs that Timeloop ignores is an error, not a warning.
         prune: Whether designs whose lower bound is no better than a known design are left out.
         neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
-            better one takes its place, until none is better.
+            better one takes its place, until none is better or as many have been mapped again.
         per_round: Designs proposed at a time.
         jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
         backend: "loky" for processes of this machine, "dask" or "ray" for a cluster.

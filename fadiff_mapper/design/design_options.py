@@ -29,7 +29,8 @@ class DesignOptions:
         time_limit: Seconds after which no further design is begun; None: no limit.
         prune: Whether a design whose lower bound is no better than a known design is left out.
         neighbours: Whether designs beside the best one are mapped at the end, beyond the evaluations asked for: an
-            octave away, a quarter, and one value; a better one takes its place, until none is better.
+            octave away, a quarter, and one value; a better one takes its place, until none is better or as many
+            designs have been mapped again as asked for.
         per_round: Designs proposed at a time; None: by the method, see `ROUND`. The answer depends on it.
         jobs: Designs at work at a time; None: one for each core. The answer does not depend on it.
         backend: One of `design.evaluation.work_force.BACKENDS`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from fadiff_mapper.design.design_run import DesignRun
 from fadiff_mapper.design.evaluation.work_force import Evaluated
@@ -18,6 +19,9 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: Evaluated, stopped: C
             prune: bool) -> tuple[DesignOutcome, ...]:
     """Moves to better designs beside the best one until there is none.
 
+    At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
+    last look around the best design is mapped whole.
+
     Args:
         run: The books, with a feasible design.
         space: The space.
@@ -28,15 +32,16 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: Evaluated, stopped: C
     Returns:
         The designs one value away from the best one in one parameter, all of them mapped, be they worse or not.
     """
+    most = 2 * run.wanted
     for octaves in STRIDES:
         moved = True
-        while moved and not stopped():
+        while moved and run.mapped < most and not stopped():
             beside = _new(run, points_beside(space, run.front[0].point, octaves))
-            moved = _moved(run, evaluated(beside, run.values() if prune else []))
+            moved = _moved(run, evaluated(beside, run.values() if prune else []), most)
     while True:
         around = [outcome for outcome in evaluated(points_beside(space, run.front[0].point, 0.0), [])
                   if outcome is not None]
-        if not _moved(run, around) or stopped():
+        if not _moved(run, around) or run.mapped >= most or stopped():
             return tuple(around)
 
 
@@ -46,10 +51,12 @@ def _new(run: DesignRun, points: Sequence[Point]) -> list[Point]:
     return [point for point in points if point not in known]
 
 
-def _moved(run: DesignRun, outcomes: Iterable[DesignOutcome | None]) -> bool:
-    """Takes new outcomes into the books; returns whether one of them is better than the best design."""
+def _moved(run: DesignRun, outcomes: Iterable[DesignOutcome | None], most: float = inf) -> bool:
+    """Takes new outcomes into the books until `most` designs are mapped; returns whether one of them is the best."""
     best, known = run.front[0], {outcome.point for outcome in run.archive}
     for outcome in outcomes:
         if outcome is not None and outcome.point not in known:
             run.add(outcome)
+        if run.mapped >= most:
+            break
     return run.front[0] is not best

@@ -134,7 +134,7 @@ def test_limits_hold_and_a_space_without_a_design_names_the_limit(store: Path, t
 
 
 def test_a_search_ends_where_no_neighbour_is_better(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
-    machine = searched(small_question(tmp_path), method="exhaustive", evaluations=1, per_round=1, store=store,
+    machine = searched(small_question(tmp_path), method="exhaustive", evaluations=2, per_round=1, store=store,
                        neighbours=True)
     best = machine.best.point
     assert machine.outcomes[0].edp > machine.best.edp  # the first design is not the end of it

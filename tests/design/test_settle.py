@@ -24,7 +24,7 @@ def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> I
 def test_the_bottom_of_a_fine_grid_is_reached_in_octaves_first() -> None:
     space = replace(read_space("bundled:spaces/dosa_gemmini"),
                     parameters=(Parameter("x", "", range(1, 65)), Parameter("y", "", range(1, 65))))
-    run = DesignRun(("edp",), 1, lambda _: None)
+    run = DesignRun(("edp",), 40, lambda _: None)
     run.add(outcome((2, 60)))
     beside = settled(run, space, evaluated, lambda: False, True)
     assert run.front[0].point == (39, 2)
@@ -41,3 +41,13 @@ def test_a_stop_leaves_the_best_so_far() -> None:
     beside = settled(run, space, evaluated, lambda: True, True)
     assert len(beside) == 4
     assert len(run.archive) == 5
+
+
+def test_a_short_search_ends_after_as_many_designs_again_and_one_look_around() -> None:
+    space = replace(read_space("bundled:spaces/dosa_gemmini"),
+                    parameters=(Parameter("x", "", range(1, 65)), Parameter("y", "", range(1, 65))))
+    run = DesignRun(("edp",), 3, lambda _: None)
+    run.add(outcome((2, 60)))
+    beside = settled(run, space, evaluated, lambda: False, True)
+    assert run.mapped <= 2 * 3 + len(beside)
+    assert {each.point for each in beside} <= {each.point for each in run.archive}
