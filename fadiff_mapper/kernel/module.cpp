@@ -416,7 +416,10 @@ PYBIND11_MODULE(_kernel, module) {
         .def("start_random", &Chains::start_random, Release())
         .def("start_at", &start_at)
         .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,
-                         bool greedy) { chains.begin({rounds, start, end, least, agreeing, tries, greedy}); })
+                         bool greedy, double divided, double adopted) {
+            chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
+        }, in("rounds"), in("temperature_start"), in("temperature_end"), in("rounds_least"), in("chains_agreeing"),
+             in("tries"), in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
         .def("anneal", &Chains::anneal, Release())
         .def("keep_strongest", &Chains::keep_strongest)
         .def("polish", &Chains::polish, Release())
