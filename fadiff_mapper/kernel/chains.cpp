@@ -131,6 +131,13 @@ void Chains::begin(const Annealing& plan) {
     for (Chain& chain : chains_) chain.lowest = chain.value;
 }
 
+bool Chains::draw_neighbour(const Chain& chain, Changes& changes) {
+    if (!(plan_.adopted > 0 && random_.uniform() < plan_.adopted))
+        return move(layer_, space_, chain.point, plan_.divided, random_, near_, changes);
+    const Chain& other = chains_[random_.below(int(chains_.size()))];
+    return adopt(layer_, space_, chain.point, other.point, random_, near_, changes);
+}
+
 // One move of a chain. The neighbour tried with the lowest value + temperature * noise is picked, with Gumbel noise in
 // proportion to exp(-value / temperature); a pick that is worse is taken with the probability exp(-rise / temperature).
 void Chains::step(Chain& chain, double temperature) {
@@ -143,7 +150,7 @@ void Chains::step(Chain& chain, double temperature) {
         int count = 0;
         for (; tried < plan_.tries && count < LANES; ++tried) {
             Changes& changes = changes_[count];
-            if (move(layer_, space_, chain.point, random_, near_, changes))
+            if (draw_neighbour(chain, changes))
                 lay_changed(layer_, near_.mapping, changes, count++, work_.pack);
             take_back(space_, chain.point, changes, near_);
         }

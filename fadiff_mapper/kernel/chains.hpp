@@ -31,6 +31,7 @@ struct Annealing {
     double temperature_start, temperature_end;  // natural logarithms of the metric, geometric in between
     int rounds_least, chains_agreeing, tries;
     bool greedy;  // pick the best of the neighbours tried, or each in proportion to exp(-value / temperature)
+    double divided = 0, adopted = 0;  // shares of moves: of those of factors, `move`; of all, `adopt` from another chain
 };
 
 struct Improvement {
@@ -78,6 +79,7 @@ private:
     // Evaluates the neighbours of a point whose changes are given and laid into the pack, and empties their lanes.
     void evaluate_neighbours(const Point& from, int count, Stage stage, double* values);
     void add(std::vector<Point> points);
+    bool draw_neighbour(const Chain& chain, Changes& changes);  // into near_, which is the chain's point
     void step(Chain& chain, double temperature);
 
     Layer layer_;

@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -53,6 +55,35 @@ struct BatchArrays {
 };
 using Batch = BatchArrays<const double, const std::int64_t, const bool>;
 using BatchOut = BatchArrays<double, std::int64_t, bool>;
+
+// Some columns of a large batch, copied out of it. The numbers of one mapping lie a whole row apart; where a row is a
+// power of two long they share few lines of the processor's caches and push each other out before their neighbours are
+// read: batches of 4,096 then take up to three times as long as batches of 64.
+class ColumnBlock {
+public:
+    static constexpr std::size_t SIZE = 32;  // columns; with those of four levels and seven dimensions the nearest cache is full
+
+    explicit ColumnBlock(const Layer& layer)
+        : loops_(std::size_t(layer.levels) * layer.dims), cells_(std::size_t(layer.levels) * layer.tensors),
+          factor_(2 * loops_ * SIZE), order_(2 * loops_ * SIZE), flag_(std::make_unique<bool[]>((loops_ + cells_) * SIZE)) {}
+
+    // Columns first, first + 1, ..., at most SIZE; until the next call.
+    Batch copy(const Batch& from, std::size_t first, std::size_t count) {
+        const auto rows = [&](const auto* row, std::size_t number, auto* into) {
+            for (std::size_t i = 0; i < number; ++i) std::copy_n(row + i * from.batch + first, count, into + i * SIZE);
+            return into;
+        };
+        return {rows(from.temporal, loops_, &factor_[0]), rows(from.spatial, loops_, &factor_[loops_ * SIZE]),
+                rows(from.order, loops_, &order_[0]), rows(from.spatial_order, loops_, &order_[loops_ * SIZE]),
+                rows(from.keep, cells_, &flag_[0]), rows(from.on_y, loops_, &flag_[cells_ * SIZE]), SIZE};
+    }
+
+private:
+    std::size_t loops_, cells_;
+    std::vector<double> factor_;
+    std::vector<std::int64_t> order_;
+    std::unique_ptr<bool[]> flag_;
+};
 
 // Copies columns first, first + 1, ... of a batch into mappings. Columns are copied side by side: every cache line of
 // the batch holds eight of them, and one by one each would be fetched eight times.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 #include "bindings.hpp"
@@ -182,10 +183,14 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
     const Room* room_at[LANES];
     for (int i = 0; words && i < LANES; ++i) room_at[i] = &rooms[i];
     Scores scores[LANES];
+    std::optional<ColumnBlock> block;
+    if (size > 2 * ColumnBlock::SIZE) block.emplace(layer);
+    Batch near = batch;
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
-        check_columns(layer, batch, column, count);
-        pack_columns(layer, batch, column, count, work.pack);
+        const std::size_t within = block ? (column - first) % ColumnBlock::SIZE : column;
+        if (block && !within) near = block->copy(batch, column, std::min(ColumnBlock::SIZE, last - column));
+        pack_columns(layer, near, within, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
             for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
@@ -218,7 +223,6 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
         const Traffic& own = work.traffic;
         for (std::size_t column = 0; column < size; column += LANES) {
             const int count = int(std::min<std::size_t>(LANES, size - column));
-            check_columns(layer, batch, column, count);
             pack_columns(layer, batch, column, count, work.pack);
             lay_tiles(layer, work.pack, work.tiles);
             count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
@@ -416,7 +420,10 @@ PYBIND11_MODULE(_kernel, module) {
         .def("start_random", &Chains::start_random, Release())
         .def("start_at", &start_at)
         .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,
-                         bool greedy) { chains.begin({rounds, start, end, least, agreeing, tries, greedy}); })
+                         bool greedy, double divided, double adopted) {
+            chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
+        }, in("rounds"), in("temperature_start"), in("temperature_end"), in("rounds_least"), in("chains_agreeing"),
+             in("tries"), in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
         .def("anneal", &Chains::anneal, Release())
         .def("keep_strongest", &Chains::keep_strongest)
         .def("polish", &Chains::polish, Release())

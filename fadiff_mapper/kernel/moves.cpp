@@ -5,7 +5,7 @@
 
 namespace fadiff {
 
-// The four probabilities were set together with the annealing and have not been varied one by one since;
+// The first four probabilities were set together with the annealing and have not been varied one by one since;
 // benchmarks/layer_quality.py and benchmarks/true_optimum.py measure the search as a whole.
 constexpr double DECISION_ALONE = 0.3;  // a move changes one decision and no factor
 constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts a second one too
@@ -13,6 +13,7 @@ constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts 
 // (its loops then swap divisors), 2 instead of 5 of 294 searches on simba_like miss the best value.
 constexpr double EXCHANGE = 0.5;
 constexpr double DECISION_TOO = 0.1;    // a move which shifts divisors changes a decision as well
+constexpr double DIVIDE_TOO = 0.5;      // a division anew is of every further dimension; no other value was tried
 
 // Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept.
 constexpr double KEPT = 0.7;
@@ -103,6 +104,35 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     return {source, target};
 }
 
+// Number of the divisor, drawn uniformly, that a place may have of one dimension where another place takes the rest of a
+// product; negative where there are none.
+static Number draw_share(const MapSpace& space, int place, int other, int d, Number whole, Random& random) {
+    const Number* rest = space.quotients(d, whole);
+    Number share = -1;
+    int count = 0;
+    for (Number n = 0; n < space.width; ++n)
+        if (can_take(space, other, d, rest[n]) && space.may(place, d, n) && random.below(++count) == 0) share = n;
+    return share;
+}
+
+// Divides what two places have of one dimension, and perhaps of further ones, anew between them: tiles of unlike shape
+// that fill one buffer lie several shifts apart, with worse mappings in between.
+static void divide_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
+    const auto [place, dim] = pick_loop(space, point, -1, random);
+    if (place < 0) return;
+    const int other = pick(space.growable[dim], random, random.passing, [from = place](int p) { return p != from; });
+    if (other < 0) return;
+    for (Dims left = point.mapping.looping[place] | point.mapping.looping[other]; left; left &= left - 1) {
+        const int d = __builtin_ctzll(left);
+        if (d != dim && random.uniform() >= DIVIDE_TOO) continue;
+        const Number present = point.get(space, place, d), whole = space.products(d, present)[point.get(space, other, d)];
+        const Number share = draw_share(space, place, other, d, whole, random);
+        if (share < 0 || share == present) continue;
+        change(space, {Change::FACTOR, place, d, share}, point, changes);
+        change(space, {Change::FACTOR, other, d, space.quotients(d, whole)[share]}, point, changes);
+    }
+}
+
 // Whether the spatial loops of a level use no more units than its fan-out has, on either axis.
 static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
     double x = 1, y = 1;
@@ -157,14 +187,19 @@ static bool decide(const Layer& layer, const MapSpace& space, Random& random, Po
     return differs;
 }
 
-bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes) {
+bool move(const Layer& layer, const MapSpace& space, const Point& from, double divided, Random& random, Point& point,
+          Changes& changes) {
     changes.clear();
     bool changed = false;
     bool decides = !space.decisions.empty();
     if (!decides || random.uniform() >= DECISION_ALONE) {
-        const Shift first = shift(space, ANYWHERE, random, point, changes);
-        if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
-            shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
+        if (divided > 0 && random.uniform() < divided) {
+            divide_anew(space, random, point, changes);
+        } else {
+            const Shift first = shift(space, ANYWHERE, random, point, changes);
+            if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
+                shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
+        }
         for (const Change& factor : changes)
             changed |= point.get(space, factor.at, factor.of) != from.get(space, factor.at, factor.of);
         if (changed) fit_layouts(layer, space, random, point, changes);
@@ -172,6 +207,18 @@ bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& 
     }
     if (decides) changed |= decide(layer, space, random, point, changes);
     return changed;
+}
+
+bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const Point& other, Random& random, Point& point,
+           Changes& changes) {
+    changes.clear();
+    const int d = random.below(space.dims);
+    for (int place = 0; place < space.places; ++place)
+        if (const Number theirs = other.get(space, place, d); theirs != from.get(space, place, d))
+            change(space, {Change::FACTOR, place, d, theirs}, point, changes);
+    if (changes.empty()) return false;
+    fit_layouts(layer, space, random, point, changes);
+    return true;
 }
 
 }  // namespace fadiff

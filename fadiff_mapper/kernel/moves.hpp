@@ -3,7 +3,8 @@
 // A shift takes a divisor of the factor of one loop and gives it to another loop of the same dimension, so that the
 // product of the dimension's factors stays. An exchange is two shifts between the same two places in opposite
 // directions: of two dimensions, which changes the shape of a tile and little of its size, or of one, whose loops then
-// swap divisors. The other decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+// swap divisors. A division anew draws how two places share what they have of one or several dimensions. The other
+// decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
 
 #pragma once
 
@@ -33,7 +34,13 @@ private:
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
 
 // Turns `point`, which equals `from`, into a random neighbour and fills in its changes; returns whether it differs.
-bool move(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Point& point, Changes& changes);
+// `divided`: share of the moves of factors that divide them anew in place of shifts.
+bool move(const Layer& layer, const MapSpace& space, const Point& from, double divided, Random& random, Point& point,
+          Changes& changes);
+
+// As `move`, towards another point: takes over all its factors of one random dimension.
+bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const Point& other, Random& random, Point& point,
+           Changes& changes);
 
 // Lays spatial loops out anew where they do not fit: a loop that grows in a full array often fits only if another one
 // changes its axis. Takes the first layout, from a random one on, that fits; none where none does. Adds its changes.

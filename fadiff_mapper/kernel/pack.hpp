@@ -12,18 +12,17 @@ namespace fadiff {
 struct MappingPack {
     std::vector<Lanes> factor;                // [2 L][D]
     std::vector<Lanes> position;              // [L][D]; where the temporal loop of a dimension stands in its level,
-                                              // innermost 0
+                                              // innermost 0; nothing of dimensions without one
     std::vector<Mask> on_y;                   // [L][D]
     std::vector<Mask> keep;                   // [L][T]
     std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
-    std::vector<std::uint8_t> order;          // [D][LANES]; dimensions of the temporal loops of one level; scratch
     int count = 0;                            // lanes in use; the others hold copies of some mapping
 
     explicit MappingPack(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
           on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), spatial_order(position.size() * LANES),
-          looping(layer.places()), order(std::size_t(layer.dims) * LANES) {}
+          looping(layer.places()) {}
 
     const Lanes* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
     const Lanes* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
@@ -31,7 +30,8 @@ struct MappingPack {
     Dims temporal_dims(int level) const { return looping[2 * level + 1]; }
 };
 
-// Lays columns first, first + 1, ... of a batch side by side.
+// Lays columns first, first + 1, ... of a batch side by side, at most LANES of them. Throws where an order does not name
+// each dimension once, which leads to entries of tables, and where a factor is below 1.
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
 
 // Lays a mapping into every lane.

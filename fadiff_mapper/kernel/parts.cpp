@@ -158,13 +158,13 @@ static py::tuple changed(const Layer& layer, const py::dict& table, const Batch&
 
 static py::tuple random_neighbours(const Layer& layer, const py::dict& table, const Factors& temporal,
                                    const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
-                                   const Indices& spatial_order, int tries, std::uint64_t seed) {
+                                   const Indices& spatial_order, int tries, std::uint64_t seed, double divided) {
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
         Point point = from;
         Changes changes;
         for (int i = 0; i < tries; ++i) {
-            if (move(layer, space, from, random, point, changes)) take(point);
+            if (move(layer, space, from, divided, random, point, changes)) take(point);
             take_back(space, from, changes, point);
         }
     });
@@ -202,7 +202,9 @@ void add_parts(py::module_& module) {
     module.def("find_linked", &linked);
     module.def("count_hops", &hops);
     module.def("random_points", &random_points);
-    module.def("random_neighbours", &random_neighbours);
+    const auto in = [](const char* name) { return py::arg(name); };
+    module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("temporal"), in("spatial"), in("order"),
+               in("keep"), in("on_y"), in("spatial_order"), in("tries"), in("seed"), py::arg("divided") = 0);
     module.def("all_neighbours", &all_neighbours);
     module.def("layouts_fitted", &layouts_fitted);
 }

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 LEAST_S = 0.1
 """Seconds that layers get where there are none left."""
 
-QUICK = SearchOptions(rounds_least=10, chains=24, rounds=30, neighbours_tried=8, chains_agreeing=6, rounds_further=0)
+QUICK = SearchOptions(rounds_least=10, chains=24, rounds=30, neighbours_tried=8, chains_agreeing=6, rounds_further=0,
+                      divided=0.0)
 """Effort with which every layer is searched first where time is limited: a quarter of that of a layer by itself.
 
 Annealing that is cut short stops among random mappings, so that a whole short one comes first, whatever the limit: 10

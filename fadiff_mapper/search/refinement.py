@@ -73,7 +73,7 @@ class Refinement:
     def anneal(self, plan: Annealing) -> None:
         """Runs one schedule, until it is over, the chains agree, or time runs out."""
         self.chains.begin(plan.rounds, plan.temperature_start, plan.temperature_end, plan.rounds_least,
-                          plan.chains_agreeing, self.options.neighbours_tried, plan.greedy)
+                          plan.chains_agreeing, self.options.neighbours_tried, plan.greedy, plan.divided, plan.adopted)
         over = False
         while not over and not self.out_of_time():
             over = self.chains.anneal(ROUNDS_AT_ONCE)

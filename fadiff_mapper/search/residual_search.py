@@ -119,7 +119,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     state.take(without_residuals(outcome.nest), "given")
     state.history.clear()
     brief = replace(options, time_limit=None, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
-                    rounds_further=0)
+                    rounds_further=0, divided=0.0)
     for larger in _larger_layers(spec, task):
         if over():
             break

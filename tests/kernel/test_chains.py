@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,11 +154,11 @@ def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple
     objective = compiled_objective(("edp",), None)
     chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), objective, None, None, seed)
     chains.start_random(12)
-    chains.begin(40, 0.8, 0.01, 10, 6, 4, False)
+    chains.begin(40, 0.8, 0.01, 10, 6, 4, False, divided=0.5)
     while not chains.anneal(slices()):
         pass
     chains.keep_strongest(4)
-    chains.begin(20, 0.1, 0.01, 5, 3, 4, True)
+    chains.begin(20, 0.1, 0.01, 5, 3, 4, True, divided=0.2, adopted=0.3)
     while not chains.anneal(slices()):
         pass
     chains.polish(200)
@@ -187,6 +188,17 @@ def test_slices_of_rounds_and_threads_change_nothing() -> None:
     assert same(at_once[0][0], best) and at_once[0][1:] == (value, evaluations)
     assert [one[1:] for one in at_once] == [finished(of, lambda: 5, seed)[1:] for seed in seeds]
     assert len({one[2] for one in at_once}) > 1, "seeds search in their own way"
+
+
+def test_factors_that_come_from_other_chains_stay_in_the_map_space() -> None:
+    of = conv("eyeriss_like")
+    found = begun(of, replace(QUICK, adopted_further=1.0, rounds=5, rounds_further=20, chains_agreeing=17))
+    before = found.chains.best_value
+    found.run()
+    best = found.best()
+    assert found.chains.best_value < before
+    assert np.array_equal((best.temporal * best.spatial).prod(axis=0)[:, 0], list(of.spaces[0].problem.bounds.values()))
+    assert exact_value(score(of.layer, best), ("edp",))[0] == pytest.approx(found.chains.best_value, rel=1e-15)
 
 
 def test_rounds_between_two_looks_at_the_clock_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,15 @@ def test_each_part_can_be_switched_off_and_helps() -> None:
     assert map_layer(spec, replace(QUICK, refinement=False)).stats.edp > descended
 
 
+def test_tiles_of_unlike_shape_that_fill_one_buffer_are_compared() -> None:
+    """Shifts of single divisors lead from one to another through worse mappings alone; here all chains were stuck."""
+    spec = load(find("arch/gemmini_small"), find("layers/gpt3_6b7_block/gemm_2048_4096_4096"))
+    wide = replace(spec, problem=replace(spec.problem, bounds=spec.problem.bounds | {"M": 14336}))
+    shifts_alone = SearchOptions(chains_agreeing=12, divided=0.0, adopted_further=0.0)
+    stuck, best = (map_layer(wide, options, seed=0).stats.edp for options in (shifts_alone, SearchOptions()))
+    assert stuck > 1.1 * best and best == pytest.approx(map_layer(wide, seed=1).stats.edp, rel=0.002)
+
+
 def test_a_time_limit_stops_with_the_best_so_far() -> None:
     result = map_layer(load(find("arch/gemmini_large"), find(CONV)), time_limit=1e-3)
     assert "out of time" in result.status and result.stats.cycles > 0
@@ -131,7 +140,8 @@ def test_the_mapper_section_chooses_the_metric() -> None:
     {"metrics": ("speed",)}, {"metrics": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
     {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0},
     {"temperature_start": 0.0}, {"draw_temperature_end": float("nan")}, {"penalty_weight_start": -1.0},
-    {"learning_rate": float("inf")}, {"neighbours_tried": 0}, {"reorder_every": 0}, {"rounds_further": -1}])
+    {"learning_rate": float("inf")}, {"neighbours_tried": 0}, {"reorder_every": 0}, {"rounds_further": -1},
+    {"divided": 1.5}, {"adopted_further": -0.1}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FadiffError, match="accepted"):
         map_layer(product(), SearchOptions(**wrong))  # type: ignore[arg-type]
@@ -183,10 +193,11 @@ def numbered(of: LayerFamily, member: int, number: np.ndarray) -> np.ndarray:
     return of.factors.divisor[member][np.arange(number.shape[1])[:, None], number]
 
 
-def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int) -> tuple[Nest, np.ndarray, np.ndarray]:
+def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
+          divided: float = 0.0) -> tuple[Nest, np.ndarray, np.ndarray]:
     """Random neighbours: `tries` of each mapping less those that changed nothing, numbers of divisors, origins."""
     *arrays, number, row = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, member), *nest_arrays(here),
-                                                     tries, seed)
+                                                     tries, seed, divided)
     return Nest(*arrays), number, row
 
 
@@ -203,7 +214,7 @@ def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
     for member in range(len(SIBLINGS)):
         here = drawn(of, member, 20, 3)
         for seed in range(3):
-            near, number, row = moved(of, member, here, 3, seed)
+            near, number, row = moved(of, member, here, 3, seed, divided=seed / 2)
             assert broken(of, member, near) == [] and len(row) > 20
             assert (placed(near) != placed(here)[..., row]).any()
             assert np.array_equal(numbered(of, member, number), placed(near))

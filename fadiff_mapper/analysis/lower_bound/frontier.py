@@ -61,6 +61,6 @@ def undominated(points: np.ndarray) -> np.ndarray:
     while rest.shape[1] and len(front) < MOST_PASSES:
         best = rest[:, [int(total.argmin())]]
         front.append(best)
-        left = (rest < best).any(axis=0)
-        rest, total = rest[:, left], total[left]
+        left = np.flatnonzero((rest < best).any(axis=0))
+        rest, total = rest.take(left, axis=1), total.take(left)
     return np.concatenate([*front, rest], axis=1)

@@ -159,18 +159,39 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
-    tiles = JointTiles(tiles.words[:, fits], tiles.steps[:, fits], tiles.visits[fits], tiles.single)
+    few = np.flatnonzero(fits)
+    tiles = JointTiles(tiles.words.take(few, axis=1), tiles.steps.take(few, axis=1), tiles.visits.take(few),
+                       tiles.single)
     moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t, _ in keys])
     stationary = np.stack([_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
     alternatives = []
-    for d, steps in enumerate(tiles.steps):  # d: the innermost loop outside the joint tile that runs more than once
-        chosen = np.flatnonzero(steps > 1)
+    for d, steps in _innermost_loops(inputs, tiles, keys, top):
+        chosen = np.flatnonzero(steps)
         if len(chosen):
-            rows = [moved[c, chosen] if d in inputs.moving[t] else
+            rows = [moved[c].take(chosen) if d in inputs.moving[t] else
                     _sliding(inputs, tiles, t, level, d, chosen) if level == top and inputs.windowed[t] else
-                    stationary[c, chosen] for c, (t, level) in enumerate(keys)]
+                    stationary[c].take(chosen) for c, (t, level) in enumerate(keys)]
             alternatives.append(undominated(np.stack(rows)))
     return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
+
+
+def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tuple[int, int]],
+                     top: int) -> list[tuple[int, np.ndarray]]:
+    """Loops that may be the innermost one of several iterations outside a level's joint tiles.
+
+    Returns:
+        Dimensions, and for which joint tiles the loop may be that one, [N]. Loops that move the same data spaces and
+        slide none bring equal words; the first one stands for all of them.
+    """
+    alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
+    for d, steps in enumerate(tiles.steps):
+        moves = tuple(d in inputs.moving[t] for t, _ in keys)
+        slides = any(level == top and inputs.windowed[t] and not moving
+                     for (t, level), moving in zip(keys, moves, strict=True))
+        kind = (*moves, d if slides else None)
+        first, runs = alike.get(kind, (d, np.zeros(len(steps), dtype=np.bool_)))
+        alike[kind] = first, runs | (steps > 1)
+    return list(alike.values())
 
 
 def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,

@@ -25,7 +25,7 @@ TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""
 
 VARIANTS = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
-                         chains_agreeing=4, rounds_further=0)
+                         chains_agreeing=4, rounds_further=0, divided=0.0)
 """Effort for a variant, which lies near the best mapping, so that a short refinement finds it.
 
 Not measured by itself. For searches of layers, `benchmarks/layer_quality.py` measures chains, rounds and neighbours.

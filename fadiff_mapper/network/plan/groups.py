@@ -24,7 +24,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 
 LIGHT = TileEffort(SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
-                                 chains_agreeing=4, rounds_further=0))
+                                 chains_agreeing=4, rounds_further=0, divided=0.0))
 """Effort for the tiles of candidates, most of which end up in no plan.
 
 Of 435 searches for tiles of MobileNetV1 on `gemmini_large`, 16 chains in 25 rounds end where 32 chains in 40 do but for
