@@ -9,12 +9,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 BUILT_IN = "Timeloop's built-in values"
 """The source of an energy that no table gives."""
+
+
+@dataclass(frozen=True)
+class ArguedEnergy:
+    """The energy of an action with arguments, such as a multicast to so many receivers.
+
+    Attributes:
+        action: Its name.
+        energy: pJ.
+        arguments: The arguments as written.
+    """
+
+    action: str
+    energy: float
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -25,11 +41,13 @@ class EnergyTable:
         component: Full name as in the file, such as "system.PE[0..15].spad".
         actions: pJ by action; the largest where an action is listed twice.
         source: Where the energies come from, for the report, such as "ERT in the input".
+        argued: All entries as written where some have arguments or an action is listed twice.
     """
 
     component: str
     actions: dict[str, float] = field(default_factory=dict)
     source: str = field(default="", compare=False)
+    argued: tuple[ArguedEnergy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,6 +214,20 @@ def component_actions(name: str, tables: Tables) -> dict[str, float]:
             for action, energy in table.actions.items():
                 actions[action] = max(energy, actions.get(action, energy))
     return actions
+
+
+def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
+    """All entries of an action of a component, those without arguments included.
+
+    Args:
+        name: Name of the component.
+        action: Name of the action.
+        tables: The tables in force.
+    """
+    own = [table for table in tables.ert if component_name(table.component) == name]
+    return [entry for table in own
+            for entry in table.argued or [ArguedEnergy(key, energy) for key, energy in table.actions.items()]
+            if entry.action == action]
 
 
 def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
