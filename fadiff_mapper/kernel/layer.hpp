@@ -35,7 +35,7 @@ struct Unit {
     double instances = 1, mesh_x = 1, mesh_y = 1;
 };
 
-// An interconnect below a level (model/interconnects.py); pJ per word.
+// An interconnect below a level (model/priced_interconnects.py); pJ per word.
 struct Interconnect {
     enum Kind { WIRES, TREE, MULTICAST };
     struct Transfer {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.interconnects import PricedInterconnect
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.machine import Machine
+from fadiff_mapper.model.priced_interconnects import PricedInterconnect
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.compiled_layer import compiled_layer
 from fadiff_mapper.model.expected_shares import ExpectedShares
-from fadiff_mapper.model.interconnects import PricedInterconnect, priced_interconnects
 from fadiff_mapper.model.loop_nest import Projection, project
 from fadiff_mapper.model.machine import Machine, machine
+from fadiff_mapper.model.priced_interconnects import PricedInterconnect, priced_interconnects
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem

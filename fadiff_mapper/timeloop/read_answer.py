@@ -195,12 +195,13 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
         name, (head, body) = block.split("\n", 1)[0], block.split("STATS\n    -----\n")
         node = stats[name]
         assert node is not None
-        columns = [_per_dataspace(node, tag, len(dataspaces)) or [0.0] * len(dataspaces)
-                   for tag in ("num_hops", "energy", "link_transfer_energy", "spatial_reduction_energy")]
+        none = [0.0] * len(dataspaces)
+        hops, energy, links, adders = (_per_dataspace(node, tag, len(dataspaces)) or none for tag in (
+            "num_hops", "energy", "link_transfer_energy", "spatial_reduction_energy"))
         used = instances.get(name.split(" <==> ")[0])
         kind = re.search(r"Type +: (\S+)", head)
-        spaces = {space: _traffic(kind[1] if kind else "", _section(space, body), *values, used)
-                  for space, *values in zip(dataspaces, *columns, strict=True)}
+        spaces = {space: _traffic(kind[1] if kind else "", _section(space, body), hops[i], energy[i], links[i],
+                                  adders[i], used) for i, space in enumerate(dataspaces)}
         result.append({"name": name, "dataspaces": {space: traffic for space, traffic in spaces.items()
                                                     if traffic and any(traffic.values())}})
     return result

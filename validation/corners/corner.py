@@ -117,7 +117,7 @@ def _architecture(levels: tuple[CornerLevel, ...]) -> dict[str, Any]:
 
 def _names(level: CornerLevel, index: int) -> dict[str, str]:
     """The names of a level's own interconnects by direction."""
-    names = {}
+    names: dict[str, str] = {}
     for number, network in enumerate(level.networks):
         names |= {"in": f"N{index}_{number}"} if network.inwards else {}
         names |= {"out": f"N{index}_{number}"} if network.outwards else {}

@@ -1,7 +1,7 @@
 """Words, hops and energy on the interconnects between neighbouring levels (exact evaluation only).
 
-Energies come from the attributes of the level outside, or from a component of its own (`model/interconnects.py`). Without
-them an interconnect costs nothing, as with the public tables.
+Energies come from the attributes of the level outside, or from a component of its own
+(`model/priced_interconnects.py`). Without them an interconnect costs nothing, as with the public tables.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.model.access_counts import Delivery
-from fadiff_mapper.model.interconnects import ANY_NUMBER, INWARDS, PricedInterconnect
 from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.priced_interconnects import ANY_NUMBER, INWARDS, PricedInterconnect
 from fadiff_mapper.model.tile_boxes import total as sum_of
 
 WRAP = 2.0 ** 64
@@ -96,8 +96,8 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
 
     energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
     multicasts = _rows(interconnects, "SimpleMulticast")
-    for n in np.flatnonzero(multicasts):
-        energy[n] = _multicast_energy(interconnects[n], words[:, n], multicast[:, n])
+    for i in np.flatnonzero(multicasts):
+        energy[i] = _multicast_energy(interconnects[i], words[:, i], multicast[:, i])
     wires = ~(trees | multicasts)[:, None, None]
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
+from fadiff_mapper.model.priced_interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
 from fadiff_mapper.spec.arch import NamedInterconnect, StorageLevel
 from fadiff_mapper.spec.native.written_components import Attributes, written_attributes, written_number
@@ -56,7 +56,7 @@ def _specs(priced: PricedInterconnect, named: NamedInterconnect | None, level: S
     if priced.kind == "ReductionTree":
         adder: Rows = [("Adder energy", f"{fixed(priced.adder)} pJ")] if priced.adder else []
         wire: Rows = [("Wire energy", f"{energy['wire_energy']}/b/mm")] if wires.wire_energy else []
-        return [*rows, *adder, *wire, *((f"{label:<17}", cycles) for label, cycles in latencies)]
+        return [*rows, *adder, *wire, *((f"{label}     ", cycles) for label, cycles in latencies)]
     rows.insert(1, ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")))
     return [*rows, ("Router energy", energy["router_energy"]), ("Wire energy", f"{energy['wire_energy']}/b/mm"),
             ("Ingress energy", energy["energy-per-ingress"]), *latencies]

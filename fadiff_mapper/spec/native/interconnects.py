@@ -8,6 +8,7 @@ A level that names a network uses it in place of its own wires, and so must the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Interconnect, NamedInterconnect
@@ -79,7 +80,7 @@ def _connected(keys: tuple[str, str, str], units: Sequence[tuple[str, Map]],
                by_name: dict[str, Component]) -> dict[str, int]:
     """The level below which each interconnect stands, in one direction."""
     places: dict[str, int] = {}
-    for level, ((inner, inside), (outer, outside)) in enumerate(zip(units, units[1:], strict=False)):
+    for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
         key, inner_key = keys[0], keys[1] if level else keys[2]
         name, at = outside.get(key), outside.at(key)
         if name != inside.get(inner_key):

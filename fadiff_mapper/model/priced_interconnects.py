@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.spec.arch import Architecture, Interconnect, NamedInterconnect
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
 from fadiff_mapper.spec.native.areas import areas
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables, argued_energies
@@ -65,7 +65,7 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
         SpecError: The ERT prices a multicast in a way that Timeloop refuses.
     """
     widths = _tile_widths(arch, tables)
-    units = (arch.arithmetic, *arch.levels)
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
     found = []
     for i, level in enumerate(arch.levels):
         named = [one for one in arch.named_interconnects if i in (one.inwards, one.outwards)]
@@ -122,7 +122,7 @@ def _tile_widths(arch: Architecture, tables: Tables) -> list[float]:
     if all(one.wire_energy == 0 or one.tile_width is not None for one in wires):
         return [0.0] * len(arch.levels)
     per_instance = areas(arch, tables)
-    units = (arch.arithmetic, *arch.levels)
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
     area, widths = 0.0, []
     for i, unit in enumerate(units[:-1]):
         inside = units[i - 1].instances // unit.instances if i else 0
