@@ -12,10 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, NamedInterconnect, StorageLevel
 
 BUILT_IN = "Timeloop's built-in values"
 """The source of an energy that no table gives."""
+NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
+"""The source of the energies of a multicast without an entry, with which Timeloop ends on an assertion."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     Levels that stand only for a fan-out have no energies and no entry.
     """
     sources = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
-    return sources | {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    sources |= {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    return sources | {one.name: _table_source(one.name, tables) or NO_ENERGY for one in multicasts(arch)}
 
 
 def _storage_source(level: StorageLevel, tables: Tables) -> str:
@@ -251,4 +254,10 @@ def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
             missing.append(f'"{level.name}" ({", ".join(lacking)})')
     if compute_energy(arch.arithmetic, tables)[1]:
         missing.append(f'"{arch.arithmetic.name}" (compute)')
-    return missing
+    return missing + [f'"{one.name}" ({one.action})' for one in multicasts(arch)
+                      if not component_actions(one.name, tables)]
+
+
+def multicasts(arch: Architecture) -> list[NamedInterconnect]:
+    """The interconnects whose energies stand in the ERT."""
+    return [one for one in arch.named_interconnects if one.kind == "SimpleMulticast"]

@@ -7,7 +7,15 @@ from typing import Any
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.spec.native.areas import areas
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import EnergyTable, Tables, built_in_storage_energy, compute_energy, full_name
+from fadiff_mapper.spec.tables import (
+    EnergyTable,
+    Tables,
+    built_in_storage_energy,
+    component_actions,
+    compute_energy,
+    full_name,
+    multicasts,
+)
 from fadiff_mapper.yaml.load import dump
 
 
@@ -31,7 +39,9 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
     rows = ([{"name": table.component, "actions": _actions(table)} for table in tables.ert]
             or [{"name": full_name(arch, name), "actions": _entries(actions)}
                 for name, actions in _built_in_energies(arch, tables).items()])
-    return {"version": tables.version, "tables": rows}
+    idle = [{"name": full_name(arch, one.name), "actions": [{"name": one.action, "energy": 0.0}]}
+            for one in multicasts(arch) if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+    return {"version": tables.version, "tables": rows + idle}
 
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
