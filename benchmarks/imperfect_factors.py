@@ -4,8 +4,9 @@
 
 Every distinct layer of ResNet-18, VGG-16, VGG-19, MobileNetV1 and a GPT-3 block (49 shapes), or of ResNet-50, is mapped
 without and with residual factors. `--simba 5,3,4,4` takes the layers of ResNet-50 on `simba_like` with a mesh of 5 x 3
-PEs, each with 4 vector MACs of 4 lanes, all else unchanged. Where the real `timeloop-model` is on the PATH it evaluates every mapping, and every
-number is compared. EDPs are Timeloop's; the last but one column has them without its faults of rounding.
+PEs, each with 4 vector MACs of 4 lanes, all else unchanged. Where the real `timeloop-model` is on the PATH it evaluates
+every mapping, and every number is compared. EDPs are Timeloop's; the last but one column has them without its faults of
+rounding.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--design", choices=designs(), help="one design only")
     parser.add_argument("--network", choices=["resnet50"], help="the layers of this network instead")
-    parser.add_argument("--simba", type=units, metavar="X,Y,MACS,LANES", help="simba_like with so many units, ResNet-50")
+    parser.add_argument("--simba", type=units, metavar="X,Y,MACS,LANES", help="simba_like with so many units")
     parser.add_argument("--seed", type=int, default=0)
     add_output(parser)
     options = parser.parse_args()

@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
                                              ["network_read: noc", "network_fill: none", "the same network at both"]),
     "a network that does not exist": (
         lambda d: (network(d, "Legacy", network_read="nic"), local(d, 1).update(network_fill="nic")),
-        ['no network "nic"', '"noc"']),
+        ['no network "nic"', "accepted: noc"]),
     "a network in two places": (
         lambda d: (network(d, "Legacy", network_read="noc"), local(d, 1).update(network_fill="noc", network_read="noc"),
                    local(d, 2).update(network_operand="noc")), ["below two levels", "a network for each"]),

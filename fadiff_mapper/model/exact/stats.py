@@ -7,6 +7,7 @@ from typing import Any
 
 from fadiff_mapper.base.html_table import html_table
 from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.interconnect_faults import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
@@ -155,7 +156,15 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
         networks=networks_of(layer, evaluation, row),
-        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {})
+        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {},
+        warnings=network_warnings(layer, evaluation, row))
+
+
+def network_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> tuple[str, ...]:
+    """Sentences on Timeloop's faults about networks that the numbers of a mapping repeat; see `stats_of`."""
+    assert evaluation.network is not None
+    instances = [int(used) for used in evaluation.use.instances[:, row]]
+    return tuple(interconnect_faults(layer, evaluation.network, instances, row))
 
 
 def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:
