@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import InvalidMapping
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.exact.stats import Stats
