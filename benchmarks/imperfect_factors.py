@@ -1,10 +1,12 @@
 """Residual factors (Timeloop's imperfect factors, Ruby) against factors that divide their dimensions.
 
-    python benchmarks/imperfect_factors.py [--design NAME] [--network resnet50] [--seed K] [-o FILE]
+    python benchmarks/imperfect_factors.py [--design NAME] [--network resnet50] [--simba X,Y,MACS,LANES] [--seed K]
 
 Every distinct layer of ResNet-18, VGG-16, VGG-19, MobileNetV1 and a GPT-3 block (49 shapes), or of ResNet-50, is mapped
-without and with residual factors. Where the real `timeloop-model` is on the PATH it evaluates every mapping, and every
-number is compared. EDPs are Timeloop's; the last but one column has them without its faults of rounding.
+without and with residual factors. `--simba 5,3,4,4` takes the layers of ResNet-50 on `simba_like` with a mesh of 5 x 3
+PEs, each with 4 vector MACs of 4 lanes, all else unchanged. Where the real `timeloop-model` is on the PATH it evaluates
+every mapping, and every number is compared. EDPs are Timeloop's; the last but one column has them without its faults of
+rounding.
 """
 
 from __future__ import annotations
@@ -78,14 +80,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--design", choices=designs(), help="one design only")
     parser.add_argument("--network", choices=["resnet50"], help="the layers of this network instead")
+    parser.add_argument("--simba", type=units, metavar="X,Y,MACS,LANES", help="simba_like with so many units")
     parser.add_argument("--seed", type=int, default=0)
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write:
         write(heading("design", "layer", "EDP without", "EDP with", "with / without", "without faults of rounding",
                       "EDP / lower bound", "more s", "timeloop-model"))
+        if options.simba:
+            with tempfile.TemporaryDirectory() as folder:
+                layers = resnet50(simba_of(options.simba, Path(folder)))
+            name = "simba_like {} x {} x {} x {}".format(*options.simba)
+            summarize(name, [compared(name, layer, options.seed, write) for layer in layers], write)
+            return
         for design in designs() if options.design is None else [options.design]:
-            layers = resnet50(design) if options.network else shapes(design)
+            layers = resnet50(find(f"arch/{design}")) if options.network else shapes(design)
             summarize(design, [compared(design, layer, options.seed, write) for layer in layers], write)
 
 
@@ -100,11 +109,31 @@ def shapes(design: str) -> list[Layer]:
     return [Layer(name.removeprefix("layers/"), load(find(f"arch/{design}"), find(name))) for name in seen.values()]
 
 
-def resnet50(design: str) -> list[Layer]:
+def units(text: str) -> tuple[int, int, int, int]:
+    """PEs along X and along Y, vector MACs of a PE, and lanes of each, from "5,3,4,4"."""
+    x, y, macs, lanes = (int(part) for part in text.split(","))
+    return x, y, macs, lanes
+
+
+def simba_of(counts: tuple[int, int, int, int], folder: Path) -> Path:
+    """`simba_like` with other numbers of units."""
+    text = find("arch/simba_like").read_text(encoding="utf-8")
+    x, y, macs, lanes = counts
+    for old, new in (("{meshX: 4, meshY: 4}", f"{{meshX: {x}, meshY: {y}}}"), ("{meshX: 8}", f"{{meshX: {macs}}}"),
+                     ("{meshY: 8}", f"{{meshY: {lanes}}}")):
+        if text.count(old) != 1:
+            raise SystemExit(f"simba_like: {text.count(old)} fan-outs {old}; accepted: one")
+        text = text.replace(old, new)
+    path = folder / "simba.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def resnet50(design: Path) -> list[Layer]:
     """The distinct layers of ResNet-50 on a design."""
     with tempfile.TemporaryDirectory() as folder:
         workload = load_network(write_resnet50(Path(folder)))
-    specs = specs_of(workload, find(f"arch/{design}"))
+    specs = specs_of(workload, design)
     return [Layer(" ".join(f"{name}{bound}" for name, bound in spec.problem.bounds.items() if bound > 1), spec,
                   entry.times) for spec, entry in zip(specs, workload.distinct(), strict=True)]
 

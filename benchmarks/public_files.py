@@ -1,6 +1,6 @@
 """Public Timeloop inputs that load and map: every design, layer and tutorial of checkouts given by path.
 
-    python benchmarks/public_files.py --exercises DIR --baseline DIR --dosa DIR --cosa DIR [--seconds 2] [-o FILE]
+    python benchmarks/public_files.py --exercises DIR --baseline DIR --dosa DIR --cosa DIR --frontend DIR [-o FILE]
 
 Each input is read strictly and leniently, and then mapped (or, where it has a mapping, evaluated) as the launchers do
 it: leniently, with the input's own sections, for `--seconds` at most. Layers are read one by one on a design, and
@@ -32,6 +32,8 @@ from fadiff_mapper.yaml.located import Map
 
 LAYER_DESIGN = "eyeriss_like"
 """The design on which layers of the exercises and of the baseline designs are read."""
+SMALL_LAYER = Path(__file__).with_name("small_layer.yaml")
+"""The layer on which the examples of the front end are read, which have none of their own."""
 PRODUCTS, PRODUCT_DESIGN = "MM", "sparse_tensor_core_like"
 """The folder of the exercises' matrix products A B = Z, and the design on which they are read."""
 ISPASS, INTERFACE = "01_accelergy_timeloop_2020_ispass", "02_interface_and_design_space_exploration_2024"
@@ -130,6 +132,12 @@ def architectures(checkout: Path, folder: str, layer: str) -> Iterator[PublicInp
         yield PublicInput(str(file.relative_to(checkout / folder)), (file, checkout / layer))
 
 
+def examples(checkout: Path) -> Iterator[PublicInput]:
+    """The examples of the Python front end that no other repository has, on a layer that fits them."""
+    for path in sorted((checkout / "arch_spec_examples/simple_pim").glob("*.yaml")):
+        yield PublicInput(f"simple_pim/{path.name}", (path, SMALL_LAYER))
+
+
 def _yaml(folder: Path, *inside: str) -> tuple[Path, ...]:
     return tuple(file for name in inside for file in sorted((folder / name).glob("*.yaml")))
 
@@ -224,7 +232,7 @@ def without_place(message: str) -> str:
 def main() -> None:
     """Reads the arguments and writes the tables of the checkouts that are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("exercises", "baseline", "dosa", "cosa"):
+    for name in ("exercises", "baseline", "dosa", "cosa", "frontend"):
         parser.add_argument(f"--{name}", type=Path, metavar="DIR", help=f"a checkout of {name}")
     parser.add_argument("--seconds", type=float, default=2.0, help="time limit of each search (0: only read)")
     parser.add_argument("--no-layers", action="store_true", help="leave the layer files out")
@@ -242,6 +250,8 @@ def main() -> None:
             if checkout:
                 inputs_table(write, title, list(architectures(
                     checkout, folder, f"{workloads}/_outputs_input.4.yaml")), options)
+        if options.frontend:
+            inputs_table(write, "timeloop-python", list(examples(options.frontend)), options)
         if options.exercises and not options.no_layers:
             layers_table(write, "timeloop-accelergy-exercises: layers", list(layers(options.exercises)), options)
         if options.baseline and not options.no_layers:

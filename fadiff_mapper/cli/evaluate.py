@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from fadiff_mapper.cli.arguments import Commands, add_verify, inputs, load_input
@@ -13,7 +12,7 @@ def add(commands: Commands) -> None:
     """Adds the command with its arguments."""
     parser = commands.add_parser("evaluate", parents=[inputs()],
                                  help="what timeloop-model computes for the mapping in the input")
-    parser.add_argument("--json", action="store_true", help="all numbers as JSON")
+    parser.add_argument("--json", action="store_true", help="all numbers as JSON; infinite ones are null")
     add_verify(parser)
     parser.set_defaults(run=run)
 
@@ -24,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code: `CHECK_FAILED` where they are to be verified and real Timeloop disagrees.
     """
+    from fadiff_mapper.base.json_text import json_text
     from fadiff_mapper.output.terminal.mapping_stats import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.terminal.verdict import print_verdict
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     program = real_model() if options.verify else None
     stats = evaluate(spec)
     if options.json:
-        print(json.dumps(stats.to_dict(), indent=1))
+        print(json_text(stats.to_dict()))
     else:
         print_stats(stats)
         print_notes(spec)

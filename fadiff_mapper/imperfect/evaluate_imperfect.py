@@ -37,4 +37,4 @@ def evaluate_imperfect(spec: Spec, mapping: Mapping) -> Stats:
         raise rejection(violations(evaluation.checks, 0))
     stats = stats_of(layer, evaluation, 0, energy_sources(arch, spec.tables), total_areas(arch, spec.tables),
                      area_sources(arch, spec.tables))
-    return replace(stats, warnings=own_faults(spec, mapping, stats))
+    return replace(stats, warnings=(*stats.warnings, *own_faults(spec, mapping, stats)))

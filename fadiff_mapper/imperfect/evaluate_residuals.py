@@ -129,7 +129,7 @@ def _evaluated(layer: PreparedLayer, walks: ResidualWalks, use: AverageUsage, ra
         counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
         asked = _asked(counts, use, laid_out, layer, rounding)
         spent = cost_of(counts, use, laid_out, layer.machine, asked, use.computes, EXACT)
-        network = interconnect_use(layer.arch, layer.projection, nest.keep, tally, counts.partition,
+        network = interconnect_use(layer.interconnects, layer.projection, nest.keep, tally, counts.partition,
                                    use.instances) if walks.with_hops else None
         outputs = [t for t, written in enumerate(layer.projection.read_write) if written]
         touched = sum_kinds(tally.words) + from_outside(tally.links) / use.instances[:, None]

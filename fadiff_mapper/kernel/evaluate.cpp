@@ -236,32 +236,60 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
     return energy + busy * layer.leak[level] * leaking;
 }
 
-// pJ of the interconnect below a level for one data space of one mapping, all instances together
-// (model/exact/interconnect.py).
-static double interconnect_energy(const Layer& layer, const Workspace& work, int level, int t, int lane) {
-    const std::size_t cell = std::size_t(level) * layer.tensors + t;
-    const Traffic& traffic = work.traffic;
-    const double links = traffic.links[cell][lane] * (layer.hop[level] + 2 * layer.router[level]);
+// Traffic of an interconnect that is added up kind of transfer by kind (model/exact/interconnect.py).
+struct Charge {
+    double words = 0, hops = 0, routers = 0, additions = 0;
+    double receivers = 0, last = 0;  // the last kind, and its words
+};
+
+// Adds words that go to so many receivers each.
+static void charge(const Interconnect& one, double words, double hop_words, double receivers, Charge& to) {
+    to.words += words;
+    if (!(words > 0)) return;  // a kind without words has no hops
+    if (one.kind == Interconnect::WIRES) {
+        to.routers = std::floor(to.routers + (1 + std::floor(hop_words / words)) * words);  // whole numbers in Timeloop
+        to.hops += hop_words;
+    } else if (one.kind == Interconnect::TREE) {
+        to.hops += std::floor(std::log2(receivers)) * 0.5 * words;
+        to.additions = std::floor(to.additions + (receivers - 1) * words);
+    } else {
+        to.receivers = receivers, to.last = words;  // the kinds before are lost in Timeloop
+    }
+}
+
+// pJ of a word of a multicast to so many receivers.
+static double transfer_energy(const std::vector<Interconnect::Transfer>& transfers, double receivers) {
     double energy = 0;
+    for (const Interconnect::Transfer& transfer : transfers)
+        if (transfer.receivers == 0 || transfer.receivers == receivers) energy = transfer.energy;
+    return energy;
+}
+
+// pJ of an interconnect for one data space of one mapping, all instances together.
+static double interconnect_energy(const Layer& layer, const Workspace& work, const Interconnect& one, int t, int lane) {
+    const std::size_t cell = std::size_t(one.level) * layer.tensors + t;
+    const Traffic& traffic = work.traffic;
+    const bool written = layer.spaces[t].written;
+    if (one.kind == Interconnect::TREE && !written) return 0;
+    Charge sum;
     if (work.further[cell][lane] || work.pack.keep[cell][lane]) {  // further out nothing travels
-        const bool twice = layer.spaces[t].written && !layer.reduces[level];
         const double first = work.pack.keep[cell][lane] ? work.part[cell][lane] : 0;
-        double words = 0, hops = 0, routers = 0;
-        const auto add = [&](double sent, double hop_words) {
-            double sums = sent * work.scale[cell][lane];
-            if (twice && sums > 0) sums = 2 * sums - first;  // partial sums travel back, all but the first of each word
-            const double each = sums > 0 ? 1 + std::floor(hop_words / sums) : 0;
-            routers = std::floor(routers + each * sums);     // an integer in Timeloop: every sum is truncated
-            words += sums;
-            if (sums > 0) hops += hop_words;                 // a kind without words has no hops
+        const auto add = [&](double sent, double hop_words, double receivers) {
+            double words = sent * work.scale[cell][lane];
+            // partial sums travel back, all but the first of each word
+            if (written && !one.reduces && words > 0) words = 2 * words - first;
+            charge(one, words, hop_words, receivers, sum);
         };
         if (traffic.counted[cell] >> lane & 1)
-            for (const Kind& kind : traffic.tally[cell * LANES + lane]) add(kind.words, kind.hop_words);
+            for (const Kind& kind : traffic.tally[cell * LANES + lane]) add(kind.words, kind.hop_words, kind.multicast);
         else
-            add(traffic.words[cell][lane], 0);
-        energy = hops * layer.hop[level] + routers * layer.router[level] + words * layer.ingress[level];
+            add(traffic.words[cell][lane], 0, traffic.multicast[cell][lane]);
     }
-    return (energy + links) * work.tiles.instances(level)[lane];
+    if (one.kind == Interconnect::TREE) return sum.hops * one.hop + sum.additions * one.adder;  // of one instance in Timeloop
+    const double instances = work.tiles.instances(one.level)[lane];
+    if (one.kind == Interconnect::MULTICAST) return transfer_energy(one.transfers[t], sum.receivers) * sum.last * instances;
+    const double links = traffic.links[cell][lane] * (one.hop + 2 * one.router);
+    return (sum.hops * one.hop + sum.routers * one.router + sum.words * one.ingress + links) * instances;
 }
 
 // Cycles, energy and accesses of the outermost level, from the counts.
@@ -278,8 +306,9 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     accessed *= work.tiles.instances(last);
     for (int lane = 0; lane < work.pack.count; ++lane) {
         double wires = 0;
-        for (int level = 0; layer.priced && level <= last; ++level)
-            for (int t = 0; t < layer.tensors; ++t) wires += interconnect_energy(layer, work, level, t, lane);
+        if (layer.priced)
+            for (const Interconnect& one : layer.interconnects)
+                for (int t = 0; t < layer.tensors; ++t) wires += interconnect_energy(layer, work, one, t, lane);
         scores[lane].energy = layer.priced ? energy[lane] + wires : energy[lane];
         scores[lane].cycles = busy[lane] + layer.network_latency;
         scores[lane].last_level_accesses = accessed[lane];

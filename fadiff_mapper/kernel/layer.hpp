@@ -35,6 +35,19 @@ struct Unit {
     double instances = 1, mesh_x = 1, mesh_y = 1;
 };
 
+// An interconnect below a level (model/priced_interconnects.py); pJ per word.
+struct Interconnect {
+    enum Kind { WIRES, TREE, MULTICAST };
+    struct Transfer {
+        double receivers, energy;  // receivers 0: any number
+    };
+    Kind kind = WIRES;
+    int level = 0;
+    bool reduces = true;           // partial sums cross it once
+    double hop = 0, router = 0, ingress = 0, adder = 0;
+    std::vector<std::vector<Transfer>> transfers;  // [T] for a multicast
+};
+
 struct DataSpace {
     std::vector<Rank> ranks;
     std::vector<double> move;  // [R][D]: move of each rank per point of each dimension, words
@@ -64,9 +77,7 @@ struct Layer {
     // Reuse over the boundary below each level, and by the level; [L][T].
     std::vector<std::uint8_t> held, multicast, linked, first_written, coalesced;
 
-    // Interconnect below each level, pJ; [L].
-    std::vector<double> hop, router, ingress;
-    std::vector<std::uint8_t> reduces;
+    std::vector<Interconnect> interconnects;
     bool priced = false;                      // some interconnect costs energy: hops are counted
 
     int places() const { return 2 * levels; }

@@ -69,6 +69,25 @@ void take(std::vector<T>& into, const py::dict& table, const char* name, std::si
     }
 }
 
+// Interconnects from tuples: kind, level, reduces, pJ per hop, router, ingress and addition, transfers.
+std::vector<Interconnect> interconnects_of(const py::dict& table, int levels, int tensors) {
+    using Transfers = std::vector<std::vector<std::pair<double, double>>>;
+    using Row = std::tuple<int, int, bool, double, double, double, double, Transfers>;
+    std::vector<Interconnect> interconnects;
+    for (const auto& [kind, level, reduces, hop, router, ingress, adder, transfers] :
+         table["interconnects"].cast<std::vector<Row>>()) {
+        need(kind >= Interconnect::WIRES && kind <= Interconnect::MULTICAST, "interconnects: kind");
+        need(level >= 0 && level < levels, "interconnects: level");
+        need(transfers.empty() || int(transfers.size()) == tensors, "interconnects: transfers");
+        Interconnect one{Interconnect::Kind(kind), level, reduces, hop, router, ingress, adder, {}};
+        one.transfers.resize(tensors);
+        for (std::size_t t = 0; t < transfers.size(); ++t)
+            for (auto [receivers, energy] : transfers[t]) one.transfers[t].push_back({receivers, energy});
+        interconnects.push_back(std::move(one));
+    }
+    return interconnects;
+}
+
 // A layer from a dictionary of lists, see model/exact/compiled_layer.py.
 Layer layer_of(const py::dict& table) {
     Layer layer;
@@ -106,14 +125,14 @@ Layer layer_of(const py::dict& table) {
     take(layer.linked, table, "linked", cells);
     take(layer.first_written, table, "first_written", cells);
     take(layer.coalesced, table, "coalesced", cells);
-    take(layer.hop, table, "hop", levels);
-    take(layer.router, table, "router", levels);
-    take(layer.ingress, table, "ingress", levels);
-    take(layer.reduces, table, "reduces", levels);
+    layer.interconnects = interconnects_of(table, layer.levels, layer.tensors);
     layer.compute_energy = table["compute_energy"].cast<double>();
     layer.network_latency = table["network_latency"].cast<double>();
-    for (std::size_t level = 0; level < levels; ++level)
-        layer.priced |= layer.hop[level] != 0 || layer.router[level] != 0 || layer.ingress[level] != 0;
+    for (const Interconnect& one : layer.interconnects) {
+        layer.priced |= one.hop != 0 || one.router != 0 || one.ingress != 0 || one.adder != 0;
+        for (const auto& of : one.transfers)
+            for (const Interconnect::Transfer& transfer : of) layer.priced |= transfer.energy != 0;
+    }
     return layer;
 }
 

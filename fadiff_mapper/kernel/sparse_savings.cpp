@@ -71,8 +71,8 @@ private:
                     return i;
                 }
             }
-        for (int i = nest_.first[child + 1]; i < nest_.first[source + 1]; ++i)
-            if (nest_.loops[i].bound != 1 && moves(target, nest_.loops[i])) return i;
+        for (int i = nest_.running_first[child + 1]; i < nest_.running_first[source + 1]; ++i)
+            if (moves(target, nest_.loops[nest_.running[i]])) return nest_.running[i];
         return nest_.first[source + 1] - 1;
     }
 
@@ -86,9 +86,8 @@ private:
         window_.loops[0] = &loop;
         window_.count = 1;
         bool stays = loop.spatial;
-        for (int i = at + 1; i < nest_.first[source + 1]; ++i) {
-            const NestLoop& outer = nest_.loops[i];
-            if (outer.bound == 1) continue;
+        for (int i = nest_.running_from(at + 1, child + 1); i < nest_.running_first[source + 1]; ++i) {
+            const NestLoop& outer = nest_.loops[nest_.running[i]];
             const bool brings = child < 0 || moves(target, outer);
             if (outer.spatial || (stays && !brings)) {
                 window_.leader[outer.dim] *= outer.bound;

@@ -21,8 +21,7 @@ struct Instances {
 };
 
 // Bits of metadata that accesses of one kind touch.
-Count format_bits(const SparseLevel& level, const StoredTile& tile, const UnitCounts* units) {
-    if (level.metadata_width == 0 || !tile.format) return 0;
+Count format_bits(const StoredTile& tile, const UnitCounts* units) {
     Count bits = 0;
     for (int rank = 0; rank < tile.tree.ranks; ++rank) {
         if (!tile.tree.counts(rank)) continue;
@@ -32,39 +31,46 @@ Count format_bits(const SparseLevel& level, const StoredTile& tile, const UnitCo
     return bits;
 }
 
+// Bits of metadata that the accesses to one tile touch.
+struct MetadataBits {
+    Count of[ACCESSES][HAPPENINGS] = {};
+
+    MetadataBits(const SparseLevel& level, const StoredTile& tile, const TileAccesses& accesses) {
+        if (level.metadata_width == 0 || !tile.format) return;
+        for (int access = 0; access < ACCESSES; ++access)
+            for (int kind = 0; kind < HAPPENINGS; ++kind)
+                of[access][kind] = format_bits(tile, accesses.of[access].units[kind]);
+    }
+    Count busy(Access access) const { return of[access][ACTUAL] + of[access][GATED]; }
+};
+
 // pJ of all actions of one cluster, added up in Timeloop's order.
-double cluster_energy(const SparseLevel& level, double block, const StoredTile& tile, double ratio,
+double cluster_energy(const SparseLevel& level, double block, const MetadataBits& bits, double ratio,
                       const TileAccesses& accesses) {
     double energy = 0;
     const Count words_of_block = Count(block);
     for (int kind = 0; kind < HAPPENINGS; ++kind)
         for (int access = 0; access < ACCESSES; ++access)
             if (const Count words = accesses.of[access].words[kind]) {
-                const Count blocks = words / words_of_block + (words % words_of_block != 0);
+                const Count blocks = words_of_block == 1 ? words : words / words_of_block + (words % words_of_block != 0);
                 energy += double(blocks) * ratio * level.data[kind][access];
             }
-    for (int access = 0; access < ACCESSES && tile.format && level.metadata_width != 0; ++access)
-        for (int kind = 0; kind < HAPPENINGS; ++kind) {
-            const double bits = double(format_bits(level, tile, accesses.of[access].units[kind]));
-            energy += std::ceil(bits / level.metadata_width) * level.metadata[kind][access];
-        }
+    for (int access = 0; access < ACCESSES; ++access)
+        for (int kind = 0; kind < HAPPENINGS; ++kind)
+            if (const Count own = bits.of[access][kind])
+                energy += std::ceil(double(own) / level.metadata_width) * level.metadata[kind][access];
     energy += double(accesses.decompressions) * level.decompression;
     return energy + double(accesses.compressions) * level.compression;
 }
 
-Count busy_bits(const SparseLevel& level, const StoredTile& tile, const AccessSplit& split) {
-    return format_bits(level, tile, split.units[ACTUAL]) + format_bits(level, tile, split.units[GATED]);
-}
-
 // Words per cycle that are asked for; an instance that is used part of the time asks for less.
-void count_bandwidth(const SparseLevel& level, const StoredTile& tile, const TileAccesses& accesses, Instances instances,
+void count_bandwidth(const SparseLevel& level, const MetadataBits& bits, const TileAccesses& accesses, Instances instances,
                      double cycles, double scale, TileCost& cost) {
     if (!(instances.average > 0)) return;
     const Count word = Count(level.word_bits);
     const AccessSplit *reads = &accesses.of[READ], *fills = &accesses.of[FILL], *updates = &accesses.of[UPDATE];
-    const Count read = reads->busy() + busy_bits(level, tile, *reads) / word;
-    const Count written = fills->busy() + updates->busy()
-        + (busy_bits(level, tile, *fills) + busy_bits(level, tile, *updates)) / word;
+    const Count read = reads->busy() + bits.busy(READ) / word;
+    const Count written = fills->busy() + updates->busy() + (bits.busy(FILL) + bits.busy(UPDATE)) / word;
     const double spread = instances.most / instances.average;
     if (spread == 0 || cycles == 0) throw Aborted();
     cost.read = std::ceil(double(read) / spread) / cycles * scale;
@@ -187,9 +193,10 @@ bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int l
             const TileAccesses& accesses = accesses_[t * levels + level];
             TileCost cost;
             cost.clusters = std::min(instances.most, layer.clusters[level]);
-            cost.energy = cluster_energy(hardware, layer.block[level], tile, occupancy.block_ratio, accesses);
+            const MetadataBits bits(hardware, tile, accesses);
+            cost.energy = cluster_energy(hardware, layer.block[level], bits, occupancy.block_ratio, accesses);
             cost.energy = instances.average > 0 && cost.clusters != 0 ? cost.energy / (instances.most / cost.clusters) : 0.0;
-            count_bandwidth(hardware, tile, accesses, instances, cycles, layer.bandwidth_scale[cell], cost);
+            count_bandwidth(hardware, bits, accesses, instances, cycles, layer.bandwidth_scale[cell], cost);
             const Access inner = layer.spaces[t].written ? UPDATE : READ;
             cost.addresses = double(accesses.of[inner].busy() + accesses.of[FILL].busy());
             read += cost.read, write += cost.write;

@@ -23,6 +23,7 @@ static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) 
         double* inside = nest.points.data() + std::size_t(nest.rows++) * dims;
         std::copy_n(inside, dims, inside + dims);
         inside[dims + dim] *= bound;
+        nest.running[nest.running_count++] = nest.count;
     }
     nest.loops[nest.count++] = {dim, spatial, bound, nest.rows};
 }
@@ -31,10 +32,11 @@ static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) 
 static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
     const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
     nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * dims), nest.first.resize(levels + 1);
-    nest.count = nest.rows = 0;
+    nest.running.resize(most), nest.running_first.resize(levels + 1);
+    nest.count = nest.rows = nest.running_count = 0;
     std::fill_n(nest.points.begin(), dims, 1.0);
     for (int level = 0; level < levels; ++level) {
-        nest.first[level] = nest.count;
+        nest.first[level] = nest.count, nest.running_first[level] = nest.running_count;
         const std::size_t at = std::size_t(level) * dims;
         const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
         for (int axis = 0; axis < 2 && design.levels[level].has_fanout; ++axis)
@@ -47,7 +49,7 @@ static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest&
             add_loop(nest, dims, d, temporal[d], false);
         }
     }
-    nest.first[levels] = nest.count;
+    nest.first[levels] = nest.count, nest.running_first[levels] = nest.running_count;
 }
 
 // Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
@@ -75,7 +77,7 @@ public:
         // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
         const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1), layer_.dims) : nullptr;
         Dims met = 0;
-        for (int i = nest.first[inside]; i < nest.first[level + 1]; ++i) {
+        for (int i = nest.first[inside]; i < nest.first[inside + 1]; ++i) {  // every dimension has a loop here
             const NestLoop& loop = nest.loops[i];
             const Dims dim = Dims(1) << loop.dim;
             if (!(space_.relevant & dim)) continue;
@@ -83,6 +85,10 @@ public:
             const double bound = points && !(met & dim) ? loop.bound * points[loop.dim] : loop.bound;
             met |= dim;
             if (bound != 1) loops_[count_++] = {loop.dim, bound, loop.row};
+        }
+        for (int at = nest.running_first[inside + 1]; at < nest.running_first[level + 1]; ++at) {
+            const NestLoop& loop = nest.loops[nest.running[at]];
+            if (space_.relevant >> loop.dim & 1) loops_[count_++] = {loop.dim, loop.bound, loop.row};
         }
     }
 

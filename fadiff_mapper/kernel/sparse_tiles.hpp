@@ -21,9 +21,18 @@ struct Nest {
     int count = 0, rows = 0;          // loops; boxes beyond row 0
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
+    std::vector<int> running;         // [running_count]; the loops of a bound above 1
+    int running_count = 0;
+    std::vector<int> running_first;   // [L + 1]; the first of these of every level
     std::vector<double> points;       // [rows][D]; row 0 is a single iteration
 
     const double* box(int row, int dims) const { return points.data() + std::size_t(row) * dims; }
+    // The first place in `running` of a loop at or behind this one, which stands at this level or further in.
+    int running_from(int loop, int level) const {
+        int at = running_first[level];
+        while (at < running_count && running[at] < loop) ++at;
+        return at;
+    }
     int row_of(int level) const { return level < 0 ? 0 : loops[first[level + 1] - 1].row; }
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,26 @@ import numpy as np
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.machine import Machine
+from fadiff_mapper.model.priced_interconnects import PricedInterconnect
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
+KINDS = ("Legacy", "ReductionTree", "SimpleMulticast")
+"""Kinds of interconnects in the order of `Interconnect::Kind` of the kernel."""
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
 
 
-def compiled_layer(arch: Architecture, projection: Projection, machine: Machine, reuse: Reuse) -> _kernel.Layer:
+def compiled_layer(arch: Architecture, projection: Projection, machine: Machine, reuse: Reuse,
+                   interconnects: Sequence[PricedInterconnect]) -> _kernel.Layer:
     """The constants of a layer for the compiled kernel.
 
     Args:
-        arch: Limits and interconnects.
+        arch: Limits.
         projection: Ranks of the data spaces.
         machine: Energies and bandwidths as numbers, not torch tensors.
         reuse: Reuse of all mappings.
+        interconnects: What their traffic costs.
 
     Returns:
         The kernel's layer.
@@ -48,10 +54,8 @@ def compiled_layer(arch: Architecture, projection: Projection, machine: Machine,
         "bandwidth_scale": _flat(machine.bandwidth_scale),
         "held": _flat(reuse.held), "multicast": _flat(reuse.multicast), "linked": _flat(reuse.linked),
         "first_written": _flat(reuse.first_written), "coalesced": _flat(reuse.coalesced),
-        "hop": [level.interconnect.energy_per_hop for level in levels],
-        "router": [level.interconnect.router_energy for level in levels],
-        "ingress": [level.interconnect.energy_per_ingress for level in levels],
-        "reduces": [level.interconnect.reduction_supported for level in levels],
+        "interconnects": [(KINDS.index(one.kind), one.level, one.reduces, one.hop, one.router, one.ingress, one.adder,
+                           [list(of.items()) for of in one.transfers]) for one in interconnects],
         "compute_energy": float(machine.compute_energy), "network_latency": machine.network_latency,
     }
     return _kernel.Layer(table)

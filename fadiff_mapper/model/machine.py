@@ -97,7 +97,7 @@ def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnerg
         shared_bandwidth=column([unlimited(level.shared_bandwidth) for level in levels]),
         bandwidth_scale=np.array(scale, dtype=np.float64)[..., None],
         compute_energy=compute_energy,
-        network_latency=sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels),
+        network_latency=arch.interconnect_latency(),
         gate=gate, gated=column([level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)]))
 
 

@@ -10,6 +10,7 @@ from fadiff_mapper.model.compiled_layer import compiled_layer
 from fadiff_mapper.model.expected_shares import ExpectedShares
 from fadiff_mapper.model.loop_nest import Projection, project
 from fadiff_mapper.model.machine import Machine, machine
+from fadiff_mapper.model.priced_interconnects import PricedInterconnect, priced_interconnects
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.problem import Problem
@@ -27,6 +28,7 @@ class PreparedLayer:
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
         reuse: The reuse that all mappings of this layer make use of.
+        interconnects: Interconnects below the levels, and what their traffic costs.
         shares: Shares of the differentiable model's counts that zeros leave; None: everything.
     """
 
@@ -36,12 +38,13 @@ class PreparedLayer:
     machine: Machine
     energies: tuple[ComponentEnergy, ...]
     reuse: Reuse
+    interconnects: tuple[PricedInterconnect, ...]
     shares: ExpectedShares | None = None
 
     @cached_property
     def compiled(self) -> _kernel.Layer:
         """The same constants for the compiled kernel, made once."""
-        return compiled_layer(self.arch, self.projection, self.machine, self.reuse)
+        return compiled_layer(self.arch, self.projection, self.machine, self.reuse, self.interconnects)
 
     def resized(self, problem: Problem) -> PreparedLayer:
         """The same shape of problem in other bounds, on which none of the constants depend.
@@ -55,9 +58,8 @@ class PreparedLayer:
 
     @property
     def network_priced(self) -> bool:
-        """Whether some interconnect of this architecture costs energy per hop, router or ingress."""
-        return any(level.interconnect.energy_per_hop or level.interconnect.router_energy
-                   or level.interconnect.energy_per_ingress for level in self.arch.levels)
+        """Whether some interconnect of this architecture costs energy."""
+        return any(interconnect.priced for interconnect in self.interconnects)
 
 
 def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> PreparedLayer:
@@ -75,4 +77,5 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
     per_mac, _ = compute_energy(arch.arithmetic, tables)
     return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
-                         reuse or full_reuse(len(arch.levels), len(problem.dataspaces)))
+                         reuse or full_reuse(len(arch.levels), len(problem.dataspaces)),
+                         priced_interconnects(arch, problem, tables))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.stats import Stats, networks_of
+from fadiff_mapper.model.exact.stats import Stats, network_warnings, networks_of
 from fadiff_mapper.sparse.action_energies import KINDS
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
                 for number in range(len(design.layer.arch.levels))],
         networks=networks_of(design.layer, dense, row), energy_source=energy_source or {},
         areas_um2=areas_um2 or {}, area_source=area_source or {}, sections=sections,
-        warnings=tuple(_warnings(design, found)))
+        warnings=(*network_warnings(design.layer, dense, row), *_warnings(design, found)))
 
 
 def _level(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, *,

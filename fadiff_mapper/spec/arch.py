@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+FANOUT = "dummy_storage"
+"""The class of a level that stands only for a fan-out."""
+
 
 @dataclass(frozen=True)
 class Interconnect:
@@ -17,7 +20,9 @@ class Interconnect:
 
     Attributes:
         word_bits: Bits of a word on the wires.
-        energy_per_hop: pJ to move one word by one hop.
+        energy_per_hop: pJ to move one word by one hop; None: from the energy and the length of the wires.
+        wire_energy: pJ to move one bit by a mm.
+        tile_width: um of one hop; None: the width of what lies inside, from its area.
         router_energy: pJ of a router for one word.
         energy_per_ingress: pJ for each word that enters the interconnect.
         fill_latency: Cycles added to the whole run.
@@ -27,12 +32,41 @@ class Interconnect:
     """
 
     word_bits: int
-    energy_per_hop: float = 0.0
+    energy_per_hop: float | None = None
+    wire_energy: float = 0.0
+    tile_width: float | None = None
     router_energy: float = 0.0
     energy_per_ingress: float = 0.0
     fill_latency: float = 0.0
     drain_latency: float = 0.0
     reduction_supported: bool = True
+
+
+@dataclass(frozen=True)
+class NamedInterconnect:
+    """An interconnect that is a component of its own, to which levels refer by name (Timeloop's user-defined network).
+
+    Attributes:
+        name: Its name.
+        kind: "Legacy" (wires, as between all other levels; also written XY_NoC), "ReductionTree" or "SimpleMulticast".
+        inwards: The level below which it carries words inwards; None where it carries none.
+        outwards: The level below which it carries partial sums outwards; None where it carries none.
+        wires: Energies of its wires. Timeloop takes the fill latency for draining, too.
+        adder_energy: pJ of an addition in a reduction tree.
+        action: The action of the ERT that prices a word of a multicast.
+        receivers: The argument of that action that holds the number of receivers; "none" where there is none.
+        per_dataspace: Whether every data space has an action of its own, "ACTION_DATASPACE".
+    """
+
+    name: str
+    kind: str
+    inwards: int | None
+    outwards: int | None
+    wires: Interconnect
+    adder_energy: float = 0.0
+    action: str = ""
+    receivers: str = "none"
+    per_dataspace: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +149,7 @@ class StorageLevel:
     @property
     def is_dummy(self) -> bool:
         """Whether the level stands only for a fan-out, as the v0.4 front end inserts them."""
-        return self.kind == "dummy_storage"
+        return self.kind == FANOUT
 
     @property
     def is_dram(self) -> bool:
@@ -154,12 +188,15 @@ class Architecture:
         name: Name of the outermost node of the tree; "" in the old list format.
         levels: Storage levels, innermost first.
         arithmetic: The units below the innermost level.
+        named_interconnects: Interconnects that stand in for the wires of some levels; those that no level uses are
+            left out, as they take nothing.
         native: The tree as `timeloop-model` reads it, under its top-level key, for writing it out again.
     """
 
     name: str
     levels: tuple[StorageLevel, ...]
     arithmetic: Arithmetic
+    named_interconnects: tuple[NamedInterconnect, ...] = ()
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     def fanout(self, level: int) -> tuple[int, int]:
@@ -178,3 +215,14 @@ class Architecture:
     def level_names(self) -> tuple[str, ...]:
         """Names of the storage levels, innermost first."""
         return tuple(level.name for level in self.levels)
+
+    def interconnect_latency(self) -> float:
+        """Cycles to fill and drain all interconnects, by the level's attributes where it refers to none by name."""
+        cycles = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in self.levels)
+        for named in self.named_interconnects:
+            latency = named.wires.fill_latency
+            if named.inwards is not None:
+                cycles += latency - self.levels[named.inwards].interconnect.fill_latency
+            if named.outwards is not None:
+                cycles += latency - self.levels[named.outwards].interconnect.drain_latency
+        return cycles

@@ -9,12 +9,30 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, NamedInterconnect, StorageLevel
 
 BUILT_IN = "Timeloop's built-in values"
 """The source of an energy that no table gives."""
+NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
+"""The source of the energies of a multicast without an entry, with which Timeloop ends on an assertion."""
+
+
+@dataclass(frozen=True)
+class ArguedEnergy:
+    """The energy of an action with arguments, such as a multicast to so many receivers.
+
+    Attributes:
+        action: Its name.
+        energy: pJ.
+        arguments: The arguments as written.
+    """
+
+    action: str
+    energy: float
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -25,11 +43,13 @@ class EnergyTable:
         component: Full name as in the file, such as "system.PE[0..15].spad".
         actions: pJ by action; the largest where an action is listed twice.
         source: Where the energies come from, for the report, such as "ERT in the input".
+        argued: All entries as written where some have arguments or an action is listed twice.
     """
 
     component: str
     actions: dict[str, float] = field(default_factory=dict)
     source: str = field(default="", compare=False)
+    argued: tuple[ArguedEnergy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +184,8 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     Levels that stand only for a fan-out have no energies and no entry.
     """
     sources = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
-    return sources | {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    sources |= {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    return sources | {one.name: _table_source(one.name, tables) or NO_ENERGY for one in multicasts(arch)}
 
 
 def _storage_source(level: StorageLevel, tables: Tables) -> str:
@@ -198,6 +219,20 @@ def component_actions(name: str, tables: Tables) -> dict[str, float]:
     return actions
 
 
+def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
+    """All entries of an action of a component, those without arguments included.
+
+    Args:
+        name: Name of the component.
+        action: Name of the action.
+        tables: The tables in force.
+    """
+    own = [table for table in tables.ert if component_name(table.component) == name]
+    return [entry for table in own
+            for entry in table.argued or [ArguedEnergy(key, energy) for key, energy in table.actions.items()]
+            if entry.action == action]
+
+
 def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
     """The energy of the first of these actions that is there."""
     return next((actions[name] for name in names if name in actions), None)
@@ -219,4 +254,10 @@ def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
             missing.append(f'"{level.name}" ({", ".join(lacking)})')
     if compute_energy(arch.arithmetic, tables)[1]:
         missing.append(f'"{arch.arithmetic.name}" (compute)')
-    return missing
+    return missing + [f'"{one.name}" ({one.action})' for one in multicasts(arch)
+                      if not component_actions(one.name, tables)]
+
+
+def multicasts(arch: Architecture) -> list[NamedInterconnect]:
+    """The interconnects whose energies stand in the ERT."""
+    return [one for one in arch.named_interconnects if one.kind == "SimpleMulticast"]

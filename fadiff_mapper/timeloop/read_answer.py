@@ -22,7 +22,7 @@ BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
 """Kinds of accesses and computes in the form for sparse designs."""
 
-STATS_END = r"\n    Total +?= \S+\n\s*\Z"
+STATS_END = r"\n    Total *= \S+\n\s*\Z"
 """The end of whole statistics: a file that was cut off has none."""
 
 NETWORK = r"Network \d+\n-------+\n"
@@ -186,22 +186,24 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
     """The interconnects between neighbouring levels ("networks" in Timeloop); data spaces without traffic left out.
 
     `instances` are those in use of each level: Timeloop's energies of an interconnect are per instance of the level
-    outside it.
+    outside it. For components of their own, which may stand below any level, they are as printed.
     """
     stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
     printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
     result = []
     for block in re.split(NETWORK, printed)[1:]:
-        name, body = block.split("\n", 1)[0], block.split("STATS\n    -----\n")[1]
+        name, (head, body) = block.split("\n", 1)[0], block.split("STATS\n    -----\n")
         node = stats[name]
         assert node is not None
-        hops, energy, links = (_per_dataspace(node, tag, len(dataspaces))
-                               for tag in ("num_hops", "energy", "link_transfer_energy"))
-        used = instances[name.split(" <==> ")[0]]
-        spaces = {space: _traffic(_section(space, body), hops[i], energy[i], links[i], used)
-                  for i, space in enumerate(dataspaces)}
+        none = [0.0] * len(dataspaces)
+        hops, energy, links, adders = (_per_dataspace(node, tag, len(dataspaces)) or none for tag in (
+            "num_hops", "energy", "link_transfer_energy", "spatial_reduction_energy"))
+        used = instances.get(name.split(" <==> ")[0])
+        kind = re.search(r"Type +: (\S+)", head)
+        spaces = {space: _traffic(kind[1] if kind else "", _section(space, body), hops[i], energy[i], links[i],
+                                  adders[i], used) for i, space in enumerate(dataspaces)}
         result.append({"name": name, "dataspaces": {space: traffic for space, traffic in spaces.items()
-                                                    if traffic["ingresses"] or traffic["link_transfers"]}})
+                                                    if traffic and any(traffic.values())}})
     return result
 
 
@@ -211,15 +213,30 @@ def _section(dataspace: str, body: str) -> str:
     return match[1] if match else ""
 
 
-def _traffic(section: str, hops: float, energy: float, link_energy: float, instances: float) -> dict[str, Any]:
-    """The traffic of one data space on one interconnect."""
-    traffic: dict[str, Any] = {
-        "fanout": _printed(r"Fanout +: (\S+)", section),
-        "multicast_factor": _printed(r"Multicast factor +: (\S+)", section),
-        "ingresses": [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)],
-        "link_transfers": _printed(r"Link transfers +: (\S+)", section),
-        "spatial_reductions": _printed(r"Spatial reductions +: (\S+)", section), "hops": hops}
-    if energy or link_energy:
+def _traffic(kind: str, section: str, hops: float, energy: float, link_energy: float, adders: float,
+             instances: float | None) -> dict[str, Any]:
+    """The traffic of one data space on one interconnect of a type; `section` is empty where none was printed."""
+    if not section:
+        return {}
+    of_wires = kind == "Legacy"
+    counts = {"fanout": "Fanout", "multicast_factor": "Multicast factor", "link_transfers": "Link transfers",
+              "spatial_reductions": "Spatial reductions"}
+    traffic: dict[str, Any] = {key: _printed(rf"{label} +: (\S+)", section) for key, label in counts.items()
+                               if f"{label} " in section}
+    if of_wires:
+        traffic["ingresses"] = [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)]
+        if not traffic["ingresses"] and not traffic["link_transfers"]:
+            return {}
+    traffic |= {"hops": hops} if kind != "SimpleMulticast" else {}
+    if energy or link_energy or adders:
+        if instances is None:
+            instances = _used(section, energy, link_energy, adders) if kind != "ReductionTree" else 1.0
         traffic |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
-                    "energy_pj_total": (energy + link_energy) * instances}
-    return traffic
+                    "energy_pj_total": (energy + link_energy + adders) * instances}
+    return traffic | ({"spatial_reduction_energy_pj_per_instance": adders} if adders else {})
+
+
+def _used(section: str, *energies: float) -> float:
+    """Instances in use, from a printed total and its energy per instance; Timeloop prints whole numbers of them."""
+    totals = [float(total) for total in re.findall(r"nergy \(total\) +: (\S+) pJ", section)]
+    return float(round(sum(totals) / sum(energies))) if sum(energies) else 1.0

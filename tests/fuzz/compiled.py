@@ -48,7 +48,7 @@ def layer_table() -> dict[str, Any]:
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     tables: list[dict[str, Any]] = []
     with mock.patch("fadiff_mapper.model.compiled_layer._kernel.Layer", tables.append):
-        compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse)
+        compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)
     return tables[0]
 
 

@@ -68,7 +68,10 @@ def test_more_receivers_than_can_be_counted_make_a_mapping_illegal(wrong: float)
     ("levels", 0, "levels"), ("levels", -1, "levels"), ("dims", 0, "dims"), ("dims", 65, "dims"),
     ("ranks", [[[(5, 1.0)]]] * 3, "ranks"), ("ranks", [[[(-1, 1.0)]]] * 3, "ranks"), ("ranks", [], "written"),
     ("written", [True], "written"), ("gate", [0, 2], "gate"), ("gate", [-1, 0], "gate"),
-    ("fanout_x", [float("nan"), 1], "fanout_x"), ("held", [-1] * 6, "held")])
+    ("fanout_x", [float("nan"), 1], "fanout_x"), ("held", [-1] * 6, "held"),
+    ("interconnects", [(3, 0, True, 0.0, 0.0, 0.0, 0.0, [])], "interconnects: kind"),
+    ("interconnects", [(0, 2, True, 0.0, 0.0, 0.0, 0.0, [])], "interconnects: level"),
+    ("interconnects", [(2, 0, True, 0.0, 0.0, 0.0, 0.0, [[]])], "interconnects: transfers")])
 def test_a_layer_is_refused_whose_tables_lead_out_of_others(name: str, wrong: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _kernel.Layer(layer_table() | {name: wrong})

@@ -145,11 +145,11 @@ def test_before_the_first_chain_there_is_no_best_mapping() -> None:
             ask()
 
 
-@pytest.mark.parametrize("name", ["units", "usable", "read", "bandwidth_scale", "held", "hop"])
+@pytest.mark.parametrize("name", ["units", "usable", "read", "bandwidth_scale", "held", "coalesced"])
 def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tables: list[dict[str, Any]] = []
     monkeypatch.setattr("fadiff_mapper.model.compiled_layer._kernel.Layer", tables.append)
-    compiled_layer(LAYER.arch, LAYER.projection, LAYER.machine, LAYER.reuse)
+    compiled_layer(LAYER.arch, LAYER.projection, LAYER.machine, LAYER.reuse, LAYER.interconnects)
     monkeypatch.undo()
     _kernel.Layer(tables[0])
     with pytest.raises(ValueError, match="wrong length"):

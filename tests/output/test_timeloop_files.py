@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import InvalidMapping
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.exact.stats import Stats
@@ -285,3 +286,8 @@ def test_a_run_leaves_timeloops_files_and_two_of_our_own() -> None:
                              "timeloop-mapper.ERT.yaml", "timeloop-mapper.map.txt", "timeloop-mapper.map.yaml",
                              "timeloop-mapper.stats.txt"]
     assert all(text.endswith("\n") for text in files.values())
+
+
+def test_numbers_without_an_end_are_null_in_json() -> None:
+    text = json_text({"a": float("inf"), "b": [float("nan"), -1.5], "c": (1, float("-inf"))})
+    assert json.loads(text, parse_constant=pytest.fail) == {"a": None, "b": [None, -1.5], "c": [1, None]}

@@ -71,6 +71,13 @@ def local(document: dict[str, Any], index: int) -> dict[str, Any]:
     return attributes
 
 
+def network(document: dict[str, Any], kind: str, **named: str) -> None:
+    """Adds a network "noc", which the outermost level names."""
+    entry = {"name": "noc", "class": kind, "attributes": {"word_bits": 8}}
+    local(document, 0).update(named)
+    document["architecture"]["subtree"][0]["local"].append(entry)
+
+
 WRONG: dict[str, tuple[Change, list[str]]] = {
     "wrong type": (lambda d: local(d, 1).update(depth="deep"), ["local[1].attributes.depth", "'deep'"]),
     "negative size": (lambda d: local(d, 1).update(depth=-4), ["depth", "-4", ">= 1"]),
@@ -141,8 +148,22 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
                                          ["word_bits", "all data spaces of a level the same word width"]),
     "unknown metric": (lambda d: d.update(mapper={"optimization_metrics": ["speed"]}), ["speed", "edp"]),
     "unknown mapper key": (lambda d: d.update(mapper={"time_out": 3}), ["time_out", '"timeout"']),
-    "user-defined network": (lambda d: d["architecture"]["subtree"][0]["local"].insert(1, {
-        "name": "noc", "class": "XY_NoC"}), ["noc", "not"]),
+    "a network of no class": (lambda d: network(d, "My_XY_NoC"), ["class", "My_XY_NoC", "Timeloop refuses", "XY_NoC"]),
+    "a network that the inner level lacks": (lambda d: network(d, "Legacy", network_read="noc"),
+                                             ["network_read: noc", "network_fill: none", "the same network at both"]),
+    "a network that does not exist": (
+        lambda d: (network(d, "Legacy", network_read="nic"), local(d, 1).update(network_fill="nic")),
+        ['no network "nic"', "accepted: noc"]),
+    "a network in two places": (
+        lambda d: (network(d, "Legacy", network_read="noc"), local(d, 1).update(network_fill="noc", network_read="noc"),
+                   local(d, 2).update(network_operand="noc")), ["below two levels", "a network for each"]),
+    "a tree of operands": (
+        lambda d: (network(d, "ReductionTree", network_read="noc"), local(d, 1).update(network_fill="noc")),
+        ["reduction tree", "inwards", "network_update"]),
+    "a multicast without an action": (
+        lambda d: (network(d, "SimpleMulticast", network_read="noc"), local(d, 1).update(network_fill="noc")),
+        ["action_name", "ERT"]),
+    "distributed multicast": (lambda d: local(d, 1).update(network_type="M:N"), ["M:N", "not supported", "1:N"]),
 }
 
 

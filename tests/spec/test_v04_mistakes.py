@@ -22,7 +22,10 @@ MISTAKES = {
                     'found the tag !Componnent (did you mean "!Component"?)'),
     "no tag": (["{name: X, class: SRAM}"], "", "found a mapping without a tag; accepted: !Hierarchical, !Parallel"),
     "unknown class": (["!Component {name: X, class: SRAN}"], "", 'unknown class "SRAN" (did you mean "SRAM"?)'),
-    "network": (["!Component {name: X, class: XY_NoC}"], "", "user-defined networks are not modelled"),
+    "constraint on a network": (
+        ["!Component {name: X, class: XY_NoC, constraints: {temporal: {factors: [M=1]}}}"], "",
+        'the network "X" has a temporal constraint'),
+    "networks of a container": (["!Container {name: X, networks: [{name: N}]}"], "", "a network is a !Component"),
     "unknown key": ([buffer(more="atributes: {}")], "",
                     'unknown key "atributes" of "Buf" (did you mean "attributes"?)'),
     "no width": ([buffer(attributes="datawidth: 8, depth: 1")], "",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from fadiff_validation import cli, recording
@@ -18,6 +20,7 @@ from fadiff_validation.corners.corner_files import corner_files, verdict
 from fadiff_validation.corners.rules import RULES, corner
 from fadiff_validation.corners.running import CornerRun, run_corners
 from fadiff_validation.corners.shrinking import shrunk, smaller
+from fadiff_validation.random_mappings import random_mapping
 from fadiff_validation.tools import Backend, Tool
 
 from fadiff_mapper.analysis.count_breakdown import explain_counts
@@ -29,6 +32,7 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
@@ -36,6 +40,7 @@ from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "corners" / "corners.jsonl.gz"
+NETWORKED = RECORDED.with_name("networks.jsonl.gz")
 SWITCHED = RECORDED.with_name("switches.jsonl.gz")
 
 
@@ -52,7 +57,7 @@ def evaluated(one: Corner) -> Evaluation:
 def test_timeloops_answers_to_the_recorded_corners_are_the_models() -> None:
     said = recording.read(RECORDED)
     assert len(said.answers) >= 100 and said.tool.version.startswith("4cf6d4c")
-    assert {item.question.kind for item in said.answers} == set(RULES)
+    assert {item.question.kind for item in said.answers} == set(RULES) - {"networks"}
     wrong = {item.question.task.name: mistakes(item.question, item.answer) for item in said.answers if item.answer}
     assert {name: lines for name, lines in wrong.items() if lines} == {}
 
@@ -65,6 +70,28 @@ def test_timeloops_answers_with_kinds_of_reuse_switched_off_are_the_models() -> 
     wrong = {item.question.task.name: mistakes(item.question, item.answer) for item in said.answers if item.answer}
     assert len(wrong) == 80
     assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_timeloops_answers_with_networks_of_their_own_are_the_models() -> None:
+    said = recording.read(NETWORKED)
+    kinds = Counter(local["class"] for item in said.answers
+                    for local in item.question.task.document["architecture"]["subtree"][0]["local"])
+    assert all(kinds[kind] >= 20 for kind in INTERCONNECT_CLASSES)
+    wrong = {item.question.task.name: mistakes(item.question, item.answer) for item in said.answers if item.answer}
+    assert len(wrong) == 80
+    assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_networks_of_their_own_are_scored_alike_by_kernel_and_arrays() -> None:
+    for item in recording.read(NETWORKED).answers:
+        spec, rng = item.question.task.spec, random.Random(item.question.task.name)
+        layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+        nest = pack([item.question.mapping, *(random_mapping(spec.arch, spec.problem, rng) for _ in range(7))],
+                    spec.problem)
+        found, expected = score(layer, nest), evaluate_nest(layer, nest)
+        np.testing.assert_array_equal(found.legal, expected.legal)
+        np.testing.assert_array_equal(found.energy[found.legal], expected.energy[found.legal])
+        np.testing.assert_array_equal(found.cycles[found.legal], expected.cycles[found.legal])
 
 
 def test_switched_off_reuse_is_explained_and_written() -> None:

@@ -17,6 +17,28 @@ from ..tasks import ModelTask
 READ_ENERGY, WRITE_ENERGY, UPDATE_ENERGY, LEAK, COMPUTE_ENERGY = 1.25, 1.5, 1.75, 0.0625, 0.5
 """pJ of the innermost level's actions; level i costs i + 1 times as much. Made up: sums of them are exact in binary."""
 
+AREA = 400.0
+"""um^2 of the innermost level, as made up."""
+
+
+@dataclass(frozen=True)
+class CornerNetwork:
+    """One interconnect that is a component of its own.
+
+    Attributes:
+        kind: Its class in Timeloop's words.
+        inwards: Whether it carries words inwards.
+        outwards: Whether it carries partial sums outwards.
+        attributes: Its attributes in Timeloop's words.
+        energies: Its entries in the energy table.
+    """
+
+    kind: str
+    inwards: bool
+    outwards: bool
+    attributes: dict[str, Any]
+    energies: tuple[dict[str, Any], ...] = ()
+
 
 @dataclass(frozen=True)
 class CornerLevel:
@@ -26,11 +48,13 @@ class CornerLevel:
         fan: Receivers below one instance, along X and along Y.
         entries: Words; None is unlimited, which Timeloop allows a DRAM only.
         attributes: Further attributes in Timeloop's words.
+        networks: Interconnects of their own below the level.
     """
 
     fan: tuple[int, int]
     entries: int | None
     attributes: dict[str, Any]
+    networks: tuple[CornerNetwork, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,8 +82,10 @@ class Corner:
 
     def document(self) -> dict[str, Any]:
         """Machine, energies and problem in Timeloop's native dialect, without the mapping."""
-        return {"architecture": _architecture(self.levels), "ERT": _energies(len(self.levels)),
-                "problem": _problem(self.spaces, self.bounds)}
+        named = any(level.networks for level in self.levels)
+        return {"architecture": _architecture(self.levels), "ERT": _energies(self.levels),
+                "problem": _problem(self.spaces, self.bounds)} | (
+                    {"ART": _areas(len(self.levels))} if named else {})
 
     def question(self) -> Question:
         """The question to ask; tasks of equal documents have equal names."""
@@ -70,25 +96,57 @@ class Corner:
 
 def _architecture(levels: tuple[CornerLevel, ...]) -> dict[str, Any]:
     """The tree, outermost level first: every mesh is the product of the fan-outs further out."""
-    local, wide, high = [], 1, 1
+    local: list[dict[str, Any]] = []
+    wide = high = 1
+    outside: dict[str, str] = {}  # networks that the level further out names
     for index, level in reversed(list(enumerate(levels))):
         outermost = index == len(levels) - 1
         size = {} if level.entries is None else {"entries": level.entries}
         local.append({"name": f"L{index}", "class": "DRAM" if outermost else "SRAM", "attributes": {
-            "instances": wide * high, "meshX": wide, "meshY": high, **size, **level.attributes}})
+            "instances": wide * high, "meshX": wide, "meshY": high, **size, **level.attributes,
+            **_named(outside, "fill", "drain"), **_named(_names(level, index), "read", "update")}})
+        outside = _names(level, index)
+        local += [{"name": f"N{index}_{number}", "class": network.kind, "attributes": network.attributes}
+                  for number, network in enumerate(level.networks)]
         wide, high = wide * level.fan[0], high * level.fan[1]
     local.append({"name": "MAC", "class": "mac",
-                  "attributes": {"instances": wide * high, "meshX": wide, "meshY": high, "word_bits": 8}})
+                  "attributes": {"instances": wide * high, "meshX": wide, "meshY": high, "word_bits": 8,
+                                 **_named(outside, "operand", "result")}})
     return {"version": 0.3, "subtree": [{"name": "chip", "local": local}]}
 
 
-def _energies(levels: int) -> dict[str, Any]:
+def _names(level: CornerLevel, index: int) -> dict[str, str]:
+    """The names of a level's own interconnects by direction."""
+    names: dict[str, str] = {}
+    for number, network in enumerate(level.networks):
+        names |= {"in": f"N{index}_{number}"} if network.inwards else {}
+        names |= {"out": f"N{index}_{number}"} if network.outwards else {}
+    return names
+
+
+def _named(names: dict[str, str], inwards: str, outwards: str) -> dict[str, str]:
+    """The attributes by which a level refers to them."""
+    keys = {"in": f"network_{inwards}", "out": f"network_{outwards}"}
+    return {keys[way]: name for way, name in names.items()}
+
+
+def _energies(levels: tuple[CornerLevel, ...]) -> dict[str, Any]:
     """The energy table, so that Timeloop does not look for one."""
     actions = {"read": READ_ENERGY, "write": WRITE_ENERGY, "update": UPDATE_ENERGY, "leak": LEAK}
     tables = [{"name": f"chip.L{index}", "actions": [
-        {"name": name, "energy": energy * (index + 1)} for name, energy in actions.items()]} for index in range(levels)]
+        {"name": name, "energy": energy * (index + 1)} for name, energy in actions.items()]}
+        for index in range(len(levels))]
     compute = {"name": "chip.MAC", "actions": [{"name": "compute", "energy": COMPUTE_ENERGY}]}
-    return {"version": 0.4, "tables": [*tables, compute]}
+    networks = [{"name": f"chip.N{index}_{number}", "actions": [dict(entry) for entry in network.energies]}
+                for index, level in enumerate(levels) for number, network in enumerate(level.networks)
+                if network.energies]
+    return {"version": 0.4, "tables": [*tables, compute, *networks]}
+
+
+def _areas(levels: int) -> dict[str, Any]:
+    """The area table, from which the length of a hop follows where none is written."""
+    names = [*(f"chip.L{index}" for index in range(levels)), "chip.MAC"]
+    return {"version": 0.4, "tables": [{"name": name, "area": AREA * (index + 1)} for index, name in enumerate(names)]}
 
 
 def _problem(spaces: tuple[DataSpace, ...], bounds: dict[str, int]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fadiff_mapper.spec.mapping import Mapping
 from . import shapes
 from .corner import Corner, CornerLevel
 from .drawing import Draft, across, add, attributes, below, blank, built, keeps, receivers
+from .networks import with_networks
 
 BOUNDS = (2, 2, 2, 3, 3, 4, 5)
 """Bounds of loops: small, as Timeloop runs two iterations of any loop, and above 2, where these stand for others."""
@@ -242,10 +243,16 @@ def linked(rng: random.Random, levels: int = 0) -> Draft:
     return draft
 
 
+def networks(rng: random.Random) -> Corner:
+    """Levels with networks of their own, for each direction or for both."""
+    draw = rng.choice((links, mesh, hops, sums, scattering, bypassing, sharing, tiny))
+    return with_networks(draw(rng), rng)
+
+
 RULES = {name: Rule((draw.__doc__ or "").split("\n")[0].rstrip("."), draw) for name, draw in (
     ("sliding", sliding), ("links", links), ("mesh", mesh), ("hops", hops), ("sums", sums), ("scattering", scattering),
     ("oversubscribed", oversubscribed), ("bypassing", bypassing), ("sharing", sharing), ("tiny", tiny),
-    ("switches", switches), ("limits", limits), ("clusters", clusters))}
+    ("switches", switches), ("limits", limits), ("clusters", clusters), ("networks", networks))}
 """Rule -> what its corners have in common, and the function that draws one."""
 
 

@@ -104,8 +104,8 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = evaluate_with(layer, nest, active,
                                lambda _: exact_traffic(layer, nest, with_hops).delivery, EXACT)
-        network = interconnect_use(layer.arch, layer.projection, nest.keep, shared.tally, shared.counts.partition,
-                                   shared.use.instances) if with_hops else None
+        network = interconnect_use(layer.interconnects, layer.projection, nest.keep, shared.tally,
+                                   shared.counts.partition, shared.use.instances) if with_hops else None
         checks = [*_untouched(layer, nest, shared), *limits(nest, shared.tile, shared.use, layer.arch, room)]
     return Evaluation(nest, shared.tile, shared.use, shared.raw, shared.tally, shared.counts, shared.cost, network,
                       checks, legal(checks))

@@ -1,19 +1,20 @@
 """Words, hops and energy on the interconnects between neighbouring levels (exact evaluation only).
 
-Each level owns the interconnect below it. Energies come from the attributes of that level: pJ per word and hop, per
-router on the way, and per ingress. Without these attributes an interconnect costs nothing, as with the public tables.
+Energies come from the attributes of the level outside, or from a component of its own
+(`model/priced_interconnects.py`). Without them an interconnect costs nothing, as with the public tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fadiff_mapper.model.access_counts import Delivery
 from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.priced_interconnects import ANY_NUMBER, INWARDS, PricedInterconnect
 from fadiff_mapper.model.tile_boxes import total as sum_of
-from fadiff_mapper.spec.arch import Architecture
 
 WRAP = 2.0 ** 64
 """Timeloop adds reductions up in whole numbers of 64 bits without sign."""
@@ -21,16 +22,18 @@ WRAP = 2.0 ** 64
 
 @dataclass(frozen=True)
 class InterconnectUse:
-    """Traffic and energy of the interconnect below each level.
+    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`.
 
     Attributes:
-        words: [K, L, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
-        sent: [K, L, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
-        hops: [L, T, B]. Average hops of an ingress.
-        reductions: [L, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
-        energy: [L, T, B]. pJ of wires, routers and ingresses, per instance of the level.
-        link_energy: [L, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
-        total: [B]. pJ of all interconnects, all instances together.
+        words: [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
+        sent: [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
+        hops: [N, T, B]. Average hops of an ingress.
+        reductions: [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
+        energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
+        link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
+        adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
+        spent: [N, T, B]. pJ that Timeloop counts: those of all instances, but of a reduction tree those of one.
+        total: [B]. pJ of all interconnects, the sum of `spent`.
     """
 
     words: np.ndarray
@@ -39,11 +42,13 @@ class InterconnectUse:
     reductions: np.ndarray
     energy: np.ndarray
     link_energy: np.ndarray
+    adder_energy: np.ndarray
+    spent: np.ndarray
     total: np.ndarray
 
 
-def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarray, tally: Delivery,
-                     partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
+def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,
+                     tally: Delivery, partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
     Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its
@@ -51,7 +56,7 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
     words times hops. Outside the outermost level that keeps a data space nothing travels.
 
     Args:
-        arch: Energies of the interconnects, and which levels can reduce.
+        interconnects: Their energies.
         projection: Marks the data spaces that are outputs.
         keep: [L, T, B]. Whether the level keeps the data space.
         tally: Traffic after bypassing, with hops.
@@ -62,33 +67,65 @@ def interconnect_use(arch: Architecture, projection: Projection, keep: np.ndarra
         Traffic and energy of every interconnect.
     """
     assert tally.hop_words is not None
-    reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1]
-    words, hop_words = tally.words * reaches, tally.hop_words * reaches
+    levels = [one.level for one in interconnects]
+    written = np.array(projection.read_write)
+    trees = _rows(interconnects, "ReductionTree")
+    carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
+    reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1][levels] & carried[..., None]
+    words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
+    multicast = np.broadcast_to(tally.multicast[:, levels], words.shape)
     sent = words != 0
-    for level, unit in enumerate(arch.levels):
-        for t, read_write in enumerate(projection.read_write):
-            if read_write and not unit.interconnect.reduction_supported:
-                sums, first = words[:, level, t], partition[level, t] * keep[level, t]
-                words[:, level, t] = np.where(sums > 0, 2 * sums - first, sums)
+    for n, one in enumerate(interconnects):
+        for t in np.flatnonzero(written) if not one.reduces else ():
+            sums, first = words[:, n, t], partition[one.level, t] * keep[one.level, t]
+            words[:, n, t] = np.where(sums > 0, 2 * sums - first, sums)
     total, present = words.sum(axis=0), words > 0
+    hop_words[:, trees] = (np.floor(np.log2(multicast)) * 0.5 * words)[:, trees]
     travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
-    written = np.array(projection.read_write)[:, None]
-
-    def wire(name: str) -> np.ndarray:
-        return np.array([getattr(unit.interconnect, name) for unit in arch.levels], dtype=np.float64)[:, None, None]
-
-    hop, router, ingress = wire("energy_per_hop"), wire("router_energy"), wire("energy_per_ingress")
+    summed = written & np.array([one.ways != INWARDS for one in interconnects])[:, None]
     reductions, routers = np.zeros_like(total), np.zeros_like(total)
     for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
-        added = np.trunc(reductions + (tally.multicast[kind] - 1) * words[kind] * written)
+        added = np.trunc(reductions + (multicast[kind] - 1) * words[kind] * summed[..., None])
         # Without sign: less than nothing wraps, and the processor makes 0 of the sum that follows, beyond 64 bits.
         reductions = np.where(added < 0, added + WRAP, np.where(added >= WRAP, 0, added))
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
-    energy = travelled * hop + routers * router + total * ingress
-    links = tally.links * (hop + 2 * router)
-    spent = (energy + links) * instances[:, None]
+
+    def price(name: str) -> np.ndarray:
+        return np.array([getattr(one, name) for one in interconnects], dtype=np.float64)[:, None, None]
+
+    energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
+    multicasts = _rows(interconnects, "SimpleMulticast")
+    for i in np.flatnonzero(multicasts):
+        energy[i] = _multicast_energy(interconnects[i], words[:, i], multicast[:, i])
+    wires = ~(trees | multicasts)[:, None, None]
+    links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
+    adders = reductions * price("adder")
+    spent = (energy + links + adders) * np.where(trees[:, None], 1.0, instances[levels])[:, None]
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    everything = sum_of([spent[level, t] for level in range(len(spent)) for t in range(spent.shape[1])])
+    everything = sum_of([spent[n, t] for n in range(len(spent)) for t in range(spent.shape[1])])
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
-    return InterconnectUse(words, sent, hops, reductions, energy, links, everything)
+    return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
+
+
+def _rows(interconnects: Sequence[PricedInterconnect], kind: str) -> np.ndarray:
+    """Marks the interconnects of a kind, [N]."""
+    return np.array([one.kind == kind for one in interconnects])
+
+
+def _multicast_energy(one: PricedInterconnect, words: np.ndarray, multicast: np.ndarray) -> np.ndarray:
+    """pJ of a multicast, [T, B]: of the words with the most receivers, the last ones; Timeloop loses the others.
+
+    Args:
+        one: The multicast.
+        words: [K, T, B]. Words per kind of transfer, kinds in ascending order of receivers.
+        multicast: [K, T, B]. Receivers of each word.
+    """
+    energy = np.zeros(words.shape[1:])
+    for kind in range(len(words)):
+        for t, of in enumerate(one.transfers):
+            each = np.full(words.shape[-1], of.get(ANY_NUMBER, 0.0))
+            for receivers, price in of.items():
+                each = np.where(multicast[kind, t] == receivers, price, each)
+            energy[t] = np.where(words[kind, t] > 0, each * words[kind, t], energy[t])
+    return energy

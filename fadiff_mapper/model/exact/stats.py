@@ -7,6 +7,7 @@ from typing import Any
 
 from fadiff_mapper.base.html_table import html_table
 from fadiff_mapper.model.exact.evaluate import Evaluation
+from fadiff_mapper.model.exact.interconnect_faults import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
@@ -22,7 +23,7 @@ class Stats:
         network_energy_pj: Energy of all interconnects.
         arithmetic: Fields of the arithmetic.
         levels: Fields of every storage level, innermost first; `to_dict` lists them.
-        networks: Fields of the interconnect below every level, by name; data spaces without traffic are left out.
+        networks: Fields of every interconnect, by name; data spaces without traffic are left out.
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
         area_source: Source of the area of every component, by its name.
@@ -155,12 +156,20 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
         networks=networks_of(layer, evaluation, row),
-        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {})
+        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {},
+        warnings=network_warnings(layer, evaluation, row))
+
+
+def network_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> tuple[str, ...]:
+    """Sentences on Timeloop's faults about networks that the numbers of a mapping repeat; see `stats_of`."""
+    assert evaluation.network is not None
+    instances = [int(used) for used in evaluation.use.instances[:, row]]
+    return tuple(interconnect_faults(layer, evaluation.network, instances, row))
 
 
 def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:
     """The interconnects of one mapping of a batch that was evaluated with details, by name."""
-    return sorted((_network(layer, evaluation, level, row) for level in range(len(layer.arch.levels))),
+    return sorted((_network(layer, evaluation, number, row) for number in range(len(layer.interconnects))),
                   key=lambda network: str(network["name"]))
 
 
@@ -200,30 +209,31 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
     return result | ({"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
 
 
-def _network(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
-    """The interconnect below one level; data spaces without traffic are left out."""
-    network = evaluation.network
+def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int) -> dict[str, Any]:
+    """The fields of one interconnect; data spaces without traffic are left out."""
+    network, one = evaluation.network, layer.interconnects[number]
     assert network is not None
-    inner = layer.arch.levels[level - 1].name if level else layer.arch.arithmetic.name
     spaces = {}
     for t, name in enumerate(layer.problem.dataspace_names()):
-        at = level, t, row
+        at, below = (number, t, row), (one.level, t, row)
         kinds = [k for k in range(len(network.words)) if network.sent[(k, *at)]]
         if not any(network.words[(k, *at)] for k in kinds):
             kinds = []
-        links = float(evaluation.tally.links[at])
-        if not kinds and not links:
+        links = float(evaluation.tally.links[below]) if one.kind == "Legacy" else 0.0
+        if (not kinds and not links) or (one.kind == "ReductionTree" and not network.reductions[at]):
             continue
-        energy, link_energy = float(network.energy[at]), float(network.link_energy[at])
         spaces[name] = {
-            "fanout": int(evaluation.tally.fan[level, 0, row]),
-            "multicast_factor": max((int(evaluation.tally.multicast[(k, *at)]) for k in kinds), default=0),
-            "ingresses": [[int(evaluation.tally.multicast[(k, *at)]), int(evaluation.tally.scatter[(k, *at)]),
+            "fanout": int(evaluation.tally.fan[one.level, 0, row]),
+            "multicast_factor": max((int(evaluation.tally.multicast[(k, *below)]) for k in kinds), default=0),
+            "ingresses": [[int(evaluation.tally.multicast[(k, *below)]), int(evaluation.tally.scatter[(k, *below)]),
                            float(network.words[(k, *at)])] for k in kinds],
             "link_transfers": links, "spatial_reductions": float(network.reductions[at]),
             "hops": float(network.hops[at])}
-        if energy or link_energy:
-            total = (energy + link_energy) * int(evaluation.use.instances[level, row])
+        energy, link_energy, adders = (float(energies[at]) for energies in (
+            network.energy, network.link_energy, network.adder_energy))
+        if energy or link_energy or adders:
             spaces[name] |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
-                             "energy_pj_total": total}
-    return {"name": f"{layer.arch.levels[level].name} <==> {inner}", "dataspaces": spaces}
+                             "energy_pj_total": float(network.spent[at])}
+        if adders:
+            spaces[name]["spatial_reduction_energy_pj_per_instance"] = adders
+    return {"name": one.name, "dataspaces": spaces}

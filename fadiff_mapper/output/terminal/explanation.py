@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.table import Table
 
 from fadiff_mapper.analysis.explain_run import RunExplanation
 from fadiff_mapper.analysis.finished_run import FinishedRun
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
@@ -82,4 +81,4 @@ def print_counts(explained: RunExplanation) -> None:
 
 def print_json(explained: RunExplanation) -> None:
     """Prints the whole explanation as JSON, for other programs."""
-    print(json.dumps(explained.to_dict(), indent=1, ensure_ascii=False))
+    print(json_text(explained.to_dict()))

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.priced_interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, specified
-from fadiff_mapper.spec.arch import StorageLevel
+from fadiff_mapper.spec.arch import NamedInterconnect, StorageLevel
 from fadiff_mapper.spec.native.written_components import Attributes, written_attributes, written_number
 from fadiff_mapper.spec.spec import Spec
 
-READ_FILL_UPDATE_DRAIN = 3
-"""Timeloop's code for a connection that carries words inwards and partial sums outwards."""
+Rows = list[tuple[str, Any]]
+"""Labels and values."""
 
 
 def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str]:
@@ -25,51 +26,87 @@ def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str
         stats: Statistics of the mapping.
         network: The entry of `Stats.networks` to print.
     """
-    outer = spec.arch.level_names().index(network["name"].split(" <==> ")[0])
-    level = spec.arch.levels[outer]
-    instances = stats.levels[outer]["max_instances"]
+    priced = next(one for one in priced_interconnects(spec.arch, spec.problem, spec.tables)
+                  if one.name == network["name"])
+    level = spec.arch.levels[priced.level]
+    named = next((one for one in spec.arch.named_interconnects if one.name == priced.name), None)
+    instances = stats.levels[priced.level]["max_instances"]
+    written = written_attributes(spec.arch)[named.name if named else level.name]
     lines = [network["name"], "", "    SPECS", "    -----"]
-    written = written_attributes(spec.arch)[level.name]
-    lines += [f"        {label:<16}: {value}" for label, value in _specs(level, written)]
+    lines += [f"        {label:<16}: {value}" for label, value in _specs(priced, named, level, written)]
     lines += ["", "    STATS", "    -----"]
     for name in spec.problem.dataspace_names():
-        lines.append(f"    {name}:")
-        lines += _dataspace(network["dataspaces"].get(name, {}), instances, level.interconnect.energy_per_hop)
+        rows = _STATS[priced.kind](network["dataspaces"].get(name, {}), instances, priced)
+        lines += [f"    {name}:", *(f"        {row}" for row in rows)] if rows else []
     return [*lines, ""]
 
 
-def _specs(level: StorageLevel, written: Attributes) -> list[tuple[str, Any]]:
-    """Label and value of every attribute; `written` are those that the input states for the outer level."""
-    def energy(key: str) -> str:
-        return specified(written_number(written, key))
+def _specs(priced: PricedInterconnect, named: NamedInterconnect | None, level: StorageLevel,
+           written: Attributes) -> Rows:
+    """Label and value of every attribute; `written` are those that the input states."""
+    wires = named.wires if named else level.interconnect
+    energy = {key: f"{specified(written_number(written, key))} pJ"
+              for key in ("router_energy", "wire_energy", "energy-per-ingress")}
+    drained = named.wires.fill_latency if named and named.outwards is not None else level.interconnect.drain_latency
+    latencies: Rows = [("Fill latency", int(wires.fill_latency) if priced.ways & INWARDS else 0),
+                       ("Drain latency", int(drained) if priced.ways & OUTWARDS else 0)]
+    rows: Rows = [("Type", priced.kind), ("ConnectionType", priced.ways), ("Word bits", wires.word_bits)]
+    if priced.kind == "SimpleMulticast":
+        return [*rows, ("Action Name       ", named.action if named else "")]
+    if priced.kind == "ReductionTree":
+        adder: Rows = [("Adder energy", f"{fixed(priced.adder)} pJ")] if priced.adder else []
+        wire: Rows = [("Wire energy", f"{energy['wire_energy']}/b/mm")] if wires.wire_energy else []
+        return [*rows, *adder, *wire, *((f"{label}     ", cycles) for label, cycles in latencies)]
+    rows.insert(1, ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")))
+    return [*rows, ("Router energy", energy["router_energy"]), ("Wire energy", f"{energy['wire_energy']}/b/mm"),
+            ("Ingress energy", energy["energy-per-ingress"]), *latencies]
 
-    return [
-        ("Type", "Legacy"), ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")),
-        ("ConnectionType", READ_FILL_UPDATE_DRAIN), ("Word bits", level.interconnect.word_bits),
-        ("Router energy", f"{energy('router_energy')} pJ"), ("Wire energy", f"{energy('wire_energy')} pJ/b/mm"),
-        ("Ingress energy", f"{energy('energy-per-ingress')} pJ"),
-        ("Fill latency", int(level.interconnect.fill_latency)),
-        ("Drain latency", int(level.interconnect.drain_latency))]
 
-
-def _dataspace(traffic: dict[str, Any], instances: int, energy_per_hop: float) -> list[str]:
+def _wires(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
     """The lines of one data space; `traffic` is empty where nothing moves. Energies of `traffic` are per instance."""
-    ingresses = traffic.get("ingresses", [])
-    wires = traffic.get("energy_pj_per_instance", 0.0)
-    links = traffic.get("link_transfer_energy_pj_per_instance", 0.0)
-    counts = [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
-              ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
-    kinds = [f"            @multicast {multicast} @scatter {scatter}: {fixed(words)}"
-             for multicast, scatter, words in sorted(ingresses)]
-    moves = [("Link transfers", int(traffic.get("link_transfers", 0))),
-             ("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
-             ("Average number of hops", fixed(traffic.get("hops", 0.0))),
-             ("Energy (per-hop)", f"{fixed(energy_per_hop * 1000)} fJ")]
-    energies = [(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in (
-                    ("Energy", wires), ("Link transfer energy", links), ("Spatial Reduction Energy", 0))
-                for scope, times in (("per-instance", 1), ("total", instances))]
-    return [*_labelled(counts), *kinds, *_labelled(moves), *_labelled(energies)]
+    kinds = [f"    @multicast {multicast} @scatter {scatter}: {fixed(words)}"
+             for multicast, scatter, words in sorted(traffic.get("ingresses", []))]
+    moves = [("Link transfers", int(traffic.get("link_transfers", 0))), *_reductions(traffic, priced)]
+    return [*_labelled(_counts(traffic)), *kinds, *_labelled(moves), *_energies(instances, [
+        ("Energy", traffic.get("energy_pj_per_instance", 0.0)),
+        ("Link transfer energy", traffic.get("link_transfer_energy_pj_per_instance", 0.0)),
+        ("Spatial Reduction Energy", 0)])]
 
 
-def _labelled(rows: list[tuple[str, Any]]) -> list[str]:
-    return [f"        {label:<40}: {value}" for label, value in rows]
+def _multicast(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
+    """The lines of one data space of a multicast; none where nothing moves."""
+    rows = _counts(traffic)
+    return [*_labelled(rows), *_energies(instances, [("Energy", traffic.get("energy_pj_per_instance", 0.0))])
+            ] if traffic.get("ingresses") else []
+
+
+def _tree(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
+    """The lines of one data space of a reduction tree; none where nothing is added."""
+    adders = traffic.get("spatial_reduction_energy_pj_per_instance", 0.0)
+    return [*_labelled(_reductions(traffic, priced)), *_energies(instances, [
+        ("Energy", traffic.get("energy_pj_per_instance", 0.0)), ("Spatial Reduction Energy", adders)])
+        ] if traffic.get("spatial_reductions") else []
+
+
+_STATS = {"Legacy": _wires, "SimpleMulticast": _multicast, "ReductionTree": _tree}
+
+
+def _counts(traffic: dict[str, Any]) -> Rows:
+    return [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
+            ("Ingresses", fixed(sum(words for _, _, words in traffic.get("ingresses", []))))]
+
+
+def _reductions(traffic: dict[str, Any], priced: PricedInterconnect) -> Rows:
+    return [("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
+            ("Average number of hops", fixed(traffic.get("hops", 0.0))),
+            ("Energy (per-hop)", f"{fixed(priced.hop * 1000)} fJ")]
+
+
+def _energies(instances: int, energies: Rows) -> list[str]:
+    """Each energy of one instance and of all together, as Timeloop prints it."""
+    return _labelled([(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in energies
+                      for scope, times in (("per-instance", 1), ("total", instances))])
+
+
+def _labelled(rows: Rows) -> list[str]:
+    return [f"{label:<40}: {value}" for label, value in rows]

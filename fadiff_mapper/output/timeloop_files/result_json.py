@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
@@ -47,16 +46,7 @@ def result_json(result: MappedLayer) -> str:
         "versions": versions(),
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
     }
-    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for numbers that are not finite, because JSON has no infinity; tuples become lists."""
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_text(content) + "\n"
 
 
 def _bound(result: MappedLayer) -> dict[str, Any] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from fadiff_mapper.base.json_text import json_text
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -28,5 +29,4 @@ def summary_json(names: Sequence[str], results: Sequence[MappedLayer]) -> str:
                      "evaluations": result.evaluations, "status": result.status}
               for name, result in zip(names, results, strict=True)}
     cycles, energy = (sum(getattr(result.stats, name) for result in results) for name in ("cycles", "energy_pj"))
-    return json.dumps({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy},
-                      indent=1, ensure_ascii=False) + "\n"
+    return json_text({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy}) + "\n"

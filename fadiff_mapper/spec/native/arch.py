@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, MetadataStorage, StorageLevel
+from fadiff_mapper.spec.arch import FANOUT, Architecture, Arithmetic, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
+from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
 from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import (
@@ -33,7 +34,6 @@ from fadiff_mapper.yaml.place import Where
 
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")
-NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "Network")
 """A class whose name contains one of these words is of that sort (Timeloop's rule); other classes are left out."""
 
 UNNAMED = "__ARITH__"
@@ -79,7 +79,11 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
         if level.power_gated_at not in (None, *names[:-1]):
             raise where.error(f'"{level.name}" is power gated at the unknown level "{level.power_gated_at}"',
                               listed(names[:-1]))
-    arch = Architecture(name, levels, arithmetic[0], {key: plain(root)})
+    networks = [c for c in components if c[1] in INTERCONNECT_CLASSES]
+    memories = [c for c in reversed(components) if _matches(c[1], STORAGE_CLASSES)]
+    units = [c for c in components if _matches(c[1], COMPUTE_CLASSES) and c not in memories]
+    named = named_interconnects(networks, [(c[0], c[2]) for c in (*units, *memories)], leniency)
+    arch = Architecture(name, levels, arithmetic[0], named, {key: plain(root)})
     _check_fanouts(arch, where)
     return arch
 
@@ -93,10 +97,6 @@ def span(name: str, where: Where) -> int:
 def bare(name: str) -> str:
     """The name without its range."""
     return name.split("[")[0]
-
-
-Component = tuple[str, str, Map, int, Where]
-"""Name without range, class, attributes, instances by ranges, place."""
 
 
 def _from_tree(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
@@ -136,9 +136,10 @@ def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> C
         reader.take(key, anything, None)
     reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
     reader.finish(f' of the component "{name}"')
-    if _matches(kind, NETWORK_CLASSES) and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES):
-        raise where.error(f'the network "{name}" of class "{kind}" is not supported: user-defined networks are not '
-                          "modelled")
+    if (_matches(kind, INTERCONNECT_CLASSES) and kind not in INTERCONNECT_CLASSES
+            and not _matches(kind, STORAGE_CLASSES + COMPUTE_CLASSES)):
+        raise reader.at("class").error(f'the network "{name}" has the class "{kind}", which Timeloop refuses',
+                                       listed(INTERCONNECT_CLASSES))
     return bare(name), kind, attributes, instances * span(name, reader.at("name")), reader.node.where
 
 
@@ -220,7 +221,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
-        interconnect=_interconnect(reader, kind, word_bits), metadata=_metadata_storage(reader),
+        interconnect=read_wires(reader, kind, word_bits), metadata=_metadata_storage(reader),
         decompresses=reader.take("decompression_supported", boolean, False),
         compresses=reader.take("compression_supported", boolean, False))
 
@@ -270,9 +271,11 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
     """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; None where there is none, as only DRAM may.
 
-    Old specs write `entries: 0` for a level that only stands for a fan-out; a depth of 0 is a mistake.
+    Old specs write `entries: 0` for a level that only stands for a fan-out, and so may a dummy storage its depth;
+    elsewhere a depth of 0 is a mistake.
     """
-    given = {key: reader.take(key, integer(0 if key == "entries" else 1), None)
+    none_too = ("entries", "depth") if kind == FANOUT else ("entries",)
+    given = {key: reader.take(key, integer(0 if key in none_too else 1), None)
              for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
     written = [key for key, value in given.items() if value is not None]
     if len(written) > 1 and "sizeKB" in written:
@@ -286,25 +289,6 @@ def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> i
     if written[0] == "sizeKB":
         return value * BITS_PER_KIB // word_bits
     return value if written[0] == "entries" else value * block
-
-
-def _interconnect(reader: Reader, kind: str, word_bits: int) -> Interconnect:
-    """The wires inwards. A hop costs energy_per_hop, or word bits * tile_width / 1000 * wire_energy."""
-    network_type = reader.take("network_type", text, "1:1")
-    if network_type == "M:N":
-        raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
-    bits = reader.take("network_word_bits", integer(1), word_bits)
-    wire = reader.take("wire_energy", number(), 0.0)
-    tile_width = reader.take("tile_width", number(), 0.0)
-    hop = reader.take("energy_per_hop", number(), None)
-    return Interconnect(
-        word_bits=bits,
-        energy_per_hop=hop if hop is not None else bits * tile_width / 1000 * wire,
-        router_energy=reader.take("router_energy", number(), 0.0),
-        energy_per_ingress=reader.take("energy-per-ingress", number(), 0.0),
-        fill_latency=reader.take("network_fill_latency", number(0), 0),
-        drain_latency=reader.take("network_drain_latency", number(0), 0),
-        reduction_supported=reader.take("reduction_supported", boolean, "DRAM" not in kind))
 
 
 def _check_fanouts(arch: Architecture, where: Where) -> None:

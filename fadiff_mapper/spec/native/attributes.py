@@ -16,7 +16,8 @@ LEVEL_ATTRIBUTES = (
     "multiple_buffering", "min_utilization", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
     "per_dataspace_bandwidth_consumption_scale", "vector_access_energy", "addr_gen_energy", "network_fill_latency",
     "network_drain_latency", "network_word_bits", "energy_per_hop", "wire_energy", "tile_width", "router_energy",
-    "energy-per-ingress", "reduction_supported", "network_type", "technology", "allow_overbooking")
+    "energy-per-ingress", "network_read", "network_fill", "network_update", "network_drain", "network_operand",
+    "network_result", "reduction_supported", "network_type", "technology", "allow_overbooking")
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
 
 REWRITTEN_HYPHENS = (

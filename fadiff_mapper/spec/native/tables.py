@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.spec.tables import EnergyTable, Tables
+from fadiff_mapper.spec.tables import ArguedEnergy, EnergyTable, Tables
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.yaml.located import Reader, anything, mapping, number, sequence, text
+from fadiff_mapper.yaml.located import Reader, anything, mapping, number, plain, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
@@ -64,13 +64,16 @@ def _energy_table(node: Any, where: Where, source: str, leniency: Leniency) -> E
     rows = reader.take("actions", sequence)
     reader.finish(f' of the ERT table "{name}"')
     actions: dict[str, float] = {}
+    argued: list[ArguedEnergy] = []
     for i, row in enumerate(rows):
         action = Reader(mapping(row, rows.at(i)), leniency)
         key = action.take("name", text)
         energy = action.take("energy", number(0))
         if energy > MOST_ENERGY:
             raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
-        action.take("arguments", anything, None)
+        arguments = action.take("arguments", mapping, None)
+        argued.append(ArguedEnergy(key, energy, plain(arguments) if arguments else {}))
         action.finish(f' of an action of the ERT table "{name}"')
         actions[key] = max(energy, actions.get(key, energy))
-    return EnergyTable(name, actions, source)
+    several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
+    return EnergyTable(name, actions, source, tuple(argued) if several else ())

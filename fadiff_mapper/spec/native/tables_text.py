@@ -7,7 +7,15 @@ from typing import Any
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.spec.native.areas import areas
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, compute_energy, full_name
+from fadiff_mapper.spec.tables import (
+    EnergyTable,
+    Tables,
+    built_in_storage_energy,
+    component_actions,
+    compute_energy,
+    full_name,
+    multicasts,
+)
 from fadiff_mapper.yaml.load import dump
 
 
@@ -28,12 +36,12 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
         arch: The architecture.
         tables: The tables in force.
     """
-    rows = ([(table.component, table.actions) for table in tables.ert]
-            or [*((full_name(arch, level.name), _built_in(level)) for level in reversed(arch.levels)),
-                (full_name(arch, arch.arithmetic.name), {"compute": compute_energy(arch.arithmetic, tables)[0]})])
-    return {"version": tables.version, "tables": [
-        {"name": name, "actions": [{"name": action, "energy": energy} for action, energy in actions.items()]}
-        for name, actions in rows]}
+    rows = ([{"name": table.component, "actions": _actions(table)} for table in tables.ert]
+            or [{"name": full_name(arch, name), "actions": _entries(actions)}
+                for name, actions in _built_in_energies(arch, tables).items()])
+    idle = [{"name": full_name(arch, one.name), "actions": [{"name": one.action, "energy": 0.0}]}
+            for one in multicasts(arch) if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+    return {"version": tables.version, "tables": rows + idle}
 
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
@@ -45,6 +53,24 @@ def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
     """
     rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
     return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
+
+
+def _actions(table: EnergyTable) -> list[dict[str, Any]]:
+    """The entries of a table, with arguments where it has any."""
+    if not table.argued:
+        return _entries(table.actions)
+    return [{"name": entry.action, "energy": entry.energy}
+            | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.argued]
+
+
+def _entries(actions: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"name": action, "energy": energy} for action, energy in actions.items()]
+
+
+def _built_in_energies(arch: Architecture, tables: Tables) -> dict[str, dict[str, float]]:
+    """pJ by action and component, outermost first."""
+    return ({level.name: _built_in(level) for level in reversed(arch.levels)}
+            | {arch.arithmetic.name: {"compute": compute_energy(arch.arithmetic, tables)[0]}})
 
 
 def _built_in(level: StorageLevel) -> dict[str, float]:

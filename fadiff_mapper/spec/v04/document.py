@@ -80,14 +80,15 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     tree = read_tree(reader.take("architecture", mapping), names)
     if not leniency.strict:  # a strict reading refuses them as misspelt, like those that Timeloop would ignore
         refuse_hyphens(tree)
-    levels = place_levels(tree)
+    placed = place_levels(tree)
+    levels = tuple(level for level in placed if not level.is_network)
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
     groups = design_constraints(tree, targets, scope)
     constraints = native_targets(levels, groups, problem, tree.where)
     items: dict[str, Any] = {
-        "architecture": native_architecture(tree, levels, variables),
+        "architecture": native_architecture(tree, placed, variables, leniency),
         "architecture_constraints": Map({"targets": constraints}, where=tree.where),
         "problem": problem_node}
     entries = reader.take("mapping", sequence, None)
@@ -115,7 +116,7 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
     tree = read_tree(reader.take("architecture", mapping), names)
-    return native_architecture(tree, place_levels(tree), variables)
+    return native_architecture(tree, place_levels(tree), variables, leniency)
 
 
 def _variables(reader: Reader, leniency: Leniency) -> Map:

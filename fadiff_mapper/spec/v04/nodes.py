@@ -40,7 +40,7 @@ class LeafNode:
     """A container or component.
 
     Attributes:
-        role: "container", "storage", "compute" or "nothing".
+        role: "container", "storage", "compute", "network" or "nothing".
         name: Its name.
         where: Its place.
         attributes: Its own attributes; containers around it add theirs when levels are placed.
@@ -101,7 +101,7 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
 
     Raises:
         SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-            modelled: networks, containers or fan-outs directly under a !Parallel.
+            modelled: containers or fan-outs directly under a !Parallel.
     """
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
@@ -168,7 +168,7 @@ def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Lea
 def _container(node: Map, names: Names) -> LeafNode:
     reader = Reader(node)
     name = reader.take("name", text)
-    reader.refuse("networks", "user-defined networks are not modelled")
+    reader.refuse("networks", "Timeloop's front end drops it; a network is a !Component of its own")
     return _leaf(reader, "container", name, Map(where=node.where), names)
 
 
@@ -191,13 +191,11 @@ _READERS: dict[str, Callable[[Map, Names], LeafNode]] = {
 
 
 def _role(kind: str, where: Where) -> str:
-    """The role of a class. Raises SpecError for networks and unknown classes."""
+    """The role of a class. Raises SpecError for unknown classes."""
     for role, words in ROLES.items():
         if any(word in kind for word in words):
-            if role == "network":
-                raise where.error(f'the class "{kind}" is not supported: user-defined networks are not modelled')
             return role
-    accepted = [word for role, words in ROLES.items() if role != "network" for word in words]
+    accepted = [word for words in ROLES.values() for word in words]
     raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
 
 

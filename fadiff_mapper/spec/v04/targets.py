@@ -27,7 +27,7 @@ from fadiff_mapper.yaml.place import Where
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """Entries that a mapping can have; limits on factors are for the map space alone."""
-ABOUT = {"container": ("spatial",), "nothing": ("dataspace",)}
+ABOUT = {"container": ("spatial",), "network": ("spatial",), "nothing": ("dataspace",)}
 """Role of a node that is no level -> the constraints that it can have. A spatial one is about the fan-out."""
 
 

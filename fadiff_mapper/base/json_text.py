@@ -1,0 +1,27 @@
+"""Results as JSON text that every reader of JSON understands."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+
+def json_text(content: Any) -> str:
+    """The content as JSON on several lines, without an end of the last.
+
+    Numbers that are not finite become null, because JSON has no infinity; tuples become lists.
+
+    Args:
+        content: Nested dicts, lists, tuples, texts, numbers, booleans and None.
+    """
+    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
