@@ -96,8 +96,9 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
 
     energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
     multicasts = _rows(interconnects, "SimpleMulticast")
-    for i in np.flatnonzero(multicasts):
-        energy[i] = _multicast_energy(interconnects[i], words[:, i], multicast[:, i])
+    for i, one in enumerate(interconnects):
+        if multicasts[i]:
+            energy[i] = _multicast_energy(one, words[:, i], multicast[:, i])
     wires = ~(trees | multicasts)[:, None, None]
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")
