@@ -92,7 +92,7 @@ def _proposer(bench: DesignBench, options: DesignOptions) -> Proposer:
     if options.method in BLACK_BOX:
         return BLACK_BOX[options.method](bench.question)
     from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer  # loads torch
-    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at)
+    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at, bench.least_at)
 
 
 def _rounds(run: DesignRun, proposer: Proposer, evaluated: Evaluated, options: DesignOptions,

@@ -13,7 +13,7 @@ from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metri
 from fadiff_mapper.design.descent.estimate_walk import walk
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures, least_unfused
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
@@ -35,7 +35,7 @@ def grid() -> DesignSpace:
 def test_the_bound_of_a_design_holds_and_lies_close(question: DesignQuestion) -> None:
     bench = DesignBench(question, None)
     for point in list(all_points(question.space))[::3]:
-        least, exact = least_unfused(question, bench.specs_at(point)), evaluate_design(bench, point)
+        least, exact = bench.least_at(point), evaluate_design(bench, point)
         assert least is not None
         assert least.energy_pj <= exact.energy_pj
         assert least.cycles <= exact.cycles

@@ -11,9 +11,10 @@ from small_spaces import SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
+from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
+from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.layers.one_design import specs_of
@@ -112,10 +113,10 @@ def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
     question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
     bench = DesignBench(question, tmp_path / "store")
     for outcome in all_outcomes(bench):
-        specs = bench.reader.specs(outcome.point)
+        bounds = LayerBounds(bench.reader.specs(outcome.point), bench.store)
         mine = tuple(outcome.of(metric) for metric in question.metrics)
-        assert bound_that_loses(question, specs, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
-        least = bound_that_loses(question, specs, outcome.area_mm2, [(0.0, 0.0, 0.0)])
+        assert bound_that_loses(question, bounds, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
+        least = bound_that_loses(question, bounds, outcome.area_mm2, [(0.0, 0.0, 0.0)])
         assert least is not None
         assert least.energy_pj <= outcome.energy_pj
         assert least.cycles <= outcome.cycles
