@@ -100,7 +100,7 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace) -> LowerBound | No
 
 
 def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
-                tiled: bool = True, most_tiles: int | None = None) -> LowerBound | None:
+                tiled: bool = True) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     Args:
@@ -108,8 +108,6 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         space: Its map space, with the constraints.
         shares: Least shares of the dense accesses and computes that zeros leave; None: everything.
         tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
-        most_tiles: Joint tiles of a level that are tried one by one, see `tiles.joint_tiles`; with fewer the bound
-            takes less time and is looser.
 
     Returns:
         The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
@@ -118,7 +116,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs, shares = bound_inputs(space, tiled, most_tiles), shares or all_happen(layer)
+    inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
     states = cache(partial(parallelism, space))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:

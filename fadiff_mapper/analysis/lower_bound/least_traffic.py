@@ -54,14 +54,8 @@ class BoundInputs:
     tiles: tuple[JointTiles | None, ...]
 
 
-def bound_inputs(space: MapSpace, tiled: bool = True, most_tiles: int | None = None) -> BoundInputs:
-    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`.
-
-    Args:
-        space: The map space.
-        tiled: Whether factors divide their dimensions.
-        most_tiles: See `joint_tiles`.
-    """
+def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
+    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`."""
     problem = space.problem
     levels = range(len(space.levels))
     index = {name: d for d, name in enumerate(problem.dimensions)}
@@ -73,8 +67,7 @@ def bound_inputs(space: MapSpace, tiled: bool = True, most_tiles: int | None = N
         np.array([most_instances(space, level) for level in levels], dtype=np.float64),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
         tuple(any(len(rank) > 1 for rank in own) for own in ranks),
-        tuple(tiles if limited else None
-              for tiles, limited in zip(joint_tiles(space, most_tiles), bounded, strict=True))
+        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
         if tiled else (None,) * len(bounded))
 
 

@@ -40,24 +40,20 @@ class JointTiles:
     single: bool = True
 
 
-def joint_tiles(space: MapSpace, most: int | None = None) -> list[JointTiles | None]:
+def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
     """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
 
     Levels with equal choices share the arrays.
-
-    Args:
-        space: The map space.
-        most: Joint tiles of a level that are too many; None: `MOST_TILES`.
     """
     extents = [tuple(_extents(space, level, name) for name in space.problem.dimensions)
                for level in range(len(space.levels))]
-    tiles = {choices: _tiles(space, choices, most or MOST_TILES) for choices in set(extents)}
+    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
     return [tiles[choices] for choices in extents]
 
 
-def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...], most_tiles: int) -> JointTiles | None:
+def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
     """The joint tiles of the given numbers of points in each dimension; None where no groups are few enough."""
-    groups = _groups(extents, most_tiles)
+    groups = _groups(extents)
     if groups is None:
         return None
     names = space.problem.dimensions
@@ -71,7 +67,7 @@ def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...], most_tiles: in
                                                             in zip(groups, extents, strict=True)))
 
 
-def _groups(extents: tuple[tuple[int, ...], ...], most_tiles: int) -> list[list[tuple[int, int]]] | None:
+def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]] | None:
     """The least and the most points of neighbouring extents in each dimension, so that tiles are few enough.
 
     A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
@@ -80,13 +76,12 @@ def _groups(extents: tuple[tuple[int, ...], ...], most_tiles: int) -> list[list[
 
     Args:
         extents: The numbers of points in each dimension, ascending.
-        most_tiles: Tiles that are few enough.
 
     Returns:
         Groups by dimension; None where not even the widest are few enough.
     """
     groups = [[(points, points) for points in choices] for choices in extents]
-    while math.prod(map(len, groups)) > most_tiles:
+    while math.prod(map(len, groups)) > MOST_TILES:
         longest = max(range(len(groups)), key=lambda d: len(groups[d]))
         *inner, last = groups[longest]
         if len(inner) < 2:

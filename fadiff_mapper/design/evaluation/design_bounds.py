@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.layer_bounds import FEW_TILES, LayerBounds
+from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
 from fadiff_mapper.spec.spec import Spec
@@ -25,17 +25,12 @@ SLACK = 1 - 1e-9
 """Factor on sums that are compared: thousands of additions may differ in their last bits."""
 
 
-CLOSE = 1.1
-"""Factor by which the bounds of few tiles may stay below a rival's metric for bounds of all tiles to be worth their
-time: on random designs of three spaces they were at most 8 % higher."""
-
-
 def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: float,
                      rivals: Sequence[tuple[float, ...]]) -> LeastFigures | None:
     """Looks for a proof that a design is no better than one that has been mapped.
 
     Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
-    proof: first the quick ones of few tiles, and where those come close to a proof, the others.
+    proof.
 
     Args:
         question: The question.
@@ -51,30 +46,20 @@ def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: fl
     """
     if not rivals or any(is_sparse(spec) for spec in bounds.specs):
         return None
-    quick, proven = _added_up(question, bounds, area_mm2, rivals, FEW_TILES)
-    if proven or not _loses(quick, question, area_mm2, rivals, CLOSE):
-        return quick if proven else None
-    total, proven = _added_up(question, bounds, area_mm2, rivals, None)
-    return total if proven else None
-
-
-def _added_up(question: DesignQuestion, bounds: LayerBounds, area_mm2: float, rivals: Sequence[tuple[float, ...]],
-              most_tiles: int | None) -> tuple[LeastFigures, bool]:
-    """The sum of the layers' bounds, or of the first of them and of arithmetic once that is a proof; and whether."""
     runs, fusable = question.loads, _fusable(question)
     least = [_arithmetic(spec).times(count) for spec, count in zip(bounds.specs, runs, strict=True)]
     total = sum(least, LeastFigures(0.0, 0.0, 0.0))
     for layer in sorted(range(len(least)), key=lambda layer: -least[layer].cycles):
         if _loses(total, question, area_mm2, rivals):
-            return total, True
-        bound = None if fusable[layer] else bounds.of(layer, most_tiles)
+            return total
+        bound = None if fusable[layer] else bounds.of(layer)
         if bound is not None:
             total += bound.times(runs[layer]) - least[layer]
-    return total, _loses(total, question, area_mm2, rivals)
+    return total if _loses(total, question, area_mm2, rivals) else None
 
 
 def least_unfused(question: DesignQuestion, bounds: LayerBounds) -> LeastFigures | None:
-    """The bound of few tiles on all layers of a design, each by itself; no bound on plans with fused groups.
+    """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
 
     Args:
         question: The question.
@@ -88,7 +73,7 @@ def least_unfused(question: DesignQuestion, bounds: LayerBounds) -> LeastFigures
     """
     total = LeastFigures(0.0, 0.0, 0.0)
     for layer, often in enumerate(question.loads):
-        bound = bounds.of(layer, FEW_TILES)
+        bound = bounds.of(layer)
         if bound is None:
             return None
         total += bound.times(often)
@@ -112,7 +97,7 @@ def _arithmetic(spec: Spec) -> LeastFigures:
 
 
 def _loses(least: LeastFigures, question: DesignQuestion, area_mm2: float,
-           rivals: Sequence[tuple[float, ...]], raised: float = 1.0) -> bool:
-    """Whether some rival is as good in every metric as the bound, raised by a factor."""
-    bounds = [least.of(metric, area_mm2) * SLACK * raised for metric in question.metrics]
+           rivals: Sequence[tuple[float, ...]]) -> bool:
+    """Whether some rival is as good as the bound in every metric."""
+    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
     return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)

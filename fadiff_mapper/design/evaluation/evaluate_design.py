@@ -60,7 +60,7 @@ class DesignBench:
         return self.reader.specs(point)
 
     def least_at(self, point: Point) -> LeastFigures | None:
-        """The quick bound on a design, see `design_bounds.least_unfused`.
+        """The bound on a design, see `design_bounds.least_unfused`.
 
         Raises:
             FadiffError: The point is no design, or the store cannot be written.

@@ -18,12 +18,6 @@ from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
 from fadiff_mapper.spec.spec import Spec
 
-FEW_TILES = 4_000
-"""Joint tiles of a level for a bound that judges a design (see `analysis.lower_bound.tiles.MOST_TILES` for all).
-Measured on random designs of DOSA's space: U-Net 0.15 instead of 0.71 s of processor time a design, ResNet-50 0.135
-instead of 0.20 s; bounds on the EDP 0.8 and 0.1 % lower in the mean, 4 and 0.6 % at most, correlation of the logarithms
-1.00000. With 1,000 tiles no faster to speak of, and up to 8 % lower."""
-
 
 @dataclass(frozen=True)
 class LayerBounds:
@@ -42,12 +36,11 @@ class LayerBounds:
         """The hash of what all layers have in common."""
         return design_digest(self.specs[0])
 
-    def of(self, layer: int, most_tiles: int | None = None) -> LeastFigures | None:
+    def of(self, layer: int) -> LeastFigures | None:
         """The proven bound of one layer that is not fused.
 
         Args:
             layer: Its number.
-            most_tiles: Joint tiles of a level that are tried one by one; None: all, for the highest bound.
 
         Returns:
             The bound; None where none is proven, and for sparse designs.
@@ -58,13 +51,13 @@ class LayerBounds:
         spec = self.specs[layer]
         if is_sparse(spec):
             return None
-        key = bound_key(self.design, spec, most_tiles)
+        key = bound_key(self.design, spec)
         known = self.store.get(key)
         try:
             return None if known and known["proven"] is None else LeastFigures(**known["proven"])  # type: ignore[index]
         except (TypeError, KeyError):
             task = mapping_task(spec)
-            found = lower_bound(task.layer, task.space, most_tiles=most_tiles)
+            found = lower_bound(task.layer, task.space)
             least = None if found is None else LeastFigures(found.energy, found.delay, sqrt(found.edp))
             self.store.put(key, {"proven": least and asdict(least)})
             return least

@@ -87,15 +87,14 @@ def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
                     options.as_dict()])
 
 
-def bound_key(design: str, spec: Spec, most_tiles: int | None) -> str:
-    """Hashes all that bears on the lower bound of a layer: design, problem, constraints, tiles tried and version.
+def bound_key(design: str, spec: Spec) -> str:
+    """Hashes all that bears on the lower bound of a layer: design, problem, constraints and version.
 
     Args:
         design: The `design_digest` of the spec.
         spec: The layer on the design.
-        most_tiles: Joint tiles of a level that are tried one by one; None: all.
     """
-    return _digest(["bound", __version__, design, spec.literal["problem"], spec.constraints.native, most_tiles])
+    return _digest(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
 
 
 def _digest(content: Any) -> str:
