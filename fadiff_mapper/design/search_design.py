@@ -29,7 +29,7 @@ from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcom
 
 IDLE_ROUNDS, IDLE_ROUNDS_JUDGED = 200, 10
 """Rounds one after the other without a design to map, after which a search ends: all that its method proposes is then
-refused or left out for its lower bound. The second one is the gradient's, which judges some 18 designs a round before
+refused or left out for its lower bound. The second one is the gradient's, which judges some ten designs a round before
 it proposes the best of them. ResNet-18 on 1,536 designs, ten seeds: none found a better design after more than one such
 round, and without this end a run went on judging for minutes."""
 

@@ -40,24 +40,23 @@ LeastAt = Callable[[Point], LeastFigures | None]
 POOL = 48
 """Designs whose mappings are kept for judging designs without a bound. Set by hand."""
 
-FIRST, ROUND = 3, 6
+FIRST, ROUND = 3, 3
 """Designs of the first round and of every later one at most: what they show is worth more than to map many at once.
 Set by hand on DOSA's space."""
 
-SPREAD, SCATTERED = 24, 2
-"""Designs at random that the first round judges, and every later one, so that no corner of a space goes unseen. A bound
-takes a quarter of a search, and the first designs mapped are no better than the first sample."""
+SPREAD, SCATTERED = 12, 2
+"""Designs at random that the first round judges, and every later one, so that no corner of a space goes unseen."""
 
 ENDS = 3
 """Ends of a descent that are judged, those of the lowest loss."""
 
-JUDGED = 16
+JUDGED = 8
 """Bounds that a round computes while it walks. A bound takes a third to a quarter of the time of a search of mappings,
 so that a proposal costs about as much as the mapping of what it proposes."""
 
-APART = 1.0
-"""Octaves between the designs of the first round at least, less from round to round: bounds of designs side by side
-are nearly the same. Set by hand."""
+APART = 2.0
+"""Octaves between the designs of the first round at least, less from round to round: designs side by side say the same
+about how far designs lie above their bounds. Set by hand."""
 
 HYPERCUBES = 32
 """Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
