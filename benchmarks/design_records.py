@@ -126,14 +126,16 @@ def _baselines(records: Sequence[Record], networks: Sequence[str], baselines: di
         ends = [edp for each in _of(records, network, GRADIENT) if (edp := each.after(most)) is not None]
         for name, words in baselines.items():
             own = _of(records, network, name)
-            if own and ends:
-                ratio = statistics.median(each.steps[-1].edp for each in own) / statistics.median(ends)
-                ratios.setdefault(name, []).append(ratio)
-                write(row(network, words, len(own), _spread([each.steps[-1].edp for each in own]), f"{ratio:.3g}",
+            if own:
+                found = [each.steps[-1].edp for each in own]
+                ratio = [statistics.median(found) / statistics.median(ends)] if ends else []
+                ratios.setdefault(name, []).extend(ratio)
+                write(row(network, words, len(own), _spread(found), _spread(ratio, "{:.3g}"),
                           _spread([each.steps[-1].cpu_s for each in own], "{:.0f}")))
     for name, values in ratios.items():
-        write(row(f"geometric mean of {len(values)}", baselines[name], "", "",
-                  f"{math.exp(statistics.fmean(map(math.log, values))):.3g}", ""))
+        if values:
+            write(row(f"geometric mean of {len(values)}", baselines[name], "", "",
+                      f"{math.exp(statistics.fmean(map(math.log, values))):.3g}", ""))
 
 
 def _of(records: Sequence[Record], network: str, method: str) -> list[Record]:
