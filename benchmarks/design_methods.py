@@ -1,44 +1,45 @@
 #!/usr/bin/env python3
-"""Methods of designing a machine on DOSA's space and networks, side by side at equally many designs mapped.
+"""Methods of designing a machine on DOSA's space and networks, side by side at equally many designs and in equal time.
 
-    python benchmarks/design_methods.py [--seeds N] [--evaluations N ...] [--method NAME ...] [--network NAME ...]
-                                        [--baseline NAME ...] [--first N] [--store FOLDER] [-o FILE]
+    python benchmarks/design_methods.py [--records FILE] [--seeds N] [--evaluations N ...] [--method NAME ...]
+                                        [--network NAME ...] [--baseline NAME ...] [--seconds S] [-o FILE]
 
 The space is `bundled:spaces/dosa_gemmini` with DOSA's energies and bandwidths; layers run one by one, as in DOSA, and
-each design is mapped to the quality of `map`. A row has the EDP (uJ x cycles) after so many designs: the geometric mean
-over the seeds with its range, and the CPU seconds of a run (with a store that has some of its designs: less). Beside
-the methods stand DOSA's own descent on our model (`dosa_protocol`), its random search with its settings (10 designs,
-1,000 random mappings a layer; the best of them) on the same model, and Gemmini's default design (side 16, 32 KB,
-128 KB), mapped here. DOSA's own figures come from its analytical model and are not comparable. `--baseline` picks among
-the three; with a store, runs that were stopped go on.
+each design is mapped to the quality of `map`, in one process and without a store, so that CPU seconds are comparable.
+EDP in uJ x cycles. Every method maps the most designs asked for; TPE and NSGA-II go on until they have had the CPU
+seconds of the gradient's run with the same network and seed. Beside the methods stand DOSA's own descent on our model
+(`dosa_protocol`), its random search with its settings (10 designs, 1,000 random mappings a layer; the best of them) on
+the same model, and its fixed design that stands in the space, Gemmini's default (side 16, 32 KB, 128 KB), mapped here.
+DOSA's own figures come from its analytical model and are not comparable.
+
+Each run that ends leaves a line in the records, and is not made again; `--seconds` begins no further run after so many.
+The tables (median and range over the seeds) are those of all records.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import yaml
+from design_records import GRADIENT, Record, Step, add_record, read_records, recorded, write_tables
 from dosa_protocol import dosa_search
-from provenance import Write, add_output, heading, markdown, row
+from provenance import add_output, markdown
 
-from fadiff_mapper import DesignSpace, SearchOptions, Workload, map_layers, read_space
+from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
+from fadiff_mapper.design.descent import gradient_proposer  # noqa: F401  loads torch before seconds are counted
 from fadiff_mapper.design.design_options import DesignOptions
+from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
-from fadiff_mapper.results.designed_machine import DesignedMachine
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.spec import Spec
@@ -53,8 +54,8 @@ RANDOM_DESIGNS, RANDOM_MAPPINGS = 10, 1000
 DRAWN, MOST_DRAWN = 8192, 60
 """Random mappings drawn at a time, most of which exceed some capacity or mesh; and how often at most."""
 PJ_PER_UJ = 1e6
-
-T = TypeVar("T")
+MOST_DESIGNS = 10_000
+"""Designs mapped where time is the limit: more than any run gets to."""
 
 
 def dosa_network(name: str) -> Workload:
@@ -67,55 +68,67 @@ def dosa_network(name: str) -> Workload:
 
 
 def main() -> None:
+    """Makes the runs that are missing in the records, seed by seed, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=Path, default=Path("design_methods.jsonl"))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--evaluations", type=int, nargs="+", default=[10, 25, 50])
-    parser.add_argument("--method", nargs="+", default=["gradient", "tpe", "nsga2", "random"])
+    parser.add_argument("--evaluations", type=int, nargs="+", default=[5, 10, 20])
+    parser.add_argument("--method", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--network", nargs="+", default=["unet", "resnet50", "bert", "retinanet"])
     parser.add_argument("--baseline", nargs="*", default=list(BASELINES), choices=list(BASELINES))
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--store", type=Path)
-    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no further run after so many; 0: tables")
     add_output(parser)
     options = parser.parse_args()
-    space = read_space("bundled:spaces/dosa_gemmini")
-    with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
-        write(heading("network", "method", *(f"{count} designs" for count in options.evaluations), "CPU s"))
+    start = time.monotonic()
+    for seed in range(options.seeds):
         for name in options.network:
-            measure(space, dosa_network(name), options, options.store or Path(folder), write)
+            for method in (*options.method, *options.baseline):
+                done = read_records(options.records)
+                if time.monotonic() - start < options.seconds and not _known(done, name, method, seed):
+                    question = question_of(name, seed)
+                    steps = (searched(question, method, max(options.evaluations), done)
+                             if method in METHODS else beside(question, method))
+                    add_record(options.records, recorded(name, method, seed, steps))
+    with markdown(options.output) as write:
+        write_tables(read_records(options.records), METHODS, {name: words for name, (words, _) in BASELINES.items()},
+                     sorted(options.evaluations), write)
 
 
-def measure(space: DesignSpace, network: Workload, options: argparse.Namespace, store: Path, write: Write) -> None:
-    """Writes the rows of one network."""
-    question = DesignQuestion(space, (network,), (1.0,), fuse=False, energy=space.energy or "dosa")
-    seeds = range(options.first, options.first + options.seeds)
-    for method in options.method:
-        runs, seconds = timed(lambda seed, method=method: search_design(replace(question, seed=seed), DesignOptions(
-            method, max(options.evaluations), neighbours=False, prune=False, jobs=options.jobs, store=store)), seeds)
-        cells = [spread([best_after(run, count) for run in runs]) for count in options.evaluations]
-        write(row(network.name, method, *cells, seconds))
-    blank = [""] * (len(options.evaluations) - 1)
-    for name in options.baseline:
-        what, found = BASELINES[name]
-        values, seconds = timed(lambda seed, found=found: found(DesignReader(question), network, seed),
-                                seeds[:1] if name == "default" else seeds)
-        write(row(network.name, what, *blank, spread(values), seconds))
+def _known(done: Sequence[Record], network: str, method: str, seed: int) -> bool:
+    """Whether a run is recorded; one of the fixed design stands for all seeds."""
+    return any((each.network, each.method) == (network, method) and (each.seed == seed or method == "default")
+               for each in done)
 
 
-def timed(work: Callable[[int], T], seeds: Sequence[int]) -> tuple[list[T], str]:
-    """The results of work for every seed, and the median of the CPU seconds of this process."""
-    results, seconds = [], []
-    for seed in seeds:
-        start = time.process_time()
-        results.append(work(seed))
-        seconds.append(time.process_time() - start)
-    return results, f"{statistics.median(seconds):.0f}"
+def question_of(name: str, seed: int) -> DesignQuestion:
+    """The question for one of DOSA's networks on its space."""
+    space = read_space("bundled:spaces/dosa_gemmini")
+    return DesignQuestion(space, (dosa_network(name),), (1.0,), fuse=False, energy=space.energy or "dosa", seed=seed)
 
 
-def best_after(run: DesignedMachine, count: int) -> float:
-    """The least EDP of the first designs that were mapped, in uJ x cycles."""
-    mapped = [outcome.edp for outcome in run.outcomes if outcome.mapped]
-    return min(mapped[:count]) / PJ_PER_UJ
+def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Record]) -> list[Step]:
+    """The steps of a search of designs, of the gradient's length in time where there is a record of it."""
+    network = question.networks[0].name
+    seconds = max((each.steps[-1].cpu_s for each in done if method in TAUGHT and each.method == GRADIENT
+                   and each.network == network and each.seed == question.seed), default=0.0)
+    steps, start = list[Step](), time.process_time()
+
+    def kept(progress: DesignProgress) -> None:
+        if progress.best is not None and progress.evaluations > len(steps):
+            steps.append(Step(progress.evaluations, time.process_time() - start, progress.best.edp / PJ_PER_UJ))
+
+    def over() -> bool:
+        return len(steps) >= most and time.process_time() - start >= seconds
+    search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False, jobs=1),
+                  on_progress=kept, stopped=over)
+    return steps
+
+
+def beside(question: DesignQuestion, baseline: str) -> list[Step]:
+    """The end of a baseline."""
+    start = time.process_time()
+    edp = BASELINES[baseline][1](DesignReader(question), question.networks[0], question.seed)
+    return [Step(1, time.process_time() - start, edp)]
 
 
 def random_search(reader: DesignReader, network: Workload, seed: int) -> float:
@@ -165,15 +178,12 @@ def edp(network: Workload, layers: Sequence[OperatingPoint]) -> float:
     return total.edp / PJ_PER_UJ
 
 
-def spread(values: Sequence[float]) -> str:
-    """The geometric mean with its range."""
-    mean = math.exp(statistics.fmean(map(math.log, values)))
-    return f"{mean:.4g} ({min(values):.4g} to {max(values):.4g})"
-
+METHODS, TAUGHT = (GRADIENT, "tpe", "nsga2", "random"), ("tpe", "nsga2")
+"""Methods of `search_design`, and those that get the gradient's time."""
 
 BASELINES: dict[str, tuple[str, Callable[[DesignReader, Workload, int], float]]] = {
     "dosa": ("DOSA's descent (7 starts x 1,490 steps) on our model", dosa_edp),
-    "random": ("random designs and mappings (DOSA's settings)", random_search),
+    "random_mappings": ("random designs and mappings (DOSA's settings)", random_search),
     "default": ("default design (16, 32 KB, 128 KB)", default_edp),
 }
 """What stands beside the methods."""

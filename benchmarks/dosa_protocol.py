@@ -1,11 +1,17 @@
 """DOSA's search (Hong et al., MICRO 2023) rebuilt on our model: mappings descend, and hardware is the least they need.
 
-Its settings: seven random starts, 1,490 steps of Adam on log2 of all tiling factors, rounding to divisors every 500
-steps, where each layer takes the best of three loop orders (weights, inputs or outputs stay in place). At every step
-the array's side, the accumulator and the scratchpad are the largest that any layer asks for, energies and bandwidths
-follow from them, and the loss is the logarithm of (sum of energies) x (sum of cycles). Different from DOSA: Timeloop's
-model in place of its own, and starts that are random factors without CoSA. At every rounding each start's mappings are
-evaluated exactly on their least design of the grid; the best of all is the answer.
+As its published code has it: seven starts, each a random design of sides and memories that are powers of two, with a
+mapper's mappings on it; a start whose EDP is more than ten times that of the best one is drawn again. 1,490 steps of
+Adam, whose state outlives the roundings, on all tiling factors (linear, in parts of the largest bound), the outermost
+taking what is left. At every step the array's side, the accumulator and the scratchpad are the largest that any layer
+asks for, energies and bandwidths follow from them, and the loss is (sum of energies) x (sum of cycles), with squares
+of the part by which factors fall below 1. Every 500 steps factors are rounded to divisors, and each layer takes the
+best of its outermost loop order and three others (weights, inputs or outputs stay in place). Rates are its own.
+
+Different from DOSA: Timeloop's model in place of its own; this project's mapper in place of CoSA, so that starts are at
+least as good as DOSA's; and the logarithm of the loss, whose direction is the same and to whose scale Adam is blind. At
+every rounding each start's mappings are evaluated exactly on their least design of the grid, the starts themselves
+among them; the best of all is the answer, where DOSA takes the best end.
 """
 
 from __future__ import annotations
@@ -17,14 +23,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from fadiff_mapper import SearchOptions, map_layers
 from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, curves_around
 from fadiff_mapper.design.descent.hardware_figures import relaxed_design
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
-from fadiff_mapper.design.space import Point
+from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
@@ -37,14 +44,22 @@ from fadiff_mapper.relaxation.gumbel_softmax import (
     places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin, random_decisions
-from fadiff_mapper.relaxation.penalty import excess, validity
-from fadiff_mapper.search.gradient_descent import first_theta
-from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
+from fadiff_mapper.relaxation.penalty import excess
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.spec.mapping import Mapping
 
 STARTS, STEPS, ROUNDED_EVERY = 7, 1490, 500
-RATE, PENALTY = 0.1, 4.0
-"""Octaves of a first step, and the weight of squared octaves by which factors fall below 1."""
+RATES = {"unet": 5e-5, "resnet50": 7.5e-5, "retinanet": 7.5e-5, "bert": 1e-5}
+"""DOSA's learning rates by network: parts of the largest factor by which a step moves at first."""
+TOO_BAD = 10.0
+"""Times the EDP of the best start above which a start is drawn again."""
+MOST_DRAWN = 50
+"""Starts drawn at most."""
+LEAST_KB = 8
+"""The least memory of the grid, KB."""
+LEAST_FACTOR = 1e-3
+"""Factors below it count as it in logarithms, which penalties keep them from reaching."""
 SCRATCHPAD, ACCUMULATOR = "Scratchpad", "Accumulator"
 ACCUMULATOR_BYTES, KB = 4, 1024
 
@@ -57,15 +72,30 @@ class Descended:
         family: The family.
         layers: The numbers of its layers in the network.
         places: The free factors.
-        theta: log2 of the factors, [P, D, W * starts].
+        parts: The factors in parts of the largest ones, [P, D, W * starts].
+        largest: The largest bound of each dimension in the network, [D].
         choices: Loop orders and what levels keep.
     """
 
     family: LayerFamily
     layers: list[int]
     places: FactorPlaces
-    theta: torch.Tensor
+    parts: torch.Tensor
+    largest: torch.Tensor
     choices: DiscreteDecisions
+
+    def theta(self) -> torch.Tensor:
+        """log2 of the factors, [P, D, W * starts]."""
+        return torch.log2((self.parts * self.largest[:, None]).clamp(min=LEAST_FACTOR))
+
+    def below_one(self) -> torch.Tensor:
+        """Squares of the parts by which factors fall below 1, the outermost among them, [W * starts]."""
+        member = self.places.member_of(self.parts.shape[-1])
+        outer = self.places.residual[member].permute(1, 2, 0) > 0
+        factors = self.parts * self.largest[:, None]
+        left = torch.log2(self.places.bound[member].T) - torch.where(outer, 0.0, self.theta()).sum(dim=0)
+        below = torch.where(outer, 0.0, (1 - factors).clamp(min=0) ** 2).sum(dim=(0, 1))
+        return below + ((1 - 2 ** left).clamp(min=0) ** 2).sum(dim=0)
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
         """Values of all columns by layer and start, [..., W, R]."""
@@ -91,64 +121,88 @@ def dosa_search(reader: DesignReader, seed: int, starts: int = STARTS, steps: in
         steps: Steps of Adam.
     """
     space = reader.question.space
-    widest = tuple(len(parameter.values) - 1 for parameter in space.parameters)
-    tasks = [mapping_task(spec) for spec in reader.specs(widest)]
-    parts = families(tasks, starts, seed)
-    for part in parts:
-        part.choices = best_orders(part)
-    centre, found = tuple(index // 2 for index in widest), list[tuple[float, Point]]()
+    nests, found = first_mappings(reader, starts, np.random.default_rng(seed))
+    parts = families(reader, nests)
+    rate = RATES[reader.question.networks[0].name]
+    moves = [adam_step(part.parts.requires_grad_(True), rate) for part in parts]
     with one_torch_thread():
         for done in range(0, steps, ROUNDED_EVERY):
-            curves = curves_around(space, centre, lambda point: reader.specs(point)[0])
-            descend(parts, curves, reader.question.loads, min(ROUNDED_EVERY, steps - done))
+            curves = curves_around(space, min(found)[1], lambda point: reader.specs(point)[0])
+            for _ in range(min(ROUNDED_EVERY, steps - done)):
+                loss_of(parts, curves, reader.question.loads).backward()
+                for move in moves:
+                    move()
             found += rounded(parts, reader, starts)
-            centre = min(found)[1]
     return Reached(*min(found), tuple(edp for edp, _ in found))
 
 
-def families(tasks: Sequence[MappingTask], starts: int, seed: int) -> list[Descended]:
-    """The layers, those of one shape class side by side, at random factors."""
+def first_mappings(reader: DesignReader, starts: int,
+                   rng: np.random.Generator) -> tuple[list[Nest], list[tuple[float, Point]]]:
+    """The mappings of random designs that are not too bad, one batch of all starts for each layer; and their worth."""
+    space = reader.question.space
+    specs = reader.specs(tuple(0 for _ in space.parameters))
+    drawn: list[tuple[float, Point, list[Mapping]]] = []
+    for _ in range(MOST_DRAWN):
+        side, accumulator, scratchpad = (2 ** int(rng.integers(1, most)) for most in (8, 12, 12))
+        point = nearest_point(space, {"side": side, "accumulator_kb": max(accumulator, LEAST_KB),
+                                      "scratchpad_kb": max(scratchpad, LEAST_KB)})
+        results = map_layers(reader.specs(point), SearchOptions(("edp",)))
+        energy, cycles = (sum(often * value for often, value in zip(reader.question.loads, values, strict=True))
+                          for values in ([result.stats.energy_pj for result in results],
+                                         [float(result.stats.cycles) for result in results]))
+        drawn.append((energy * cycles, point, [result.mapping for result in results]))
+        kept = [each for each in drawn if each[0] <= TOO_BAD * min(drawn)[0]][:starts]
+        if len(kept) == starts:
+            break
+    nests = [pack([mappings[layer] for _, _, mappings in kept], spec.problem) for layer, spec in enumerate(specs)]
+    return nests, [(edp, point) for edp, point, _ in kept]
+
+
+def families(reader: DesignReader, nests: Sequence[Nest]) -> list[Descended]:
+    """The layers, those of one shape class side by side, at the factors of given mappings."""
+    space = reader.question.space
+    tasks = [mapping_task(spec) for spec in reader.specs(tuple(len(each.values) - 1 for each in space.parameters))]
     groups: dict[object, list[int]] = {}
     for number, task in enumerate(tasks):
         groups.setdefault(kin(task.space, task.layer.projection), []).append(number)
-    generator, rng, parts = torch.Generator().manual_seed(seed), np.random.default_rng(seed), []
+    bounds = [[task.space.problem.bounds[name] for name in task.space.problem.dimensions] for task in tasks]
+    largest, parts = torch.tensor(bounds, dtype=torch.float64).amax(dim=0), []
     for numbers in groups.values():
         family = family_of(tasks[numbers[0]].layer, [tasks[number].space for number in numbers])
-        places = places_of(family.spaces, family.factors)
-        parts.append(Descended(family, numbers, places, first_theta(places, starts, generator),
-                               random_decisions(family, starts * len(numbers), rng)))
+        places, nest = places_of(family.spaces, family.factors), joined([nests[number] for number in numbers])
+        parts.append(Descended(family, numbers, places, factors_of(places, nest) / largest[:, None], largest,
+                               DiscreteDecisions(nest.order, nest.keep, nest.on_y, nest.spatial_order)))
     return parts
 
 
-def descend(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[float], steps: int) -> None:
-    """Moves the factors of all layers in place."""
-    for part in parts:
-        part.theta.requires_grad_(True)
-    moves = [adam_step(part.theta, RATE) for part in parts]
-    for step in range(steps):
-        runs = [evaluated(part) for part in parts]
-        place = least_place(parts, runs, curves)
-        energy, cycles, broken = (torch.zeros(place.shape[1], dtype=torch.float64) for _ in range(3))
-        for part, run in zip(parts, runs, strict=True):
-            levels = len(part.family.layer.arch.levels)
-            machine = relaxed_design(curves.at(place), levels).machine.for_members(len(part.layers))
-            paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, run.use.computes, SMOOTH)
-            often = torch.tensor([loads[number] for number in part.layers], dtype=torch.float64)[:, None]
-            energy = energy + (often * part.split(paid.energy)).sum(dim=0)
-            cycles = cycles + (often * part.split(paid.cycles)).sum(dim=0)
-            broken = broken + part.split(validity(part.places, part.theta) + overfull_register(part, run)).sum(dim=0)
-        (energy.log() + cycles.log() + PENALTY * broken).sum().backward()
-        for move in moves:
-            move(1 - step / steps)
-    for part in parts:
-        part.theta = part.theta.detach()
+def factors_of(places: FactorPlaces, nest: Nest) -> torch.Tensor:
+    """The factors of mappings at the free places, [P, D, B]."""
+    return torch.from_numpy(np.stack([(nest.spatial if spatial else nest.temporal)[level]
+                                      for level, spatial in zip(places.level, places.spatial, strict=True)]))
+
+
+def loss_of(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[float]) -> torch.Tensor:
+    """The sum of the losses of all starts."""
+    runs = [evaluated(part) for part in parts]
+    place = least_place(parts, runs, curves)
+    energy, cycles, broken = (torch.zeros(place.shape[1], dtype=torch.float64) for _ in range(3))
+    for part, run in zip(parts, runs, strict=True):
+        levels = len(part.family.layer.arch.levels)
+        machine = relaxed_design(curves.at(place), levels).machine.for_members(len(part.layers))
+        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, run.use.computes, SMOOTH)
+        often = torch.tensor([loads[number] for number in part.layers], dtype=torch.float64)[:, None]
+        energy = energy + (often * part.split(paid.energy)).sum(dim=0)
+        cycles = cycles + (often * part.split(paid.cycles)).sum(dim=0)
+        broken = broken + part.split(part.below_one() + overfull_register(part, run)).sum(dim=0)
+    return (energy.log() + cycles.log() + broken).sum()
 
 
 def evaluated(part: Descended) -> SmoothEvaluation:
     """The counts of nests of real-valued factors."""
-    places, member = part.places, part.places.member_of(part.theta.shape[-1])
+    theta, places = part.theta(), part.places
+    member = places.member_of(theta.shape[-1])
     residual = places.residual[member].permute(1, 2, 0) > 0
-    inner = torch.where(residual, torch.zeros_like(part.theta), part.theta)
+    inner = torch.where(residual, torch.zeros_like(theta), theta)
     left = torch.log2(places.bound[member].T) - inner.sum(dim=0)
     factor = 2 ** torch.where(residual, left, inner).clamp(min=0)
     ones = torch.ones_like(factor[0])
@@ -167,7 +221,7 @@ def held_words(part: Descended, run: SmoothEvaluation, level: int) -> torch.Tens
 def overfull_register(part: Descended, run: SmoothEvaluation) -> torch.Tensor:
     """Squared octaves by which tiles exceed the innermost level, whose size is no parameter, [B]."""
     usable = part.family.layer.arch.levels[0].usable
-    return excess(held_words(part, run, 0), usable) if usable else torch.zeros_like(part.theta[0, 0])
+    return excess(held_words(part, run, 0), usable) if usable else torch.zeros_like(part.parts[0, 0])
 
 
 def least_place(parts: Sequence[Descended], runs: Sequence[SmoothEvaluation], curves: HardwareCurves) -> torch.Tensor:
@@ -193,10 +247,9 @@ def rounded(parts: Sequence[Descended], reader: DesignReader, starts: int) -> li
     nests: dict[int, Nest] = {}
     for part in parts:
         part.choices = best_orders(part)
-        nest = decode(draw(part.places, part.theta, None, 1e-3), part.choices)
-        part.theta = torch.log2(torch.from_numpy(np.stack(
-            [(nest.spatial if spatial else nest.temporal)[level]
-             for level, spatial in zip(part.places.level, part.places.spatial, strict=True)])))
+        nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
+        with torch.no_grad():
+            part.parts.copy_(factors_of(part.places, nest) / part.largest[:, None])
         nests |= {number: nest.take(np.arange(starts) + member * starts) for member, number in enumerate(part.layers)}
     found = []
     for start in range(starts):
@@ -208,17 +261,15 @@ def rounded(parts: Sequence[Descended], reader: DesignReader, starts: int) -> li
 
 
 def best_orders(part: Descended) -> DiscreteDecisions:
-    """For every column the loop orders in which weights, inputs or outputs stay in place, whichever is best."""
+    """For every column the best outermost loop order: its own, or weights, inputs or outputs stay in place."""
     layer, projection = part.family.layer, part.family.layer.projection
-    nest = decode(draw(part.places, part.theta, None, 1e-3), part.choices)
-    options, values = [], []
+    nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
+    options = [nest.order]
     for stationary in range(len(projection.relevance)):
         rows = np.argsort(np.array(projection.relevance[stationary], dtype=int), kind="stable")
-        order = np.broadcast_to(rows[None, :, None], nest.order.shape).copy()
-        scores = score(layer, replace(nest, order=order))
-        options.append(order)
-        values.append(scores.energy * scores.cycles)
-    pick = np.argmin(values, axis=0)
+        options.append(np.concatenate([nest.order[:-1], np.broadcast_to(rows[None, :, None], nest.order[-1:].shape)]))
+    scored = [score(layer, replace(nest, order=order)) for order in options]
+    pick = np.argmin([scores.energy * scores.cycles for scores in scored], axis=0)
     return replace(part.choices, order=np.take_along_axis(np.stack(options), pick[None, None, None], axis=0)[0])
 
 

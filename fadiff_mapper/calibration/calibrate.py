@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ class Points:
         exact: [B]. Cycles of the exact model.
         layer: [B]. Number of the layer.
         searched: [B]. Whether a search proposed the point.
+        fits: [B]. Whether the arrays of the architecture hold the point's spatial loops. Others ran on larger hardware.
     """
 
     tiles: np.ndarray
@@ -40,10 +42,17 @@ class Points:
     exact: np.ndarray
     layer: np.ndarray
     searched: np.ndarray
+    fits: np.ndarray
+
+    @property
+    def learned(self) -> np.ndarray:
+        """Points that a fit may learn from, [B]: no search proposed them, and they fit, where any of them does."""
+        own = ~self.searched & self.fits
+        return own if own.any() else ~self.searched
 
 
 def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, seed: int = 0) -> Calibration:
-    """Fits a correction to all points that no search proposed, and judges it.
+    """Fits a correction to the points that no search proposed and that ran on the architecture, and judges it.
 
     Args:
         layers: Measured points.
@@ -64,7 +73,7 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
         judged[name] = points, _unseen(points, folds)
     name = min(judged, key=lambda name: judged[name][1].error)
     points, unseen = judged[name]
-    learned = ~points.searched
+    learned = points.learned
     coefficients, norm = fit(points.tiles[learned], points.table[:, learned], points.measured[learned])
     searched = None
     if points.searched.any():
@@ -93,7 +102,16 @@ def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) 
                   np.concatenate([layer.measured for layer in layers]),
                   np.concatenate([layer.exact for layer in layers]),
                   np.repeat(np.arange(len(layers)), [len(layer.measured) for layer in layers]),
-                  np.concatenate([layer.searched for layer in layers]))
+                  np.concatenate([layer.searched for layer in layers]),
+                  np.concatenate([_fits(layer) for layer in layers]))
+
+
+def _fits(layer: MeasuredLayer) -> np.ndarray:
+    """Whether the fan-outs of the architecture are as wide as the spatial loops of every point, [B]."""
+    arch = layer.spec.arch
+    widths = np.array([math.prod(arch.fanout(level)) for level in range(len(arch.levels))])
+    fits: np.ndarray = (layer.nest.spatial.prod(axis=1) <= widths[:, None]).all(axis=0)
+    return fits
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
@@ -106,19 +124,18 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
     Returns:
         [B]. Cycles; 0 for searched points.
     """
-    fold, learned = folds[points.layer], ~points.searched
-    predicted = np.zeros_like(points.measured)
+    fold, predicted = folds[points.layer], np.zeros_like(points.measured)
     for number in range(FOLDS):
-        known, unknown = learned & (fold != number), learned & (fold == number)
+        known, unknown = points.learned & (fold != number), ~points.searched & (fold == number)
         coefficients, norm = fit(points.tiles[known], points.table[:, known], points.measured[known])
         predicted[unknown] = predict(points.tiles[unknown], points.table[:, unknown], coefficients, norm)
     return predicted
 
 
 def _unseen(points: Points, folds: np.ndarray) -> FitVerdict:
-    """The verdict on all points that are learned from, each predicted without its layer."""
-    learned = ~points.searched
-    return verdict(predicted_unseen(points, folds)[learned], points.exact[learned], points.measured[learned])
+    """The verdict on all points that no search proposed, each predicted without its layer."""
+    judged = ~points.searched
+    return verdict(predicted_unseen(points, folds)[judged], points.exact[judged], points.measured[judged])
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:

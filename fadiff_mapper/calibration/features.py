@@ -26,7 +26,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "start-up": ("tile", "convolution"),
     "compute": ("steps",),
     "streams": ("streams",),
-    "memory": ("input_beats", "input_misses", "weight_beats", "weight_misses", "weight_pages", "output_misses"),
+    "memory": ("input_beats", "input_misses", "input_lines", "weight_beats", "weight_misses", "weight_lines",
+               "weight_pages", "output_misses"),
 }
 """Features by the part of the machine that they occupy; the parts overlap, tile by tile."""
 
@@ -41,8 +42,11 @@ MEANING = {
     "steps": "compute step",
     "streams": "row of the array, for each stream of words through it",
     "input_beats": f"{BEAT} bytes of inputs (or a row of fewer)", "input_misses": "cache line of inputs that misses",
+    "input_lines": "cache line of inputs that misses once for all tiles that share it",
     "weight_beats": f"{BEAT} bytes of weights (or a row of fewer)",
-    "weight_misses": "cache line of weights that misses", "weight_pages": "page of weights",
+    "weight_misses": "cache line of weights that misses",
+    "weight_lines": "cache line of weights that misses once for all tiles that share it",
+    "weight_pages": "page of weights",
     "output_misses": "cache line of outputs that misses",
     "launch": "start of the run", "first_tile": f"{BEAT} bytes of the first tile's operands (or a row of fewer)",
 }
@@ -72,7 +76,15 @@ class TileInMemory:
     def misses(self) -> Array:
         """Cache lines that miss: the more the larger the tensor is."""
         lines = _larger(_most(self.pitch / LINE, 1.0), self.width / LINE)
-        return self.rows * lines * self.whole / (self.whole + CACHE)
+        return self.rows * lines * self._missing()
+
+    def lines(self) -> Array:
+        """Cache lines that miss where the line of a narrow row is still there for the tiles beside it."""
+        return self.rows * self.width / LINE * self._missing()
+
+    def _missing(self) -> Array:
+        """The share of the lines that misses."""
+        return self.whole / (self.whole + CACHE)
 
     def pages(self) -> Array:
         """Pages that are touched."""
@@ -99,8 +111,9 @@ def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
     values = {
         "tile": xp.ones_like(run.side), "convolution": 1.0 - run.product,
         "steps": run.steps, "streams": streams,
-        "input_beats": inputs.beats(), "input_misses": inputs.misses(),
-        "weight_beats": weights.beats(), "weight_misses": weights.misses(), "weight_pages": weights.pages(),
+        "input_beats": inputs.beats(), "input_misses": inputs.misses(), "input_lines": inputs.lines(),
+        "weight_beats": weights.beats(), "weight_misses": weights.misses(), "weight_lines": weights.lines(),
+        "weight_pages": weights.pages(),
         "output_misses": outputs.misses() / run.partial,
         "launch": 1.0 / run.tiles, "first_tile": (inputs.beats() + weights.beats()) / run.tiles,
     }

@@ -19,6 +19,8 @@ from fadiff_mapper.design.descent.joint_networks import joint_networks, relaxed_
 from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
+from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import (
     DesignSpace,
     Limit,
@@ -134,6 +136,10 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(question: DesignQuestion) -> Bench:
     return Bench(question)
+
+
+def proposer_of(bench: Bench, question: DesignQuestion) -> Proposer:
+    return gradient_proposer(question, bench.reader.specs, bench.mappings, DesignBench(question, None).least_at)
 
 
 def curves_at(bench: Bench, centre: Point) -> HardwareCurves:
@@ -290,7 +296,7 @@ def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -
     space = replace(bench.question.space, limits=(Limit("units", 8),))
     question = replace(bench.question, space=space, fuse=False)
     archive: list[DesignOutcome] = []
-    first, second = (gradient_proposer(question, bench.reader.specs, bench.mappings) for _ in range(2))
+    first, second = (proposer_of(bench, question) for _ in range(2))
     for _ in range(2):
         points = first.propose(3, archive)
         assert points == second.propose(3, archive)
@@ -301,7 +307,7 @@ def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -
 
 
 def test_the_best_design_of_a_small_space_is_found_with_a_third_of_the_evaluations(bench: Bench) -> None:
-    proposer = gradient_proposer(replace(bench.question, fuse=False), bench.reader.specs, bench.mappings)
+    proposer = proposer_of(bench, replace(bench.question, fuse=False))
     archive: list[DesignOutcome] = []
     while len(archive) < 9:
         archive += [bench.outcome(point) for point in proposer.propose(3, archive)]

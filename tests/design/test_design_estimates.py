@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from small_spaces import small_question
 
+from fadiff_mapper.design.descent.bound_gaps import expected_gaps
 from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metric_logarithm
 from fadiff_mapper.design.descent.estimate_walk import walk
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures, least_unfused
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
@@ -35,7 +36,7 @@ def grid() -> DesignSpace:
 def test_the_bound_of_a_design_holds_and_lies_close(question: DesignQuestion) -> None:
     bench = DesignBench(question, None)
     for point in list(all_points(question.space))[::3]:
-        least, exact = least_unfused(question, bench.specs_at(point)), evaluate_design(bench, point)
+        least, exact = bench.least_at(point), evaluate_design(bench, point)
         assert least is not None
         assert least.energy_pj <= exact.energy_pj
         assert least.cycles <= exact.cycles
@@ -92,3 +93,14 @@ def test_a_slight_slope_is_not_followed(grid: DesignSpace) -> None:
     slope = {(x, y): 1.0 + 0.0001 * x for x in range(64) for y in range(64)}
     seen = walked(grid, (20, 20), slope, 1000)
     assert all(x == 20 or y == 20 for x, y in seen)
+
+
+def test_a_gap_that_falls_with_the_memory_goes_on_falling_beyond_the_mapped_designs() -> None:
+    """Gaps of 0.4, 0.3 and 0.2 at 3, 4 and 5 octaves; none below 0, and none where nothing is known."""
+    places = [np.array([octaves, 2.0]) for octaves in (3.0, 4.0, 5.0)]
+    gap_at = expected_gaps(places, [0.4, 0.3, 0.2])
+    assert [gap_at(place) for place in places] == pytest.approx([0.4, 0.3, 0.2], abs=0.01)
+    assert gap_at(np.array([6.0, 2.0])) == pytest.approx(0.1, abs=0.03)
+    assert gap_at(np.array([9.0, 2.0])) == 0.0
+    assert expected_gaps([], [])(places[0]) == 0.0
+    assert expected_gaps(places[:1], [0.4])(places[2]) == pytest.approx(0.4)

@@ -10,10 +10,12 @@ import pytest
 from small_spaces import SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation import layer_bounds as bounds_module
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
+from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
+from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.layers.one_design import specs_of
@@ -112,10 +114,10 @@ def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
     question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
     bench = DesignBench(question, tmp_path / "store")
     for outcome in all_outcomes(bench):
-        specs = bench.reader.specs(outcome.point)
+        bounds = LayerBounds(bench.reader.specs(outcome.point), bench.store)
         mine = tuple(outcome.of(metric) for metric in question.metrics)
-        assert bound_that_loses(question, specs, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
-        least = bound_that_loses(question, specs, outcome.area_mm2, [(0.0, 0.0, 0.0)])
+        assert bound_that_loses(question, bounds, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
+        least = bound_that_loses(question, bounds, outcome.area_mm2, [(0.0, 0.0, 0.0)])
         assert least is not None
         assert least.energy_pj <= outcome.energy_pj
         assert least.cycles <= outcome.cycles
@@ -151,3 +153,28 @@ def test_mappings_of_a_design_without_any_are_an_error(tmp_path: Path) -> None:
         patch.setattr("fadiff_mapper.design.evaluation.evaluate_design.layer_entries", lambda *_: [entry, entry])
         with pytest.raises(FadiffError, match=r"conv1x1_8_16_8_s1: too small$"):
             bench.mappings_at((0, 0))
+
+
+def test_a_design_that_was_judged_is_left_out_without_a_further_bound(tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second process with the same store finds the bounds there; they are those without a store."""
+    question = small_question(tmp_path)
+    judged = DesignBench(question, tmp_path / "store").least_at((1, 1))
+    assert judged == DesignBench(question, None).least_at((1, 1))
+
+    def computed(*_: object) -> None:
+        raise AssertionError("a bound was computed again")
+
+    monkeypatch.setattr(bounds_module, "lower_bound", computed)
+    left_out = evaluate_design(DesignBench(question, tmp_path / "store"), (1, 1), [(1e-9,)])
+    assert (left_out.mapped, left_out.pruned) == (False, True)
+    assert DesignBench(question, tmp_path / "store").least_at((1, 1)) == judged
+
+
+@pytest.mark.parametrize("content", ['{"proven": {"energy_pj": 1}}', '{"proven": 3}', "{}", "no JSON"])
+def test_a_stored_bound_that_is_none_is_computed_again(content: str, tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    judged = bench.least_at((1, 1))
+    for file in (tmp_path / "store").rglob("*.json"):
+        file.write_text(content, encoding="utf-8")
+    assert bench.least_at((1, 1)) == judged

@@ -25,7 +25,7 @@ from fadiff_mapper.design.descent.joint_descent import ProposedDesign, proposed_
 from fadiff_mapper.design.descent.joint_networks import JointNetworks, joint_networks, relaxed_around
 from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures, least_unfused
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2
 from fadiff_mapper.model.loop_nest import Nest
@@ -35,27 +35,29 @@ from fadiff_mapper.spec.spec import Spec
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
 MappingsAt = Callable[[Point], tuple[Mapping, ...]]
+LeastAt = Callable[[Point], LeastFigures | None]
 
 POOL = 48
 """Designs whose mappings are kept for judging designs without a bound. Set by hand."""
 
-FIRST, ROUND = 3, 6
+FIRST, ROUND = 3, 3
 """Designs of the first round and of every later one at most: what they show is worth more than to map many at once.
 Set by hand on DOSA's space."""
 
 SPREAD, SCATTERED = 12, 2
 """Designs at random that the first round judges, and every later one, so that no corner of a space goes unseen."""
 
-ENDS = 3
-"""Ends of a descent that are judged, those of the lowest loss."""
+ENDS, DESCENDS = 3, 3
+"""Ends of a descent that are judged, those of the lowest loss; and of how many rounds one descends. A descent takes as
+long as some ten bounds with BERT, and the designs found there were the same without any."""
 
-JUDGED = 16
+JUDGED = 8
 """Bounds that a round computes while it walks. A bound takes a third to a quarter of the time of a search of mappings,
 so that a proposal costs about as much as the mapping of what it proposes."""
 
-APART = 1.0
-"""Octaves between the designs of the first round at least, less from round to round: bounds of designs side by side
-are nearly the same. Set by hand."""
+APART = 2.0
+"""Octaves between the designs of the first round at least, less from round to round: designs side by side say the same
+about how far designs lie above their bounds. Set by hand."""
 
 HYPERCUBES = 32
 """Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
@@ -65,7 +67,8 @@ TRUST = 0.35
 bound lies from the nearest mapped one. Set by hand."""
 
 
-def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: MappingsAt) -> Proposer:
+def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: MappingsAt,
+                      least_at: LeastAt) -> Proposer:
     """The proposer of the method "gradient".
 
     Args:
@@ -73,8 +76,9 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises
             FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
+        least_at: The bound of a design by its layers, fused or not; None where it has none.
     """
-    return _GradientProposer(question, specs_at, mappings_at, joint_networks(question))
+    return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question))
 
 
 @dataclass
@@ -85,6 +89,7 @@ class _GradientProposer:
         question: The question.
         read: Reads a design.
         mappings_at: The mappings of a mapped design.
+        least_at: Bounds a design.
         networks: The layers of all networks.
         rounds: Rounds so far.
         judged: The bound and the area of the designs judged so far; None where they have no bound.
@@ -97,6 +102,7 @@ class _GradientProposer:
     question: DesignQuestion
     read: SpecsAt
     mappings_at: MappingsAt
+    least_at: LeastAt
     networks: JointNetworks
     rounds: int = 0
     judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
@@ -183,9 +189,8 @@ class _GradientProposer:
     def _judge(self, point: Point) -> tuple[LeastFigures, float] | None:
         """The bound of a design by its layers, fused or not, and its area."""
         if point not in self.judged:
-            specs = self.read(point)
-            least = least_unfused(self.question, specs)
-            self.judged[point] = None if least is None else (least, design_area_mm2(specs[0]))
+            least = self.least_at(point)
+            self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 
     def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[DesignOutcome]) -> float:
@@ -237,9 +242,9 @@ class _GradientProposer:
         return least_hardware(self.question.space, best.point, lambda point: self._borrowed(point, own, exponents))
 
     def _descended(self, ranked: Sequence[DesignOutcome], exponents: np.ndarray) -> list[Point]:
-        """The best ends of a joint descent from the best design from which none began yet."""
+        """The best ends of a joint descent from the best design from which none began yet, in some of the rounds."""
         fresh = [outcome.point for outcome in ranked if outcome.point not in self.parents]
-        if not fresh:
+        if not fresh or self.rounds % DESCENDS != 1:
             return []
         self.parents.add(fresh[0])
         return [design.point for design in self._descent(fresh[0], exponents)][:ENDS]

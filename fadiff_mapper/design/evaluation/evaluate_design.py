@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses, least_unfused
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, layer_entries, mapping_of
-from fadiff_mapper.design.evaluation.least_figures import bound_that_loses
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
@@ -56,6 +58,14 @@ class DesignBench:
             SpecError: The point is no design.
         """
         return self.reader.specs(point)
+
+    def least_at(self, point: Point) -> LeastFigures | None:
+        """The bound on a design, see `design_bounds.least_unfused`.
+
+        Raises:
+            FadiffError: The point is no design, or the store cannot be written.
+        """
+        return least_unfused(self.question, LayerBounds(self.reader.specs(point), self.store))
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best mapping of every layer of `specs_at` by itself; from the store, or found again.
@@ -118,7 +128,8 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     broken = broken_limit(question.space, point, specs[0], area)
     if broken:
         return refused(broken, area)
-    least = None if question.calibration else bound_that_loses(question, specs, area, rivals)
+    least = None if question.calibration else bound_that_loses(
+        question, LayerBounds(specs, bench.store), area, rivals)
     if least is not None:
         return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",
                              area_mm2=area, bounds=(least.energy_pj, least.cycles))

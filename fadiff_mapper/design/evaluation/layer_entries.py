@@ -87,6 +87,16 @@ def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
                     options.as_dict()])
 
 
+def bound_key(design: str, spec: Spec) -> str:
+    """Hashes all that bears on the lower bound of a layer: design, problem, constraints and version.
+
+    Args:
+        design: The `design_digest` of the spec.
+        spec: The layer on the design.
+    """
+    return _digest(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
+
+
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 

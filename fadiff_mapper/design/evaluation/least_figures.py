@@ -1,27 +1,10 @@
-"""Lower bounds on a design's metrics, so that designs that cannot be the best are not mapped.
-
-Every layer by itself has a proven bound on energy, cycles and their product (`analysis.lower_bound`). Sums over layers
-bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
-sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
-
-Fused layers hand their tensors on without the memory that the bound counts on. So a layer that could be fused is
-bounded by its arithmetic alone, which no plan avoids; the full bound holds for layers without a link to fuse, and for
-all layers where nothing is fused.
-"""
+"""Values that the figures of a design cannot undercut, and the metrics that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
-from fadiff_mapper.analysis.lower_bound import lower_bound
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.results.designed_machine import metric_exponents
-from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import compute_energy
 
 
 @dataclass(frozen=True)
@@ -60,86 +43,3 @@ class LeastFigures:
         both = min(energy, cycles)
         edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
         return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
-
-
-SLACK = 1 - 1e-9
-"""Factor on sums that are compared: thousands of additions may differ in their last bits."""
-
-
-def bound_that_loses(question: DesignQuestion, specs: Sequence[Spec], area_mm2: float,
-                     rivals: Sequence[tuple[float, ...]]) -> LeastFigures | None:
-    """Looks for a proof that a design is no better than one that has been mapped.
-
-    Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
-    proof.
-
-    Args:
-        question: The question.
-        specs: The design with every distinct layer.
-        area_mm2: Its area.
-        rivals: The metrics of designs that have been mapped, in the order of the question's metrics.
-
-    Returns:
-        The bound that proves it; None where there is no proof.
-    """
-    if not rivals or any(is_sparse(spec) for spec in specs):
-        return None
-    runs, fusable = question.loads, _fusable(question)
-    least = [_arithmetic(spec).times(count) for spec, count in zip(specs, runs, strict=True)]
-    total = sum(least, LeastFigures(0.0, 0.0, 0.0))
-    for layer in sorted(range(len(specs)), key=lambda layer: -least[layer].cycles):
-        if _loses(total, question, area_mm2, rivals):
-            return total
-        bound = None if fusable[layer] else _by_itself(specs[layer])
-        if bound is not None:
-            total += bound.times(runs[layer]) - least[layer]
-    return total if _loses(total, question, area_mm2, rivals) else None
-
-
-def least_unfused(question: DesignQuestion, specs: Sequence[Spec]) -> LeastFigures | None:
-    """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
-
-    Args:
-        question: The question.
-        specs: The design with every distinct layer.
-
-    Returns:
-        The sums with the layers' loads; None where no bound of some layer is proven, and for sparse designs.
-    """
-    total = LeastFigures(0.0, 0.0, 0.0)
-    for spec, often in zip(specs, question.loads, strict=True):
-        bound = None if is_sparse(spec) else _by_itself(spec)
-        if bound is None:
-            return None
-        total += bound.times(often)
-    return total
-
-
-def _by_itself(spec: Spec) -> LeastFigures | None:
-    """The proven bound of a layer that is not fused; None where there is none."""
-    task = mapping_task(spec)
-    bound = lower_bound(task.layer, task.space)
-    return None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
-
-
-def _fusable(question: DesignQuestion) -> list[bool]:
-    """For every distinct layer whether some run of it could be fused."""
-    fusable = [False] * len(question.layers)
-    for network in question.runs:
-        for entry in network:
-            fusable[entry.layer] |= question.fuse and entry.fusable
-    return fusable
-
-
-def _arithmetic(spec: Spec) -> LeastFigures:
-    """The bound by the multiply-accumulates alone, fused or not."""
-    energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
-    cycles = spec.problem.computes / spec.arch.arithmetic.instances
-    return LeastFigures(energy, cycles, sqrt(energy * cycles))
-
-
-def _loses(least: LeastFigures, question: DesignQuestion, area_mm2: float,
-           rivals: Sequence[tuple[float, ...]]) -> bool:
-    """Whether some rival is as good as the bound in every metric."""
-    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
-    return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)

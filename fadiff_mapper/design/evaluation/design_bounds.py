@@ -1,0 +1,103 @@
+"""Lower bounds on a design's metrics, so that designs that cannot be the best are not mapped.
+
+Every layer by itself has a proven bound on energy, cycles and their product (`analysis.lower_bound`). Sums over layers
+bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
+sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
+
+Fused layers hand their tensors on without the memory that the bound counts on. So a layer that could be fused is
+bounded by its arithmetic alone, which no plan avoids; the full bound holds for layers without a link to fuse, and for
+all layers where nothing is fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.tables import compute_energy
+
+SLACK = 1 - 1e-9
+"""Factor on sums that are compared: thousands of additions may differ in their last bits."""
+
+
+def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: float,
+                     rivals: Sequence[tuple[float, ...]]) -> LeastFigures | None:
+    """Looks for a proof that a design is no better than one that has been mapped.
+
+    Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
+    proof.
+
+    Args:
+        question: The question.
+        bounds: The design's layers.
+        area_mm2: Its area.
+        rivals: The metrics of designs that have been mapped, in the order of the question's metrics.
+
+    Returns:
+        The bound that proves it; None where there is no proof.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    if not rivals or any(is_sparse(spec) for spec in bounds.specs):
+        return None
+    runs, fusable = question.loads, _fusable(question)
+    least = [_arithmetic(spec).times(count) for spec, count in zip(bounds.specs, runs, strict=True)]
+    total = sum(least, LeastFigures(0.0, 0.0, 0.0))
+    for layer in sorted(range(len(least)), key=lambda layer: -least[layer].cycles):
+        if _loses(total, question, area_mm2, rivals):
+            return total
+        bound = None if fusable[layer] else bounds.of(layer)
+        if bound is not None:
+            total += bound.times(runs[layer]) - least[layer]
+    return total if _loses(total, question, area_mm2, rivals) else None
+
+
+def least_unfused(question: DesignQuestion, bounds: LayerBounds) -> LeastFigures | None:
+    """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
+
+    Args:
+        question: The question.
+        bounds: The design's layers.
+
+    Returns:
+        The sums with the layers' loads; None where no bound of some layer is proven, and for sparse designs.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    total = LeastFigures(0.0, 0.0, 0.0)
+    for layer, often in enumerate(question.loads):
+        bound = bounds.of(layer)
+        if bound is None:
+            return None
+        total += bound.times(often)
+    return total
+
+
+def _fusable(question: DesignQuestion) -> list[bool]:
+    """For every distinct layer whether some run of it could be fused."""
+    fusable = [False] * len(question.layers)
+    for network in question.runs:
+        for entry in network:
+            fusable[entry.layer] |= question.fuse and entry.fusable
+    return fusable
+
+
+def _arithmetic(spec: Spec) -> LeastFigures:
+    """The bound by the multiply-accumulates alone, fused or not."""
+    energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
+    cycles = spec.problem.computes / spec.arch.arithmetic.instances
+    return LeastFigures(energy, cycles, sqrt(energy * cycles))
+
+
+def _loses(least: LeastFigures, question: DesignQuestion, area_mm2: float,
+           rivals: Sequence[tuple[float, ...]]) -> bool:
+    """Whether some rival is as good as the bound in every metric."""
+    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
+    return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)
