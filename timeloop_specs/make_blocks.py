@@ -234,7 +234,8 @@ def block(name: str) -> Workload:
 def _stated(network: Workload, experts: int) -> Workload:
     """The network in which products of experts say so: those with weights for each of the experts at work."""
     def stated(node: Node) -> Node:
-        if experts == 1 or node.layer is None or node.layer.repeat == 1 or not node.name.startswith(("mlp.", "experts.")):
+        among = node.name.startswith(("mlp.", "experts."))
+        if experts == 1 or node.layer is None or node.layer.repeat == 1 or not among:
             return node
         busy, each = node.layer.repeat, node.layer.problem.bounds["N"]
         return replace(node, experts=experts, what=balance(busy * each, busy, experts))

@@ -114,8 +114,8 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
                         help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
                              "rate=16000")
     parser.add_argument("--busy-experts", type=int, metavar="N",
-                        help="spread the rows of mixtures of experts evenly over N experts, where the network says that "
-                             "it has some; what the file says by default")
+                        help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
+                             "the file says")
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:

@@ -176,8 +176,8 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped, bounds=False,
-                            on_better=None if calibrated else keep, before=QUICK if limited else None)
+        mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
+                            bounds=False, on_better=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):

@@ -32,7 +32,7 @@ def spread_over(network: Workload, busy: int) -> Workload:
         raise FadiffError(f"busy_experts: found {busy}; accepted: a whole number >= 1")
     products = [node for node in network.layers if node.experts]
     if not products:
-        raise FadiffError(f"{network.name}: busy_experts: found {busy}, but no operator is known as a product of experts")
+        raise FadiffError(f"{network.name}: busy_experts: found {busy}, but no operator is a product of experts")
     leads: dict[str, tuple[Lead, Lead]] = {}
     for node in products:
         before = _lead(node)

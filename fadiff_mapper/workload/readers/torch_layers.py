@@ -110,8 +110,9 @@ def _bilinear(call: TorchCall, to: Assembly) -> Tensor:
     second = product(to, call.name, matrices, columns, (rows, m, 1), call.where)
     result = to.reshape(f"{call.name}.shape", second, call.out, call.where)
     bias = call.get("bias", None)
-    return result if bias is None or bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out,
-                                                                      call.where)
+    if bias is None or bias.constant:
+        return result
+    return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
 def _einsum(call: TorchCall, to: Assembly) -> Tensor:
