@@ -106,7 +106,7 @@ def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_ea
 
     monkeypatch.setattr(map_network_module, "map_layers", noted)
     options = NetworkOptions(metric="energy", seed=3, time_limit=limit, threads=1, fuse=False)
-    map_network(load_network("bundled:networks/gpt3_6b7_block"), bundled_files.find("arch/gemmini_large"), options)
+    map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_large", options)
     assert [(one.chains, one.metrics, one.seed) for one in asked] == [(chains, ("energy",), 3)]
 
 
