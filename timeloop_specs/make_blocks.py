@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import Node, Workload
+from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.readers.network_text import network_text
 from fadiff_mapper.workload.readers.torch_program import read_module
 
@@ -227,7 +228,18 @@ def block(name: str) -> Workload:
                  if e else {"latent": torch.empty(before, LatentBlock.LATENT + LatentBlock.TURNED)})
         module = GroupedBlock(e, tokens) if e else LatentBlock(tokens)
         x = torch.empty(tokens, e.width if e else LatentBlock.WIDTH)
-    return read_module(module.eval(), (x,), {**cache, **routing}, name)
+    return _stated(read_module(module.eval(), (x,), {**cache, **routing}, name), experts)
+
+
+def _stated(network: Workload, experts: int) -> Workload:
+    """The network in which products of experts say so: those with weights for each of the experts at work."""
+    def stated(node: Node) -> Node:
+        among = node.name.startswith(("mlp.", "experts."))
+        if experts == 1 or node.layer is None or node.layer.repeat == 1 or not among:
+            return node
+        busy, each = node.layer.repeat, node.layer.problem.bounds["N"]
+        return replace(node, experts=experts, what=balance(busy * each, busy, experts))
+    return replace(network, nodes=tuple(map(stated, network.nodes)))
 
 
 BLOCKS = tuple(f"{model}_{phase}" for model in (*GROUPED, "deepseek_v3") for phase in ("prefill", "decode"))

@@ -105,7 +105,7 @@ def read_calibration_argument(options: argparse.Namespace) -> Calibration | None
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
-    """Adds --dim NAME=N, --shape NAME=NxN and --value NAME=N, for commands that read a network."""
+    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N and --busy-experts N, for commands that read a network."""
     parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
     parser.add_argument("--shape", dest="shapes", action="append", default=[], type=shape, metavar="NAME=NxNxN",
@@ -113,6 +113,9 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--value", dest="values", action="append", default=[], type=number, metavar="NAME=N",
                         help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
                              "rate=16000")
+    parser.add_argument("--busy-experts", type=int, metavar="N",
+                        help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
+                             "the file says")
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:

@@ -119,7 +119,8 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
     space = read_space(*files_of([options.space, *options.arch]), jinja_data=dict(options.variables),
                        vary=options.vary, limits=dict(options.limits))
     networks = tuple(load_network(name, dims=dict(options.dims), shapes=dict(options.shapes),
-                                  values=dict(options.values)) for name in options.networks)
+                                  values=dict(options.values), busy_experts=options.busy_experts)
+                     for name in options.networks)
     for network in networks:
         require_coverage(network, options.allow_partial, "--allow-partial")
     return DesignQuestion(

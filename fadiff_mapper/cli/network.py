@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs,
         calibration=read_calibration_argument(options)))
     network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
-                           values=dict(options.values))
+                           values=dict(options.values), busy_experts=options.busy_experts)
     require_coverage(network, options.allow_partial, "--allow-partial")
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)

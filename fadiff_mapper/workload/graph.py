@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import listed, nearest
@@ -256,18 +258,24 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:
     """The nodes in topological order, keeping the given order where it is one."""
-    import networkx as nx
-
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(node.name for node in nodes)
-    graph.add_edges_from((tensor, node.name) for node in nodes for tensor in node.inputs)
     position = {node.name: index for index, node in enumerate(nodes)}
+    waiting = TopologicalSorter({index: [position[tensor] for tensor in node.inputs]
+                                 for index, node in enumerate(nodes)})
     try:
-        return [nodes[position[name]] for name in nx.lexicographical_topological_sort(graph, key=position.__getitem__)]
-    except nx.NetworkXUnfeasible:
-        cycle = [edge[0] for edge in nx.find_cycle(graph)]
-        raise nodes[position[cycle[0]]].where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
-                                                 "a graph without cycles") from None
+        waiting.prepare()
+    except CycleError as error:
+        _, (first, *others) = error.args
+        cycle = " -> ".join(nodes[index].name for index in (first, *others))
+        raise nodes[first].where.error(f"the network has a cycle: {cycle}", "a graph without cycles") from None
+    ready, ordered = list(waiting.get_ready()), list[Node]()
+    heapify(ready)
+    while ready:
+        index = heappop(ready)
+        ordered.append(nodes[index])
+        waiting.done(index)
+        for following in waiting.get_ready():
+            heappush(ready, following)
+    return ordered
 
 
 def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:

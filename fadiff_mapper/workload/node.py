@@ -92,6 +92,7 @@ class Node:
             axis, that axis; none where they are not stated.
         what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
             assumed of them (the spread of rows over experts).
+        experts: for a product of experts, how many there are, of which `layer.repeat` are at work; 0 for all others.
         macs: for nodes that are not understood, their multiply-accumulates where they are known.
         where: place in the source, for messages.
     """
@@ -106,6 +107,7 @@ class Node:
     window: Window | None = None
     axes: tuple[int, ...] = ()
     what: str = ""
+    experts: int = 0
     macs: int | None = None
     where: Where = field(default=Where("network"), compare=False, repr=False)
 

@@ -16,6 +16,7 @@ from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.fusion.groups.group_cost import checked_cost, evaluate_group, evaluate_groups, group_cost, single
 from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.live_words import live_words
+from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
@@ -395,3 +396,20 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
     broken, cost = checked_cost(hardware(), fused)
     assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)
+
+
+def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Problem] = []
+
+    def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
+        calls.append(layer.problem)
+        return evaluate_nest(layer, nest)
+
+    monkeypatch.setattr(step_evaluation, "evaluate_nest", counted)
+    fused, other, known = group(CONV_1D, [("P", 4)], "P"), group(CONV_1D, [("P", 2)], "P"), TileEvaluations()
+    first = checked_cost(hardware(), fused, known)
+    once = len(calls)
+    assert first == checked_cost(hardware(), fused, known) == checked_cost(hardware(), fused)
+    assert len(calls) == 2 * once                                # none for the second, all anew without a memory
+    assert checked_cost(hardware(), other, known) == checked_cost(hardware(), other)
+    assert len(known.tiles) > once                               # tiles of other shapes are evaluated

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
+from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.map_network import plan_network
+from fadiff_mapper.network.map_network import SHORT, plan_network
 from fadiff_mapper.network.plan.planning_clock import (
     GRACE_S,
     LastSteps,
@@ -21,6 +25,10 @@ from fadiff_mapper.network.plan.planning_clock import (
     last_steps,
     tiles_to_write,
 )
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.spec.spec import Spec
 
 
 def never() -> bool:
@@ -84,6 +92,22 @@ def test_where_time_is_short_layers_still_end_near_their_best_mappings() -> None
     design, network = str(bundled_files.find("arch/gemmini_large")), load_network("bundled:networks/resnet18")
     short = map_network(network, design, NetworkOptions(time_limit=1e-3, threads=1)).unfused_stats.edp
     assert short <= 1.02 * map_network(network, design, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
+
+
+@pytest.mark.parametrize(("limit", "chains"), [(None, SearchOptions().chains), (1e4, SearchOptions().chains),
+                                               (0.5, SHORT.chains)])
+def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_each(
+        limit: float | None, chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SearchOptions] = []
+
+    def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[MappedLayer]:
+        asked.append(options)
+        return map_layers(specs, replace(options, chains=4, rounds=2, rounds_further=0, time_limit=None), bounds=False)
+
+    monkeypatch.setattr(map_network_module, "map_layers", noted)
+    options = NetworkOptions(metric="energy", seed=3, time_limit=limit, threads=1, fuse=False)
+    map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_large", options)
+    assert [(one.chains, one.metrics, one.seed) for one in asked] == [(chains, ("energy",), 3)]
 
 
 def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:

@@ -96,7 +96,7 @@ def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
     assert sum(view.alone.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
     for share in (share for view in views for share in (view.planned, view.alone)):
         assert sum(share.components.values()) == pytest.approx(share.energy_pj, rel=1e-12)
-        assert set(share.components) <= set(component_names(mapped))
+        assert set(share.components) <= set(component_names(mapped, views))
     traffic = mapped.groups[0].cost.layers[1].traffic
     assert views[1].planned.outermost["Outputs"] == traffic["DRAM", "Outputs"].updates
     assert "Inputs" not in views[1].planned.outermost       # they never leave the chip

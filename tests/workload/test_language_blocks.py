@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import runpy
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fadiff_mapper import Workload, load_network
+from fadiff_mapper import FadiffError, Workload, load_network
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.cli import main
+from fadiff_mapper.workload import coverage
 
 PREFILL, ATTENDED = 2048, 2048
 
@@ -75,6 +78,51 @@ def test_every_link_passes_that_no_computed_index_stops(name: str) -> None:
     experts = name.startswith(("mixtral", "deepseek"))
     assert set(found) - {"passes"} <= {"picked"}
     assert found["picked"] == (2 if experts else 0)  # the tokens of an expert, for its gate and its projection
+
+
+def products_of_experts(network: Workload) -> set[tuple[int, int, str]]:
+    """(experts at work, rows of each, what is said of them) of all products of experts."""
+    return {(node.layer.repeat, node.layer.problem.bounds["N"], node.what) for node in network.layers
+            if node.layer and node.experts}
+
+
+@pytest.mark.parametrize(("name", "rows", "busy", "experts"), [
+    ("mixtral_8x7b_prefill", 4096, 8, 8), ("mixtral_8x7b_decode", 2, 2, 8), ("deepseek_v3_prefill", 16384, 256, 256),
+    ("deepseek_v3_decode", 8, 8, 256)])
+def test_the_balance_of_experts_is_stated_and_can_be_set(name: str, rows: int, busy: int, experts: int) -> None:
+    network = block(name)
+    stated = f"{rows} rows spread evenly over {busy} of {experts} experts"
+    assert products_of_experts(network) == {(busy, rows // busy, stated)}
+    assert any(stated in sentence for sentence in coverage(network).sentences())
+    one = load_network(f"bundled:networks/{name}", busy_experts=1)
+    assert products_of_experts(one) == {(1, rows, f"{rows} rows spread evenly over 1 of {experts} experts")}
+    assert one.macs == network.macs
+    assert [link.obstacle is None for link in one.links()] == [link.obstacle is None for link in network.links()]
+    assert load_network(f"bundled:networks/{name}", busy_experts=10 ** 6) == network   # no more than there are
+
+
+def test_weights_are_read_once_for_each_busy_expert() -> None:
+    for busy in (2, 8):
+        network = load_network("bundled:networks/mixtral_8x7b_prefill", busy_experts=busy)
+        layers = [node.layer for node in network.layers if node.layer and node.experts]
+        words = sum(layer.repeat * layer.problem.tensor_size(layer.dataspace("Weights")) for layer in layers)
+        assert words == busy * 3 * 4096 * 14336
+
+
+@pytest.mark.parametrize(("name", "busy", "message"), [
+    ("mixtral_8x7b_prefill", 3, r"4096 rows do not divide evenly among 3 experts; accepted: 1, 2, 4, 8"),
+    ("mixtral_8x7b_prefill", 0, r"busy_experts: found 0; accepted: a whole number >= 1"),
+    ("llama3_8b_prefill", 2, r"no operator is a product of experts")])
+def test_a_balance_that_cannot_be_is_refused(name: str, busy: int, message: str) -> None:
+    with pytest.raises(FadiffError, match=message):
+        load_network(f"bundled:networks/{name}", busy_experts=busy)
+
+
+def test_the_command_sets_the_balance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mixtral.yaml"
+    assert main(["import", "bundled:networks/mixtral_8x7b_decode", "--busy-experts", "1", "-o", str(file)]) == 0
+    assert "2 rows spread evenly over 1 of 8 experts" in capsys.readouterr().out
+    assert load_network(file) == load_network("bundled:networks/mixtral_8x7b_decode", busy_experts=1)
 
 
 @pytest.mark.parametrize("name", ["llama3_8b_decode", "deepseek_v3_prefill"])

@@ -161,6 +161,35 @@ def test_a_tensor_without_elements_carries_nothing(tmp_path: Path) -> None:
     assert network.outputs == tuple(node.name for node in network.layers)
 
 
+@pytest.mark.parametrize(("weight", "products"), [
+    (nn.Parameter(torch.zeros(5, 4, 3)), [(8, 4, 15), (5, 3, 1)]), (None, [(4, 8, 4), (8, 4, 20), (5, 4, 1)])])
+def test_a_bilinear_form_is_two_products(weight: torch.Tensor | None, products: list[tuple[int, int, int]]) -> None:
+    """[8, 4] with [out, 4, in'] once for all rows, then for every row with its [in']; weights may be computed."""
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return functional.bilinear(x, y, torch.stack([x.t() @ x] * 5) if weight is None else weight)
+    network = load_network(Function(function), (torch.empty(8, 4), torch.empty(8, 4 if weight is None else 3)))
+    assert network.not_understood() == ()
+    found = [tuple(node.layer.problem.bounds[dim] for dim in "NCM") for node in network.layers if node.layer]
+    assert found == products
+    assert network.layers[-1].layer is not None
+    assert network.layers[-1].layer.repeat == 8
+
+
+def test_distances_by_a_product_are_counted_and_others_are_named() -> None:
+    """PyTorch multiplies where a side has more than 25 rows; only Euclidean distances are products."""
+    for power, rows, macs in ((2.0, 32, 32 * 32 * 6), (2.0, 8, 0), (1.0, 32, 0)):
+        def function(x: torch.Tensor, y: torch.Tensor, power: float = power) -> torch.Tensor:
+            return torch.cdist(x @ x.t() @ x, y, p=power)
+        network = load_network(Function(function), (torch.empty(rows, 4), torch.empty(rows, 4)))
+        assert network.macs == 2 * rows * rows * 4 + macs
+        assert [node.what for node in network.not_understood()] == ([] if macs else ["_cdist_forward"])
+
+
+def test_fourier_transforms_are_named() -> None:
+    network = load_network(Function(lambda x: torch.fft.fft2(x @ x).real), torch.empty(8, 8))
+    assert [node.what for node in network.not_understood()] == ["_fft_c2c"]
+
+
 # Mixtures of experts
 
 class Experts(nn.Module):

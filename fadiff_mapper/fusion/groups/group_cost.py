@@ -24,7 +24,12 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_counts import fused_counts
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.groups.group_legality import structure_violations, tile_violations
-from fadiff_mapper.fusion.groups.step_evaluation import EvaluatedLayer, EvaluatedTile, evaluate_tiles
+from fadiff_mapper.fusion.groups.step_evaluation import (
+    EvaluatedLayer,
+    EvaluatedTile,
+    TileEvaluations,
+    evaluate_tiles,
+)
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.exact.evaluate import EXACT
@@ -113,12 +118,14 @@ def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
     return result
 
 
-def checked_cost(hardware: Hardware, group: FusedGroup) -> tuple[list[Violation], FusedCost | None]:
+def checked_cost(hardware: Hardware, group: FusedGroup,
+                 known: TileEvaluations | None = None) -> tuple[list[Violation], FusedCost | None]:
     """Violations of a group and, where there are none, its cost, from one evaluation of each tile.
 
     Args:
         hardware: architecture and energy tables.
         group: any group.
+        known: tiles of other groups on the same design; new ones are added. None: there are none.
 
     Returns:
         (violations, cost) as of `group_violations` and `group_cost`; the cost is None where the group cannot run.
@@ -126,7 +133,7 @@ def checked_cost(hardware: Hardware, group: FusedGroup) -> tuple[list[Violation]
     broken = structure_violations(hardware, group)
     if broken:
         return broken, None
-    layers = evaluate_tiles(hardware, group)
+    layers = evaluate_tiles(hardware, group, known)
     broken = tile_violations(hardware, group, layers)
     return broken, None if broken else _total_cost(hardware, group, layers)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -59,39 +59,57 @@ class EvaluatedLayer:
     tiles: AnyMapping[Shape, EvaluatedTile]
 
 
-def evaluate_tiles(hardware: Hardware, group: FusedGroup) -> tuple[EvaluatedLayer, ...]:
+@dataclass
+class TileEvaluations:
+    """Tiles evaluated so far on one design, which many groups of a network have in common.
+
+    Attributes:
+        tiles: tiles by problem, bounds and mapping, the latter as text.
+        layers: layers prepared for evaluation, by problem and levels without reuse.
+    """
+
+    tiles: dict[Hashable, EvaluatedTile] = field(default_factory=dict)
+    layers: dict[Hashable, PreparedLayer] = field(default_factory=dict)
+
+
+def evaluate_tiles(hardware: Hardware, group: FusedGroup,
+                   known: TileEvaluations | None = None) -> tuple[EvaluatedLayer, ...]:
     """Evaluates every tile shape of every layer once.
 
     Args:
         hardware: architecture and energy tables.
         group: a group whose loops, links and levels are sound (`group_legality.structure_violations` is empty).
+        known: tiles of other groups on the same design; new ones are added. None: there are none.
 
     Returns:
         Entries per layer, first to last. A tile without a mapping, or with one that does not cover it, is left out;
         `group_legality.tile_violations` names it.
     """
-    layers = []
+    layers, known = [], known or TileEvaluations()
     for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
         classes = step_classes(group, layer, steps)
         mappings = {shape: fused_mapping(hardware, group, index, layer.mappings[shape])
                     for shape in dict.fromkeys(step.shape for step in classes) if covered_shape(layer, shape) == shape}
-        layers.append(EvaluatedLayer(steps, classes, _evaluated_tiles(hardware, layer, mappings)))
+        layers.append(EvaluatedLayer(steps, classes, _evaluated_tiles(hardware, layer, mappings, known)))
     return tuple(layers)
 
 
-def _evaluated_tiles(hardware: Hardware, layer: FusedLayer,
-                     mappings: AnyMapping[Shape, Mapping]) -> dict[Shape, EvaluatedTile]:
+def _evaluated_tiles(hardware: Hardware, layer: FusedLayer, mappings: AnyMapping[Shape, Mapping],
+                     known: TileEvaluations) -> dict[Shape, EvaluatedTile]:
     """Evaluates the tiles of a layer; tiles whose mappings reuse alike differ in their bounds alone."""
-    prepared: dict[Hashable, PreparedLayer] = {}
     evaluated = {}
     for shape, mapping in mappings.items():
-        problem = _tile_problem(layer, shape)
-        reuse = tuple((level.no_temporal_reuse, level.no_multicast) for level in mapping.levels)
-        if reuse not in prepared:
-            prepared[reuse] = prepare_layer(hardware.arch, problem, hardware.tables,
-                                            reuse_of(mapping, problem.dataspace_names()))
-        tile = prepared[reuse].resized(problem)
-        evaluated[shape] = EvaluatedTile(tile, evaluate_nest(tile, pack([mapping], problem)))
+        own = (layer.problem.name, layer.problem.dimensions, layer.problem.dataspaces)
+        key = (own, shape, repr(mapping))
+        if key not in known.tiles:
+            problem = _tile_problem(layer, shape)
+            alike = (own, tuple((level.no_temporal_reuse, level.no_multicast) for level in mapping.levels))
+            if alike not in known.layers:
+                known.layers[alike] = prepare_layer(hardware.arch, problem, hardware.tables,
+                                                    reuse_of(mapping, problem.dataspace_names()))
+            tile = known.layers[alike].resized(problem)
+            known.tiles[key] = EvaluatedTile(tile, evaluate_nest(tile, pack([mapping], problem)))
+        evaluated[shape] = known.tiles[key]
     return evaluated
 
 

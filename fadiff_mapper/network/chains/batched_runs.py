@@ -11,13 +11,16 @@ same words, with the runs as dimension G. Links then lead from channels to group
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
 
 RUNS = "G"
 """The dimension over the runs."""
+
+REMEMBERED = 1 << 8
+"""Batched problems that are remembered: a network has some dozen. SDXL's U-Net has 280 such layers, of 8 kinds."""
 
 
 def can_be_batched(layer: Operator) -> bool:
@@ -40,7 +43,13 @@ def batched(layer: Operator) -> Operator:
     """
     if layer.repeat == 1:
         return layer
-    return make_operator("grouped_conv", {**layer.problem.bounds, RUNS: layer.repeat})
+    return _grouped((*layer.problem.bounds.items(), (RUNS, layer.repeat)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _grouped(bounds: tuple[tuple[str, int], ...]) -> Operator:
+    """The grouped convolution of these bounds; the equal heads of a network share it."""
+    return make_operator("grouped_conv", dict(bounds))
 
 
 def dimension(name: str) -> str:

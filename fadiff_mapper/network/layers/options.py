@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -78,12 +78,14 @@ def check(options: NetworkOptions) -> None:
             raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
 
 
-def layer_search(options: NetworkOptions, time_limit: float | None = None) -> SearchOptions:
+def layer_search(options: NetworkOptions, time_limit: float | None = None,
+                 effort: SearchOptions | None = None) -> SearchOptions:
     """The search of every layer by itself.
 
     Args:
         options: Options of the network's search.
         time_limit: Seconds for all layers; None is no limit.
+        effort: Chains and rounds; None: those of a search of layers alone.
     """
-    return SearchOptions((options.metric,), options.seed, time_limit, threads=options.workers,
-                         calibration=options.calibration)
+    return replace(effort or SearchOptions(), metrics=(options.metric,), seed=options.seed, time_limit=time_limit,
+                   threads=options.workers, calibration=options.calibration)

@@ -164,7 +164,8 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         if not stopped():
             saved.keep_mapped(batch, mapped, known)
     known.update(saved.strategies(batch))
-    costs = [None if group is None else checked_cost(hardware, group)[1] for group in mapped]
+    evaluations = memory.evaluations if memory else None
+    costs = [None if group is None else checked_cost(hardware, group, evaluations)[1] for group in mapped]
     return [None if group is None or cost is None
             else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
             for candidate, group, cost in zip(chosen, mapped, costs, strict=True)]

@@ -20,6 +20,7 @@ from math import ceil, inf, prod
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
+from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
 from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -54,11 +55,13 @@ class TileMemory:
 
     Attributes:
         outcomes: Outcomes of the searches made so far.
+        evaluations: Exact evaluations of tiles made so far.
         layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
             constraints.
     """
 
     outcomes: TileOutcomes = field(default_factory=dict)
+    evaluations: TileEvaluations = field(default_factory=TileEvaluations)
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
 
     def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:

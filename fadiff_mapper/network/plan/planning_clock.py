@@ -18,18 +18,18 @@ GRACE_S = 1.25
 """Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
 short is worth less than a second. They take 0.04 s each on average."""
 
-START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.85, 3e-4, 1e-3
+START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.72, 3e-4, 1.5e-3
 """Seconds until a network has been read: for loading the program, by node, and by distinct layer.
 
-Measured on one core of an Intel Xeon of 2.1 GHz, 22 November 2026: 0.93 s for MobileNetV2 (157 nodes), 1.0 for
-DenseNet-121 (435), 1.9 for SDXL's U-Net (3,592).
+Measured on one core of an Intel Xeon of 2.1 GHz beside other programs, 22 November 2026: 0.81 s for MobileNetV2 (153
+nodes), 0.95 for DenseNet-121 (428), 2.0 for SDXL's U-Net (3,592).
 """
 
-REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.25, 3e-4, 0.014
+REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 2.2e-4, 0.011
 """Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder.
 
-Measured there: 0.9 s for MobileNetV2 layer by layer (31 mappings), 2.1 in five groups (117), 1.9 for SDXL's U-Net layer
-by layer (48).
+Measured there, layer by layer: 0.4 s for MobileNetV2 (31 mappings), 1.0 for DenseNet-121 (67), 1.5 for SDXL's U-Net
+(48).
 """
 
 TILE_S = 3e-3

@@ -28,10 +28,12 @@ from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, Sized
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
-SIZES = {1: 40, 2: 20, 3: 10}
-"""Tile sizes that are tried of each loop of a nest, by the number of its loops.
+SIZES = {1: 40, 2: 20, 3: 6}
+"""Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
 
-So a nest has a thousand combinations at most, which are priced as one array. A limit of time, not measured.
+6 instead of 10 for three loops halve the time of segments of two and three layers, which take four fifths. Of 182
+such segments of six networks (22 November 2026) the best estimate is the same but for one, which is 0.5 % dearer
+(MobileNetV1 on `gemmini_small`). 14 instead of 20 for two loops make one 1.2 % dearer and save nothing.
 """
 
 MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11

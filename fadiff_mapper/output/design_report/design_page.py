@@ -152,7 +152,8 @@ def _listed(result: DesignedMachine) -> tuple[DesignOutcome, ...]:
 
 
 def _network(weight: float, network: MappedNetwork, folder: str) -> NetworkSection:
-    views, components = layer_views(network), component_names(network)
+    views = layer_views(network)
+    components = component_names(network, views)
     outermost, spaces = network.hardware.arch.levels[-1].name, dataspace_names(views)
     stats = network.stats
     text = (unit_for([stats.edp], EDP).written(stats.edp), unit_for([stats.energy_pj], ENERGY).written(stats.energy_pj),

@@ -41,7 +41,8 @@ def level_shares(networks: Sequence[tuple[float, MappedNetwork]]) -> tuple[Level
     Args:
         networks: How often each network runs, and its mappings; all on one machine.
     """
-    names = tuple(dict.fromkeys(name for _, network in networks for name in component_names(network)))
+    names = tuple(dict.fromkeys(name for _, network in networks for name in component_names(
+        network, layer_views(network))))
     outermost = networks[0][1].hardware.arch.levels[-1].name
     energies, cycles = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     for weight, network in networks:

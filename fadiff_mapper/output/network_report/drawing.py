@@ -1,7 +1,7 @@
 """Drawings as values: shapes with coordinates in pixels and a CSS class each.
 
-The template of the page turns them into SVG, escapes their texts, and decides by class how they look, in light and in
-dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
+`svg.svg` turns them into SVG and escapes their texts; the template of the page decides by class how they look, in light
+and in dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
 """
 
 from __future__ import annotations

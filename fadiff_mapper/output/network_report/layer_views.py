@@ -73,9 +73,14 @@ def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
     return tuple(_layer_view(result, node) for node in result.workload.layers)
 
 
-def component_names(result: MappedNetwork) -> tuple[str, ...]:
-    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything."""
-    wired = any(NOC in share.components for view in layer_views(result) for share in (view.planned, view.alone))
+def component_names(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[str, ...]:
+    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything.
+
+    Args:
+        result: The plan.
+        views: Its layers, from `layer_views`.
+    """
+    wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
     return (*_built(result), NOC) if wired else _built(result)
 
 

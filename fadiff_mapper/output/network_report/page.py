@@ -98,7 +98,7 @@ def network_html(result: MappedNetwork) -> str:
         HTML in which every number stands in a `data` element whose `value` is exact, however rounded its text.
     """
     views = layer_views(result)
-    components, outermost = component_names(result), result.hardware.arch.levels[-1].name
+    components, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
     spaces = dataspace_names(views)
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return page_template(TEMPLATE).render(

@@ -9,6 +9,8 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from fadiff_mapper.output.network_report.svg import svg
+
 
 @cache
 def page_template(name: str) -> Template:
@@ -20,4 +22,5 @@ def page_template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("fadiff_mapper", "output"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters["svg"] = svg
     return environment.get_template(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
 from fadiff_mapper.yaml.place import Where
@@ -43,7 +44,7 @@ def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int]
         batch = to.reshape(f"{name}.experts", taken, (repeat, each, k), where)
         out = product(to, name if len(parts) == 1 else f"{name}.{index}", batch, Tensor((repeat, k, m)),
                       (repeat, each, m), where)
-        to.nodes[-1] = replace(to.nodes[-1], what=f"{total} rows spread evenly over {busy} of {count} experts")
+        to.nodes[-1] = replace(to.nodes[-1], what=balance(total, busy, count), experts=count)
         outs.append(to.reshape(f"{name}.flat", out, (repeat * each, m), where))
     whole = outs[0] if len(outs) == 1 else to.plain_node(f"{name}.whole", "concat", outs, (total, m), where)
     return to.reshape(f"{name}.shape", whole, shape, where)

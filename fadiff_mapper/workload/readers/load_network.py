@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.busy_experts import spread_over
 from fadiff_mapper.workload.readers.open_inputs import Given
 
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
@@ -34,8 +35,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
         shapes: for an ONNX model, whole shapes of inputs by name.
         values: for an ONNX model, the numbers that inputs are, where conditions or shapes hang on them, by name.
-        busy_experts: for a module with a mixture of experts, the number of experts over which rows are spread evenly;
-            all of them by default.
+        busy_experts: for a network with mixtures of experts, the number of experts over which rows are spread evenly;
+            by default what a file says, and of a module all of them.
         name: name of the network; by default that of the file, graph or class.
 
     Returns:
@@ -46,7 +47,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         FadiffError: a source of another kind.
     """
     if isinstance(source, str | os.PathLike):
-        return _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
+        read = _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
+        return read if busy_experts is None else spread_over(read, busy_experts)
     if busy_experts is not None and busy_experts < 1:
         raise FadiffError(f"busy_experts: found {busy_experts}; accepted: a whole number >= 1")
     source_type = type(source)

@@ -116,8 +116,12 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
         raise reader.node.where.error(
             f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
             f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
+    experts = reader.take("experts", integer(1), 0)
+    if experts and (layer.op != "gemm" or layer.repeat > experts):
+        raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
+                                         "a gemm that is repeated at most once for each expert")
     return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None),
-                what=reader.take("what", text, ""), **common)
+                what=reader.take("what", text, ""), experts=experts, **common)
 
 
 def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:

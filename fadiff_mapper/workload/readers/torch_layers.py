@@ -96,6 +96,25 @@ def _plus(call: TorchCall, to: Assembly, result: Tensor) -> Tensor:
     return result if bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
+def _bilinear(call: TorchCall, to: Assembly) -> Tensor:
+    """x W_m y for every output m: a product of all x with W [in, out * in'], and for every row one with its y."""
+    left, right, weight = (call.arguments[name] for name in ("input1", "input2", "weight"))
+    m, i, j = weight.shape
+    rows = math.prod(left.shape[:-1])
+    turned = to.reshape(f"{call.name}.columns", to.transpose(f"{call.name}.turned", weight, (1, 0, 2), call.where),
+                        (i, m * j), call.where)
+    first = product(to, f"{call.name}.first", to.reshape(f"{call.name}.left", left, (rows, i), call.where), turned,
+                    (rows, m * j), call.where)
+    matrices = to.reshape(f"{call.name}.matrices", first, (rows, m, j), call.where)
+    columns = to.reshape(f"{call.name}.right", right, (rows, j, 1), call.where)
+    second = product(to, call.name, matrices, columns, (rows, m, 1), call.where)
+    result = to.reshape(f"{call.name}.shape", second, call.out, call.where)
+    bias = call.get("bias", None)
+    if bias is None or bias.constant:
+        return result
+    return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
+
+
 def _einsum(call: TorchCall, to: Assembly) -> Tensor:
     """Einsum of two tensors; PyTorch takes any other one apart."""
     if not is_plain(call.arguments["equation"]):
@@ -134,7 +153,7 @@ LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
     **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution", "conv_transpose1d",
                      "conv_transpose2d", "conv_transpose3d"), _convolution),
     "torchvision::deform_conv2d": _deformable,
-    "linear": _linear,
+    "linear": _linear, "bilinear": _bilinear,
     **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot"), _product),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _experts),
