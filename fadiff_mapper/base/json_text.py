@@ -15,7 +15,14 @@ def json_text(content: Any) -> str:
     Args:
         content: Nested dicts, lists, tuples, texts, numbers, booleans and None.
     """
-    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        return _dumped(content)
+    except ValueError:  # some number is not finite
+        return _dumped(_finite(content))
+
+
+def _dumped(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -26,7 +26,7 @@ from fadiff_mapper.design.space import (
     Limit,
     Point,
     broken_limit,
-    coordinates,
+    coordinate,
     parameter_values,
     read_space,
 )
@@ -151,7 +151,7 @@ def design_at(bench: Bench, curves: HardwareCurves, place: torch.Tensor) -> Rela
 
 
 def place_of(space: DesignSpace, point: Point) -> torch.Tensor:
-    return torch.tensor([[coordinates(parameter)[index]]
+    return torch.tensor([[coordinate(parameter, index)]
                          for parameter, index in zip(space.parameters, point, strict=True)], dtype=torch.float64)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from fadiff_mapper.design.descent.bound_gaps import expected_gaps
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
-from fadiff_mapper.design.space import DesignSpace, Point, coordinates
+from fadiff_mapper.design.space import DesignSpace, Point, coordinate
 
 SMALLEST = 1e-300
 """Stands in for a bound of 0 in logarithms."""
@@ -31,7 +31,7 @@ Judge = Callable[[Point], tuple[LeastFigures, float] | None]
 
 def place_of(space: DesignSpace, point: Point) -> np.ndarray:
     """The coordinates of a design in octaves, [P]; a word that differs lies its distance in the list away."""
-    return np.array([coordinates(parameter)[index] for parameter, index in zip(space.parameters, point, strict=True)])
+    return np.array([coordinate(parameter, index) for parameter, index in zip(space.parameters, point, strict=True)])
 
 
 def metric_logarithm(exponents: np.ndarray, energy: float, cycles: float, area: float) -> float:

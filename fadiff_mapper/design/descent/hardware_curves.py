@@ -21,7 +21,7 @@ import torch
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.descent.hardware_figures import figures_of, structure
-from fadiff_mapper.design.space import DesignSpace, Point, coordinates
+from fadiff_mapper.design.space import DesignSpace, Point, coordinate
 from fadiff_mapper.spec.spec import Spec
 
 KNOTS = 5
@@ -55,9 +55,9 @@ class HardwareCurves:
     def at(self, place: torch.Tensor) -> torch.Tensor:
         """The vectors at real-valued coordinates, [P, R]: [Q, R], differentiable."""
         logs = self.at_centre[:, None] + torch.zeros_like(place[:1])
-        for coordinate, knots, curve in zip(place, self.knots, self.curves, strict=True):
+        for along, knots, curve in zip(place, self.knots, self.curves, strict=True):
             if len(knots) > 1:
-                logs = logs + _interpolated(coordinate, knots, curve)
+                logs = logs + _interpolated(along, knots, curve)
         return logs.exp()
 
 
@@ -84,7 +84,7 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
     at_centre = _logs(figures_of(space, centre, middle))
     knots, curves, ends = [], [], []
     for axis, parameter in enumerate(space.parameters):
-        places, sampled = coordinates(parameter), {centre[axis]: np.zeros_like(at_centre)}
+        sampled = {centre[axis]: np.zeros_like(at_centre)}
         for index in _sampled_indices(len(parameter.values), centre[axis]) if parameter.numeric else ():
             point = (*centre[:axis], index, *centre[axis + 1:])
             try:
@@ -94,9 +94,10 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
             if structure(spec) == structure(middle):
                 sampled[index] = _logs(figures_of(space, point, spec)) - at_centre
         order = sorted(sampled)
-        knots.append(torch.from_numpy(places[order]))
+        places = np.array([coordinate(parameter, index) for index in order])
+        knots.append(torch.from_numpy(places))
         curves.append(torch.from_numpy(np.stack([sampled[index] for index in order])))
-        ends.append((places[order[0]], places[order[-1]]))
+        ends.append((places[0], places[-1]))
     lower, upper = torch.tensor(ends, dtype=torch.float64).T
     return HardwareCurves(centre, torch.from_numpy(at_centre), tuple(knots), tuple(curves), lower, upper)
 

@@ -19,7 +19,7 @@ import torch
 
 from fadiff_mapper.design.descent.hardware_curves import HardwareCurves
 from fadiff_mapper.design.descent.hardware_figures import relaxed_design
-from fadiff_mapper.design.space import DesignSpace, Point, coordinates
+from fadiff_mapper.design.space import DesignSpace, Point, coordinate, nearest_index
 from fadiff_mapper.network.descent.descend import DescentOptions, descend, restarts_of
 from fadiff_mapper.network.descent.relaxed_machine import DescendedHardware, RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
@@ -70,7 +70,7 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
         The designs, the lowest loss first, each once.
     """
     rng, restarts = np.random.default_rng(seed), restarts_of(network, options)
-    centre = torch.tensor([coordinates(parameter)[index] for parameter, index in
+    centre = torch.tensor([coordinate(parameter, index) for parameter, index in
                            zip(space.parameters, curves.centre, strict=True)], dtype=torch.float64)
     free = torch.tensor([len(knots) > 1 for knots in curves.knots])
     noise = torch.from_numpy(rng.normal(0.0, SPREAD, (len(centre), restarts)))
@@ -98,6 +98,6 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
 
 def _nearest(space: DesignSpace, curves: HardwareCurves, place: Sequence[float] | np.ndarray) -> Point:
     """The design nearest to real-valued coordinates; parameters that cannot descend stay as at the centre."""
-    return tuple(int(np.abs(coordinates(parameter) - coordinate).argmin()) if len(knots) > 1 else index
-                 for parameter, coordinate, index, knots in
+    return tuple(nearest_index(parameter, float(at)) if len(knots) > 1 else index
+                 for parameter, at, index, knots in
                  zip(space.parameters, place, curves.centre, curves.knots, strict=True))

@@ -13,9 +13,9 @@ from fadiff_mapper.design.space.design_space import (
 )
 from fadiff_mapper.design.space.machine_limits import broken_limit, design_area_mm2, leakage_pj, limit_values
 from fadiff_mapper.design.space.read_space import is_space, read_space
-from fadiff_mapper.design.space.steps import coordinates, points_beside
+from fadiff_mapper.design.space.steps import coordinate, nearest_index, points_beside
 
 __all__ = [
-    "SECTION", "DesignSpace", "Limit", "Parameter", "Point", "Tie", "Value", "broken_limit", "coordinates",
+    "SECTION", "DesignSpace", "Limit", "Parameter", "Point", "Tie", "Value", "broken_limit", "coordinate",
     "design_architecture", "design_area_mm2", "design_document", "is_space", "leakage_pj", "limit_values",
-    "nearest_point", "parameter_values", "points_beside", "read_space", "tied_values"]
+    "nearest_index", "nearest_point", "parameter_values", "points_beside", "read_space", "tied_values"]

@@ -28,7 +28,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.spec.native.merged_input import merged_input
+from fadiff_mapper.spec.native.merged_input import merged_sections
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.located import with_places
@@ -253,8 +253,8 @@ def fingerprint(specs: tuple[Spec, ...]) -> str:
     Args:
         specs: Specs of the distinct layers.
     """
-    texts = [merged_input(spec) + json.dumps(spec.constraints.native, sort_keys=True, default=str) for spec in specs]
-    return hashlib.sha256("".join(texts).encode()).hexdigest()
+    content = [[merged_sections(spec), spec.constraints.native] for spec in specs]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def links_fingerprint(workload: Workload) -> str:

@@ -26,6 +26,16 @@ def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
     Returns:
         The text of a YAML file.
     """
+    return dump(merged_sections(spec, mapping))
+
+
+def merged_sections(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
+    """The sections of `merged_input` as plain data.
+
+    Args:
+        spec: Architecture, problem and tables.
+        mapping: The mapping; None leaves the section out.
+    """
     sections: dict[str, Any] = {key: _unconstrained(tree) for key, tree in spec.arch.native.items()}
     sections["problem"] = spec.literal["problem"]
     if "sparse_optimizations" in spec.literal:
@@ -36,7 +46,7 @@ def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
         sections["ART"] = art_tree(spec.arch, spec.tables)
     if mapping is not None:
         sections["mapping"] = literal_mapping(mapping, spec.arch, spec.problem)
-    return dump(sections)
+    return sections
 
 
 def _is_list_format(spec: Spec) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper.design.space import DesignSpace, Parameter, coordinates, points_beside, read_space
+from fadiff_mapper.design.space import DesignSpace, Parameter, coordinate, points_beside, read_space
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,12 @@ def test_steps_go_at_least_one_value_and_stay_in_the_space(space: DesignSpace, o
 
 def test_words_and_ranges_with_zero_are_counted_value_by_value(space: DesignSpace, tmp_path: Path) -> None:
     words, zero = Parameter("kind", "", ("LPDDR4", "HBM2", "DDR3")), Parameter("depth", "", range(0, 10))
-    assert list(coordinates(words)) == [0, 1, 2]
-    assert list(coordinates(zero)) == list(range(10))
+    assert [coordinate(words, index) for index in range(3)] == [0, 1, 2]
+    assert [coordinate(zero, index) for index in range(10)] == list(range(10))
     assert points_beside(replace(space, parameters=(words, zero)), (1, 5), 2.0) == [(0, 5), (2, 5), (1, 3), (1, 7)]
+
+
+def test_a_range_of_a_thousand_million_values_is_not_written_out(space: DesignSpace) -> None:
+    wide = replace(space, parameters=(Parameter("kb", "", range(1, 10**9)),))
+    assert points_beside(wide, (2**20 - 1,), 1.0) == [(2**19 - 1,), (2**21 - 1,)]
+    assert points_beside(wide, (0,), 40.0) == [(10**9 - 2,)]
