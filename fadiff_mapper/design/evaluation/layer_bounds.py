@@ -52,12 +52,17 @@ class LayerBounds:
         if is_sparse(spec):
             return None
         key = bound_key(self.design, spec)
-        known = self.store.get(key)
+        known = self.store.get(key) or {}
         try:
-            return None if known and known["proven"] is None else LeastFigures(**known["proven"])  # type: ignore[index]
-        except (TypeError, KeyError):
-            task = mapping_task(spec)
-            found = lower_bound(task.layer, task.space)
-            least = None if found is None else LeastFigures(found.energy, found.delay, sqrt(found.edp))
+            return None if known["proven"] is None else LeastFigures(**known["proven"])
+        except (TypeError, KeyError):  # not stored yet, or no entry of this kind
+            least = _proven(spec)
             self.store.put(key, {"proven": least and asdict(least)})
             return least
+
+
+def _proven(spec: Spec) -> LeastFigures | None:
+    """The bound of a layer, computed; None where none is proven."""
+    task = mapping_task(spec)
+    bound = lower_bound(task.layer, task.space)
+    return None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))

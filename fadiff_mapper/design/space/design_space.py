@@ -126,10 +126,10 @@ def nearest_point(space: DesignSpace, values: Mapping[str, float | str]) -> Poin
         For each parameter the index of the nearest value: by the difference of logarithms where all its values and the
         given one are positive, by the plain difference elsewhere; of two equally near the smaller one.
     """
-    return tuple(_nearest_index(parameter.values, values[parameter.name]) for parameter in space.parameters)
+    return tuple(nearest_value(parameter.values, values[parameter.name]) for parameter in space.parameters)
 
 
-def _nearest_index(accepted: Sequence[Any], wanted: Any) -> int:
+def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
     """The index of the nearest of ascending numbers, or of an equal word."""
     if isinstance(wanted, str):
         return list(accepted).index(wanted)

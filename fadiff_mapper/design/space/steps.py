@@ -5,27 +5,29 @@ No list of all values is made: a lazy range may have a thousand million of them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from math import ceil
 
 import numpy as np
 
-from fadiff_mapper.design.space.design_space import DesignSpace, Parameter, Point
+from fadiff_mapper.design.space.design_space import DesignSpace, Parameter, Point, nearest_value
 
 
 def coordinate(parameter: Parameter, index: int) -> float:
     """A value of a parameter as a coordinate: log2 where all are positive numbers, else the index."""
-    lowest, value = parameter.values[0], parameter.values[index]
-    if isinstance(value, str) or isinstance(lowest, str) or lowest <= 0:
-        return float(index)
-    return float(np.log2(float(value)))
+    return float(np.log2(float(parameter.values[index]))) if _in_octaves(parameter) else float(index)
 
 
 def nearest_index(parameter: Parameter, place: float) -> int:
     """The index of the value nearest to a coordinate; of two as near, the lower one."""
-    indices = range(len(parameter.values))
-    above = bisect_left(indices, place, key=lambda index: coordinate(parameter, index))
-    around = [index for index in (above - 1, above) if index in indices]
-    return min(around, key=lambda index: abs(coordinate(parameter, index) - place))
+    if _in_octaves(parameter):
+        return nearest_value(parameter.values, 2.0 ** place)
+    return min(max(ceil(place - 0.5), 0), len(parameter.values) - 1)
+
+
+def _in_octaves(parameter: Parameter) -> bool:
+    """Whether all values are positive numbers, so that their coordinates are logarithms."""
+    lowest = parameter.values[0]
+    return not isinstance(lowest, str) and lowest > 0
 
 
 def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Point]:
