@@ -68,25 +68,25 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
     found = []
     for i, level in enumerate(arch.levels):
-        named = [one for one in arch.named_interconnects if i in (one.inwards, one.outwards)]
-        ways = INWARDS if any(one.outwards == i for one in named) else BOTH_WAYS  # one inwards serves both alone
-        found += [_named(one, i, ways if one.inwards == i else OUTWARDS, level.interconnect.reduction_supported,
-                         widths[i], problem, tables) for one in named]
-        if all(one.inwards != i for one in named):
+        named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
+        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS  # one inwards serves both alone
+        found += [_named(noc, i, ways if noc.inwards == i else OUTWARDS, level.interconnect.reduction_supported,
+                         widths[i], problem, tables) for noc in named]
+        if all(noc.inwards != i for noc in named):
             found.append(_wires(f"{level.name} <==> {units[i].name}", "Legacy", i, ways, level.interconnect,
                                 level.interconnect.reduction_supported, widths[i]))
     return tuple(found)
 
 
-def _named(one: NamedInterconnect, level: int, ways: int, reduces: bool, width: float, problem: Problem,
+def _named(noc: NamedInterconnect, level: int, ways: int, reduces: bool, width: float, problem: Problem,
            tables: Tables) -> PricedInterconnect:
     """An interconnect of its own."""
-    ways = BOTH_WAYS if one.inwards == one.outwards else ways
-    priced = _wires(one.name, one.kind, level, ways, one.wires, reduces or one.kind != "Legacy", width)
-    if one.kind == "ReductionTree":
-        return PricedInterconnect(**{**vars(priced), "adder": one.adder_energy, "router": 0.0, "ingress": 0.0})
-    if one.kind == "SimpleMulticast":
-        transfers = tuple(_transfers(one, name, tables) for name in problem.dataspace_names())
+    ways = BOTH_WAYS if noc.inwards == noc.outwards else ways
+    priced = _wires(noc.name, noc.kind, level, ways, noc.wires, reduces or noc.kind != "Legacy", width)
+    if noc.kind == "ReductionTree":
+        return PricedInterconnect(**{**vars(priced), "adder": noc.adder_energy, "router": 0.0, "ingress": 0.0})
+    if noc.kind == "SimpleMulticast":
+        transfers = tuple(_transfers(noc, name, tables) for name in problem.dataspace_names())
         return PricedInterconnect(**{**vars(priced), "hop": 0.0, "router": 0.0, "ingress": 0.0, "transfers": transfers})
     return priced
 
@@ -99,18 +99,18 @@ def _wires(name: str, kind: str, level: int, ways: int, wires: Interconnect, red
                               wires.energy_per_ingress, 0.0, ())
 
 
-def _transfers(one: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
+def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
     """pJ of a word of a data space by its number of receivers; those that no entry names cost nothing."""
-    action = f"{one.action}_{dataspace}" if one.per_dataspace else one.action
-    entries = argued_energies(one.name, action, tables)
+    action = f"{noc.action}_{dataspace}" if noc.per_dataspace else noc.action
+    entries = argued_energies(noc.name, action, tables)
     if len(entries) == 1:
         return {ANY_NUMBER: entries[0].energy}
     energies = {}
     for entry in entries:
-        receivers = entry.arguments.get(one.receivers)
+        receivers = entry.arguments.get(noc.receivers)
         if not isinstance(receivers, int) or isinstance(receivers, bool):
-            raise SpecError(f'ERT: several entries for the action "{action}" of the network "{one.name}", one without '
-                            f'the argument "{one.receivers}" of its multicast_factor_argument; accepted: a whole '
+            raise SpecError(f'ERT: several entries for the action "{action}" of the network "{noc.name}", one without '
+                            f'the argument "{noc.receivers}" of its multicast_factor_argument; accepted: a whole '
                             "number of receivers in each, or one entry")
         energies[receivers] = entry.energy
     return energies
@@ -118,8 +118,8 @@ def _transfers(one: NamedInterconnect, dataspace: str, tables: Tables) -> dict[i
 
 def _tile_widths(arch: Architecture, tables: Tables) -> list[float]:
     """um of a hop below every level: the width of a square with the area of one unit below and all inside it."""
-    wires = [level.interconnect for level in arch.levels] + [one.wires for one in arch.named_interconnects]
-    if all(one.wire_energy == 0 or one.tile_width is not None for one in wires):
+    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
+    if all(noc.wire_energy == 0 or noc.tile_width is not None for noc in wires):
         return [0.0] * len(arch.levels)
     per_instance = areas(arch, tables)
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)

@@ -67,7 +67,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         Traffic and energy of every interconnect.
     """
     assert tally.hop_words is not None
-    levels = [one.level for one in interconnects]
+    levels = [noc.level for noc in interconnects]
     written = np.array(projection.read_write)
     trees = _rows(interconnects, "ReductionTree")
     carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
@@ -75,14 +75,14 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
     multicast = np.broadcast_to(tally.multicast[:, levels], words.shape)
     sent = words != 0
-    for n, one in enumerate(interconnects):
-        for t in np.flatnonzero(written) if not one.reduces else ():
-            sums, first = words[:, n, t], partition[one.level, t] * keep[one.level, t]
+    for n, noc in enumerate(interconnects):
+        for t in np.flatnonzero(written) if not noc.reduces else ():
+            sums, first = words[:, n, t], partition[noc.level, t] * keep[noc.level, t]
             words[:, n, t] = np.where(sums > 0, 2 * sums - first, sums)
     total, present = words.sum(axis=0), words > 0
     hop_words[:, trees] = (np.floor(np.log2(multicast)) * 0.5 * words)[:, trees]
     travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
-    summed = written & np.array([one.ways != INWARDS for one in interconnects])[:, None]
+    summed = written & np.array([noc.ways != INWARDS for noc in interconnects])[:, None]
     reductions, routers = np.zeros_like(total), np.zeros_like(total)
     for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
         added = np.trunc(reductions + (multicast[kind] - 1) * words[kind] * summed[..., None])
@@ -92,13 +92,13 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         routers = np.floor(routers + each * words[kind])
 
     def price(name: str) -> np.ndarray:
-        return np.array([getattr(one, name) for one in interconnects], dtype=np.float64)[:, None, None]
+        return np.array([getattr(noc, name) for noc in interconnects], dtype=np.float64)[:, None, None]
 
     energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
     multicasts = _rows(interconnects, "SimpleMulticast")
-    for i, one in enumerate(interconnects):
+    for i, noc in enumerate(interconnects):
         if multicasts[i]:
-            energy[i] = _multicast_energy(one, words[:, i], multicast[:, i])
+            energy[i] = _multicast_energy(noc, words[:, i], multicast[:, i])
     wires = ~(trees | multicasts)[:, None, None]
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")
@@ -111,20 +111,20 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
 
 def _rows(interconnects: Sequence[PricedInterconnect], kind: str) -> np.ndarray:
     """Marks the interconnects of a kind, [N]."""
-    return np.array([one.kind == kind for one in interconnects])
+    return np.array([noc.kind == kind for noc in interconnects])
 
 
-def _multicast_energy(one: PricedInterconnect, words: np.ndarray, multicast: np.ndarray) -> np.ndarray:
+def _multicast_energy(noc: PricedInterconnect, words: np.ndarray, multicast: np.ndarray) -> np.ndarray:
     """pJ of a multicast, [T, B]: of the words with the most receivers, the last ones; Timeloop loses the others.
 
     Args:
-        one: The multicast.
+        noc: The multicast.
         words: [K, T, B]. Words per kind of transfer, kinds in ascending order of receivers.
         multicast: [K, T, B]. Receivers of each word.
     """
     energy = np.zeros(words.shape[1:])
     for kind in range(len(words)):
-        for t, of in enumerate(one.transfers):
+        for t, of in enumerate(noc.transfers):
             each = np.full(words.shape[-1], of.get(ANY_NUMBER, 0.0))
             for receivers, price in of.items():
                 each = np.where(multicast[kind, t] == receivers, price, each)

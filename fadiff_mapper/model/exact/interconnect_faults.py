@@ -18,19 +18,19 @@ def interconnect_faults(layer: PreparedLayer, use: InterconnectUse, instances: l
         instances: Instances of every level in use.
         row: Column of the mapping in the batch.
     """
-    named = {one.name for one in layer.arch.named_interconnects}
-    for number, one in enumerate(layer.interconnects):
-        if one.name in named and one.priced:
-            yield from _faults(one, use, number, instances[one.level], row)
+    named = {noc.name for noc in layer.arch.named_interconnects}
+    for number, noc in enumerate(layer.interconnects):
+        if noc.name in named and noc.priced:
+            yield from _faults(noc, use, number, instances[noc.level], row)
 
 
-def _faults(one: PricedInterconnect, use: InterconnectUse, number: int, instances: int, row: int) -> Iterator[str]:
+def _faults(noc: PricedInterconnect, use: InterconnectUse, number: int, instances: int, row: int) -> Iterator[str]:
     """The faults about one interconnect."""
-    if one.ways != BOTH_WAYS and one.kind != "ReductionTree":
-        yield f'the network "{one.name}" carries words one way alone, and Timeloop counts those of both ways on it'
-    if one.kind == "ReductionTree" and instances > 1 and use.spent[number, :, row].any():
-        yield (f'of the reduction tree "{one.name}" Timeloop counts the energy of one instance, and {instances} '
+    if noc.ways != BOTH_WAYS and noc.kind != "ReductionTree":
+        yield f'the network "{noc.name}" carries words one way alone, and Timeloop counts those of both ways on it'
+    if noc.kind == "ReductionTree" and instances > 1 and use.spent[number, :, row].any():
+        yield (f'of the reduction tree "{noc.name}" Timeloop counts the energy of one instance, and {instances} '
                "instances of the level outside it are in use")
-    if one.kind == "SimpleMulticast" and (use.words[:, number, :, row] > 0).sum(axis=0).max() > 1:
-        yield (f'of the words on the network "{one.name}" that go to different numbers of receivers Timeloop counts '
+    if noc.kind == "SimpleMulticast" and (use.words[:, number, :, row] > 0).sum(axis=0).max() > 1:
+        yield (f'of the words on the network "{noc.name}" that go to different numbers of receivers Timeloop counts '
                "the energy of those with the most receivers alone")

@@ -211,19 +211,19 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
 
 def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int) -> dict[str, Any]:
     """The fields of one interconnect; data spaces without traffic are left out."""
-    network, one = evaluation.network, layer.interconnects[number]
+    network, noc = evaluation.network, layer.interconnects[number]
     assert network is not None
     spaces = {}
     for t, name in enumerate(layer.problem.dataspace_names()):
-        at, below = (number, t, row), (one.level, t, row)
+        at, below = (number, t, row), (noc.level, t, row)
         kinds = [k for k in range(len(network.words)) if network.sent[(k, *at)]]
         if not any(network.words[(k, *at)] for k in kinds):
             kinds = []
-        links = float(evaluation.tally.links[below]) if one.kind == "Legacy" else 0.0
-        if (not kinds and not links) or (one.kind == "ReductionTree" and not network.reductions[at]):
+        links = float(evaluation.tally.links[below]) if noc.kind == "Legacy" else 0.0
+        if (not kinds and not links) or (noc.kind == "ReductionTree" and not network.reductions[at]):
             continue
         spaces[name] = {
-            "fanout": int(evaluation.tally.fan[one.level, 0, row]),
+            "fanout": int(evaluation.tally.fan[noc.level, 0, row]),
             "multicast_factor": max((int(evaluation.tally.multicast[(k, *below)]) for k in kinds), default=0),
             "ingresses": [[int(evaluation.tally.multicast[(k, *below)]), int(evaluation.tally.scatter[(k, *below)]),
                            float(network.words[(k, *at)])] for k in kinds],
@@ -236,4 +236,4 @@ def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int
                              "energy_pj_total": float(network.spent[at])}
         if adders:
             spaces[name]["spatial_reduction_energy_pj_per_instance"] = adders
-    return {"name": one.name, "dataspaces": spaces}
+    return {"name": noc.name, "dataspaces": spaces}

@@ -26,10 +26,10 @@ def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str
         stats: Statistics of the mapping.
         network: The entry of `Stats.networks` to print.
     """
-    priced = next(one for one in priced_interconnects(spec.arch, spec.problem, spec.tables)
-                  if one.name == network["name"])
+    priced = next(noc for noc in priced_interconnects(spec.arch, spec.problem, spec.tables)
+                  if noc.name == network["name"])
     level = spec.arch.levels[priced.level]
-    named = next((one for one in spec.arch.named_interconnects if one.name == priced.name), None)
+    named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
     instances = stats.levels[priced.level]["max_instances"]
     written = written_attributes(spec.arch)[named.name if named else level.name]
     lines = [network["name"], "", "    SPECS", "    -----"]
