@@ -57,7 +57,7 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes
     Args:
         spec: The layer on its design.
         options: Of the network's plan.
-        course: Takes the improvements, looked at after every round instead of every fifth one.
+        course: Takes the improvements, looked at after every round.
         notes: Takes the number of mappings evaluated, illegal ones too, as `looked_at`.
     """
     start = time.process_time()
@@ -69,7 +69,7 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes
             course.note(time.process_time() - start, progress.legal_evaluations, float(found.energy[0]),
                         float(found.cycles[0]))
 
-    with patch.object(refinement, "ROUNDS_AT_ONCE", 1):
+    with patch.object(refinement, "LOOK_EVERY", 0.0):
         outcomes = search_all([task], effort, watcher=watch)
     stream = ResultStream([spec], effort.priorities, None, None)
     [result] = stream.send_last([task], outcomes, effort.as_dict(), lambda index: None)  # nobody asks for a bound

@@ -7,6 +7,7 @@ Gradient descent on the relaxed model ends near good mappings, not at the best (
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,8 +24,12 @@ from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
 STAGES = ("start", "refine", "polish")
 """Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
 
-ROUNDS_AT_ONCE = 5
-"""Rounds between two looks at the clock: a few milliseconds."""
+LOOK_EVERY = 0.03
+"""Seconds between two looks at the clock, about. Each look asks for the interpreter, and waits for it up to 5 ms where
+another thread runs Python."""
+
+MOST_GROWTH = 4
+"""Times as many rounds until the next look as until the last one, at most; the first look comes after one round."""
 
 POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
@@ -74,10 +79,12 @@ class Refinement:
         """Runs one schedule, until it is over, the chains agree, or time runs out."""
         self.chains.begin(plan.rounds, plan.temperature_start, plan.temperature_end, plan.rounds_least,
                           plan.chains_agreeing, self.options.neighbours_tried, plan.greedy, plan.divided, plan.adopted)
-        over = False
+        rounds, over = 1, False
         while not over and not self.out_of_time():
-            over = self.chains.anneal(ROUNDS_AT_ONCE)
+            start = time.perf_counter()
+            over = self.chains.anneal(rounds)
             self.report()
+            rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - start), MOST_GROWTH)))
 
     def run(self) -> bool:
         """Anneals, goes on with the best chains where they do not agree, and descends to a local optimum.

@@ -203,8 +203,8 @@ def test_factors_that_come_from_other_chains_stay_in_the_map_space() -> None:
 
 def test_rounds_between_two_looks_at_the_clock_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     of, answers = conv("gemmini_small"), []
-    for rounds in (5, 1, 1000):
-        monkeypatch.setattr(refinement, "ROUNDS_AT_ONCE", rounds)
+    for seconds in (refinement.LOOK_EVERY, 0.0, 1000.0):
+        monkeypatch.setattr(refinement, "LOOK_EVERY", seconds)
         found = begun(of)
         found.run()
         answers.append((found.chains.best_value, found.chains.evaluations, found.best().temporal.tolist()))
