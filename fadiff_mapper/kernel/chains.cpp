@@ -106,11 +106,12 @@ void Chains::add(std::vector<Point> points) {
     double values[LANES];
     for (std::size_t first = 0; first < points.size(); first += LANES) {
         MappingPack& pack = work_.pack;
-        pack.count = int(std::min<std::size_t>(LANES, points.size() - first));
-        pack_mapping(layer_, points[first].mapping, pack);
-        for (int lane = 1; lane < pack.count; ++lane) lay_mapping(layer_, points[first + lane].mapping, lane, pack);
+        const int count = int(std::min<std::size_t>(LANES, points.size() - first));
+        const Mapping* mappings[LANES];
+        for (int lane = 0; lane < count; ++lane) mappings[lane] = &points[first + lane].mapping;
+        pack_mappings(layer_, mappings, count, pack);
         evaluate_pack(START, values, [&](int lane, Point& best) { best = points[first + lane]; });
-        for (int lane = 0; lane < pack.count; ++lane)
+        for (int lane = 0; lane < count; ++lane)
             chains_.push_back({std::move(points[first + lane]), values[lane], values[lane]});
     }
 }

@@ -28,6 +28,7 @@ struct Rank {
     std::vector<Term> terms;
     Dims dims = 0;        // dimensions of the terms
     double surplus = 0;   // sum of coefficients - 1: extent = sum of coefficient * points - surplus
+    int single = -1;      // the dimension whose points are the extent, as in most ranks; -1: none
 };
 
 // Instances of a storage level or of the arithmetic.

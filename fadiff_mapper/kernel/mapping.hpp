@@ -29,9 +29,10 @@ struct Mapping {
           looping(layer.places()) {}
 
     void find_loops(int dims) {
-        for (std::size_t place = 0; place < looping.size(); ++place) {
-            looping[place] = 0;
-            for (int d = 0; d < dims; ++d) looping[place] |= Dims(factor[place * dims + d] > 1) << d;
+        const double* own = factor.data();
+        for (Dims& loops : looping) {
+            loops = 0;
+            for (int d = 0; d < dims; ++d) loops |= Dims(*own++ > 1) << d;
         }
     }
 
@@ -85,30 +86,27 @@ private:
     std::unique_ptr<bool[]> flag_;
 };
 
-// Copies columns first, first + 1, ... of a batch into mappings. Columns are copied side by side: every cache line of
-// the batch holds eight of them, and one by one each would be fetched eight times.
+// Copies columns first, first + 1, ... of a batch into mappings.
 inline void read_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, Mapping* into) {
-    const int dims = layer.dims;
-    for (int level = 0; level < layer.levels; ++level) {
-        for (int d = 0; d < dims; ++d) {
-            const std::size_t row = (std::size_t(level) * dims + d) * batch.batch + first, at = std::size_t(level) * dims + d;
-            const std::size_t spatial = std::size_t(2 * level) * dims + d, temporal = spatial + dims;
-            for (int i = 0; i < count; ++i) into[i].factor[spatial] = batch.spatial[row + i];
-            for (int i = 0; i < count; ++i) into[i].factor[temporal] = batch.temporal[row + i];
-            for (int i = 0; i < count; ++i) into[i].order[at] = std::uint8_t(batch.order[row + i]);
-            for (int i = 0; i < count; ++i) into[i].spatial_order[at] = std::uint8_t(batch.spatial_order[row + i]);
-            for (int i = 0; i < count; ++i) into[i].on_y[at] = batch.on_y[row + i];
-        }
-        for (int t = 0; t < layer.tensors; ++t) {
-            const std::size_t at = std::size_t(level) * layer.tensors + t;
-            for (int i = 0; i < count; ++i) into[i].keep[at] = batch.keep[at * batch.batch + first + i];
-        }
-    }
+    const std::size_t dims = layer.dims, loops = layer.levels * dims, cells = std::size_t(layer.levels) * layer.tensors;
     for (int i = 0; i < count; ++i) {
-        into[i].find_loops(dims);
-        for (std::size_t at = 0; at < into[i].order.size(); ++at)
-            if (into[i].order[at] >= dims || into[i].spatial_order[at] >= dims)
-                throw std::invalid_argument("order: no such dimension");
+        Mapping& mapping = into[i];
+        const std::size_t column = first + i;
+        const auto read = [&](const auto* rows, std::size_t number, auto* to) {
+            for (std::size_t at = 0; at < number; ++at) to[at] = std::decay_t<decltype(*to)>(rows[at * batch.batch + column]);
+        };
+        for (int level = 0; level < layer.levels; ++level) {
+            const std::size_t row = level * dims * batch.batch;
+            double* factors = &mapping.factor[2 * level * dims];
+            read(batch.spatial + row, dims, factors), read(batch.temporal + row, dims, factors + dims);
+        }
+        read(batch.order, loops, mapping.order.data()), read(batch.spatial_order, loops, mapping.spatial_order.data());
+        read(batch.on_y, loops, mapping.on_y.data()), read(batch.keep, cells, mapping.keep.data());
+        mapping.find_loops(layer.dims);
+        const auto known = [&](std::uint8_t dim) { return dim < dims; };
+        if (!std::all_of(mapping.order.begin(), mapping.order.end(), known)
+            || !std::all_of(mapping.spatial_order.begin(), mapping.spatial_order.end(), known))
+            throw std::invalid_argument("order: no such dimension");
     }
 }
 

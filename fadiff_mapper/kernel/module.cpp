@@ -42,6 +42,7 @@ std::vector<DataSpace> data_spaces(const std::vector<std::vector<Terms>>& ranks,
                 rank.surplus += coefficient;
                 space.move[r * dims + dim] += coefficient;
             }
+            if (rank.terms.size() == 1 && rank.terms[0].coefficient == 1) rank.single = rank.terms[0].dim;
             space.relevant |= rank.dims;
             if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
             space.ranks.push_back(rank);

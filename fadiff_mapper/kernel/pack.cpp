@@ -122,6 +122,28 @@ void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int
     else pack_all(layer, batch, Columns<false>{first, count}, pack);
 }
 
+void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack) {
+    const Mapping* own[LANES];
+    for (int lane = 0; lane < LANES; ++lane) own[lane] = mappings[lane < count ? lane : 0];
+    pack.count = count;
+    const double* factors[LANES];
+    for (int lane = 0; lane < LANES; ++lane) factors[lane] = own[lane]->factor.data();
+    for (std::size_t at = 0; at < pack.factor.size(); ++at)
+        pack.factor[at] = lanes_of([&](int lane) { return factors[lane][at]; });
+    pack.looping = own[0]->looping;
+    for (int lane = 1; lane < count; ++lane)
+        for (std::size_t place = 0; place < pack.looping.size(); ++place) pack.looping[place] |= own[lane]->looping[place];
+    for (int level = 0; level < layer.levels; ++level)
+        for (int lane = 0; lane < LANES; ++lane) {
+            if (pack.temporal_dims(level)) lay_order(layer, *own[lane], level, lane, pack);
+            if (pack.spatial_dims(level)) lay_layout(layer, *own[lane], level, lane, pack);
+        }
+    const std::uint8_t* keep[LANES];
+    for (int lane = 0; lane < LANES; ++lane) keep[lane] = own[lane]->keep.data();
+    for (std::size_t at = 0; at < pack.keep.size(); ++at)
+        pack.keep[at] = mask_where([&](int lane) { return keep[lane][at]; });
+}
+
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack) {
     for (std::size_t at = 0; at < pack.factor.size(); ++at) pack.factor[at] = mapping.factor[at];
     for (int level = 0; level < layer.levels; ++level) {
@@ -158,16 +180,6 @@ void lay_layout(const Layer& layer, const Mapping& mapping, int level, int lane,
 void lay_keep(const Layer& layer, const Mapping& mapping, int level, int tensor, int lane, MappingPack& pack) {
     const std::size_t at = std::size_t(level) * layer.tensors + tensor;
     flat(pack.keep)[at * LANES + lane] = -std::int64_t(mapping.keep[at]);
-}
-
-void lay_mapping(const Layer& layer, const Mapping& mapping, int lane, MappingPack& pack) {
-    for (int place = 0; place < layer.places(); ++place)
-        for (int d = 0; d < layer.dims; ++d) lay_factor(layer, mapping, place, d, lane, pack);
-    for (int level = 0; level < layer.levels; ++level) {
-        lay_order(layer, mapping, level, lane, pack);
-        lay_layout(layer, mapping, level, lane, pack);
-        for (int t = 0; t < layer.tensors; ++t) lay_keep(layer, mapping, level, t, lane, pack);
-    }
 }
 
 }  // namespace fadiff

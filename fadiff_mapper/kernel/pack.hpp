@@ -34,15 +34,17 @@ struct MappingPack {
 // each dimension once, which leads to entries of tables, and where a factor is below 1.
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
 
+// Lays mappings side by side, at most LANES of them.
+void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);
+
 // Lays a mapping into every lane.
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack);
 
 // Lay parts of a mapping into one lane: a factor, the order of a level's temporal loops, the layout of its spatial
-// loops, whether it keeps a data space; or all of it.
+// loops, whether it keeps a data space.
 void lay_factor(const Layer& layer, const Mapping& mapping, int place, int dim, int lane, MappingPack& pack);
 void lay_order(const Layer& layer, const Mapping& mapping, int level, int lane, MappingPack& pack);
 void lay_layout(const Layer& layer, const Mapping& mapping, int level, int lane, MappingPack& pack);
 void lay_keep(const Layer& layer, const Mapping& mapping, int level, int tensor, int lane, MappingPack& pack);
-void lay_mapping(const Layer& layer, const Mapping& mapping, int lane, MappingPack& pack);
 
 }  // namespace fadiff

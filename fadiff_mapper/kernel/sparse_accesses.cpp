@@ -6,19 +6,10 @@
 namespace fadiff::sparse {
 
 Count unsigned_of(double value) {
-    if (!std::isfinite(value)) throw Aborted();
     if (std::abs(value) < 0x1p63) return Count(std::int64_t(value));
+    if (!std::isfinite(value)) throw Aborted();
     const double rest = std::fmod(std::trunc(value), 0x1p64);  // beyond 2^53 doubles are multiples of large powers of 2
     return rest < 0 ? Count(0) - Count(-rest) : Count(rest);
-}
-
-void TileAccesses::clear(int ranks) {
-    compressions = decompressions = 0;
-    for (AccessSplit& split : of)
-        for (int kind = 0; kind < HAPPENINGS; ++kind) {
-            split.words[kind] = 0;
-            std::fill_n(split.units[kind], ranks, UnitCounts{0, 0});
-        }
 }
 
 namespace {
@@ -62,18 +53,20 @@ void take_off(Left& left, double probability, int ranks_outside) {
     }
 }
 
-void plain_units(const Left& left, Access from, AccessSplit& split) {
-    std::copy_n(left.units[from], left.ranks, split.units[ACTUAL]);
+// Accesses of which none are saved.
+void take_all(const Left& left, Access access, AccessCounts& into) {
+    into.words = unsigned_of(left.words[access]);
+    for (int rank = 0; rank < left.ranks; ++rank) into.units[rank] = left.units[access][rank];
 }
 
-// Only ranks that are sent to the child can be saved.
-void split_units(const Left& left, Access from, double probability, int saved_ranks, Happening kind, AccessSplit& split) {
+// Only ranks that are sent to the child can be saved. `parts` [2].
+void split_units(const Left& left, Access from, double probability, int saved_ranks, AccessCounts* parts) {
     for (int rank = 0; rank < left.ranks; ++rank) {
         const UnitCounts& units = left.units[from][rank];
         const auto saved = [&](Count count) { return rank < saved_ranks ? std::floor(double(count) * probability) : 0.0; };
-        const double metadata = saved(units.metadata), payload = saved(units.payload);
-        split.units[ACTUAL][rank] = {units.metadata - unsigned_of(metadata), units.payload - unsigned_of(payload)};
-        split.units[kind][rank] = {unsigned_of(metadata), unsigned_of(payload)};
+        const Count metadata = unsigned_of(saved(units.metadata)), payload = unsigned_of(saved(units.payload));
+        parts[0].units[rank] = {units.metadata - metadata, units.payload - payload};
+        parts[1].units[rank] = {metadata, payload};
     }
 }
 
@@ -85,20 +78,19 @@ void split(const Left& left, const Saving& saving, int saved_ranks, bool written
     const Count saved_reads = unsigned_of(written ? std::ceil(double(reads) * p) : std::floor(double(reads) * p));
     const Count saved_updates = unsigned_of(std::floor(double(updates) * p));
     if (saved_ranks > left.ranks) throw Aborted();
-    into.of[READ].words[ACTUAL] = reads - saved_reads, into.of[READ].words[saving.kind] = saved_reads;
-    into.of[UPDATE].words[ACTUAL] = updates - saved_updates, into.of[UPDATE].words[saving.kind] = saved_updates;
-    into.of[FILL].words[ACTUAL] = unsigned_of(left.words[FILL]);
+    into.saving = saving.kind;
+    into.of[READ][0].words = reads - saved_reads, into.of[READ][1].words = saved_reads;
+    into.of[UPDATE][0].words = updates - saved_updates, into.of[UPDATE][1].words = saved_updates;
+    take_all(left, FILL, into.of[FILL][0]);
+    into.of[FILL][1] = {};
     // Below another level that saves Timeloop takes the metadata of reads from that of updates (a fault of its own).
-    split_units(left, below_another ? UPDATE : READ, p, saved_ranks, saving.kind, into.of[READ]);
-    plain_units(left, FILL, into.of[FILL]);
-    split_units(left, UPDATE, p, saved_ranks, saving.kind, into.of[UPDATE]);
+    split_units(left, below_another ? UPDATE : READ, p, saved_ranks, into.of[READ]);
+    split_units(left, UPDATE, p, saved_ranks, into.of[UPDATE]);
 }
 
 void no_saving(const Left& left, TileAccesses& into) {
-    for (Access access : {READ, FILL, UPDATE}) {
-        into.of[access].words[ACTUAL] = unsigned_of(left.words[access]);
-        plain_units(left, access, into.of[access]);
-    }
+    into.saving = ACTUAL;
+    for (Access access : {READ, FILL, UPDATE}) take_all(left, access, into.of[access][0]);
 }
 
 // Compressions and decompressions, at levels that store plainly what their parent compresses.
@@ -110,8 +102,8 @@ void convert(const SparseDesign& design, const MappedTiles& mapped, int tensor, 
         if (tile.child >= 0 && mapped.tiles[std::size_t(tile.child) * tensors + tensor].compressed()) throw Aborted();
         if (tile.parent < 0 || !mapped.tiles[std::size_t(tile.parent) * tensors + tensor].compressed()) continue;
         if (design.layer.spaces[tensor].written)
-            accesses[level].compressions = accesses[tile.parent].of[UPDATE].words[ACTUAL];
-        accesses[level].decompressions = accesses[level].of[FILL].words[ACTUAL];
+            accesses[level].compressions = accesses[tile.parent].of[UPDATE][0].words;
+        accesses[level].decompressions = accesses[level].of[FILL][0].words;
     }
 }
 
@@ -129,7 +121,7 @@ void save_accesses(const SparseDesign& design, const MappedTiles& mapped, const 
         const StoredTile& tile = mapped.tiles[cell(level)];
         if (!tile.kept) continue;
         before_savings(tile, occupancies[cell(level)], counts[level], written, left[level]);
-        accesses[level].clear(left[level].ranks);
+        accesses[level].compressions = accesses[level].decompressions = 0;
     }
     const auto saved_ranks = [&](int level) {
         const int child = mapped.tiles[cell(level)].child;

@@ -19,19 +19,21 @@ struct UnitCounts {
     Count metadata, payload;
 };
 
-// Accesses of one kind by what happens to them, and those of the metadata of every rank that the format has.
-struct AccessSplit {
-    Count words[HAPPENINGS];
-    UnitCounts units[HAPPENINGS][MOST_RANKS];
-
-    Count busy() const { return words[ACTUAL] + words[GATED]; }
+// Accesses of one kind, and those of the metadata of every rank that the format has.
+struct AccessCounts {
+    Count words;
+    UnitCounts units[MOST_RANKS];
 };
 
+// A tile's accesses: those that happen, part 0, and, at a level that saves some, those that it saves, part 1.
 struct TileAccesses {
-    AccessSplit of[ACCESSES];
+    AccessCounts of[ACCESSES][2];
+    Happening saving;                 // what happens to the accesses of part 1; ACTUAL: there are none
     Count compressions, decompressions;
 
-    void clear(int ranks);
+    int parts() const { return saving == ACTUAL ? 1 : 2; }
+    Happening happening(int part) const { return part ? saving : ACTUAL; }
+    Count busy(Access access) const { return of[access][0].words + (saving == GATED ? of[access][1].words : 0); }
 };
 
 struct DenseCounts {

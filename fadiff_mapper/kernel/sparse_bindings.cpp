@@ -1,5 +1,6 @@
 #include "sparse_bindings.hpp"
 
+#include <optional>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -146,9 +147,14 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
     const Mapping* mapping_at[LANES];
     for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
     Scores scores[LANES];
+    std::optional<ColumnBlock> block;
+    if (size > 2 * ColumnBlock::SIZE) block.emplace(layer);
+    Batch near = batch;
     for (std::size_t column = 0; column < size; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, size - column));
-        read_columns(layer, batch, column, count, mappings.data());
+        const std::size_t within = block ? column % ColumnBlock::SIZE : column;
+        if (block && !within) near = block->copy(batch, column, std::min(ColumnBlock::SIZE, size - column));
+        read_columns(layer, near, within, count, mappings.data());
         evaluator.evaluate(mapping_at, count, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;

@@ -17,7 +17,7 @@ struct LeaderWindow {
     NestLoop loop;                    // its iterations bring new words of the target
     bool scalar = false;              // a single iteration, as at the innermost level
     const double* target = nullptr;   // [D]; points of the target's tile
-    double leader[64];                // [D]; points over which a leader is looked at
+    double leader[MOST_DIMS];               // [D]; points over which a leader is looked at
     const NestLoop* loops[MOST_LOOPS];       // the target loop, and those outside it that widen the part looked at
     int count = 0;
 };
@@ -35,7 +35,7 @@ public:
         find_window(source, access.target);
         double effectual = 1.0;
         for (int leader : access.leaders) {
-            double points[64];
+            double points[MOST_DIMS];
             if (!leader_points(source, access.target, leader, points)) continue;
             const double empty = empty_share(design_, leader, box_of(design_, leader, points), met_);
             if (empty < 0) return false;
@@ -81,8 +81,8 @@ private:
         const int at = target_loop(source, child, target, window_.scalar);
         const NestLoop& loop = nest_.loops[at];
         window_.loop = loop;
-        window_.target = nest_.box(window_.scalar ? 0 : loop.row, layer_.dims);
-        std::copy_n(window_.target, layer_.dims, window_.leader);
+        window_.target = nest_.box(window_.scalar ? 0 : loop.row);
+        copy_box(window_.target, nest_.width, window_.leader);
         window_.loops[0] = &loop;
         window_.count = 1;
         bool stays = loop.spatial;
@@ -99,7 +99,7 @@ private:
 
     // The points over which one leader is looked at; false where the option is without effect for it.
     bool leader_points(int source, int target, int leader, double* points) const {
-        double factors[64];
+        double factors[MOST_DIMS];
         Dims together_dims = 0;
         double together = 1.0;
         for (int i = 0; i < window_.count && !window_.scalar; ++i) {
@@ -111,7 +111,7 @@ private:
             together_dims |= dim;
             together *= loop.bound;
         }
-        std::copy_n(window_.leader, layer_.dims, points);
+        copy_box(window_.leader, nest_.width, points);
         const double words = words_of(layer_.spaces[target], window_.target);
         double scaling = std::ceil(layer_.block[source] / (words / together));
         for (Dims left = together_dims; left; left &= left - 1) {

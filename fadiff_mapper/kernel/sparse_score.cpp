@@ -33,15 +33,15 @@ Count format_bits(const StoredTile& tile, const UnitCounts* units) {
 
 // Bits of metadata that the accesses to one tile touch.
 struct MetadataBits {
-    Count of[ACCESSES][HAPPENINGS] = {};
+    Count of[ACCESSES][2] = {};       // by part, as in TileAccesses
 
     MetadataBits(const SparseLevel& level, const StoredTile& tile, const TileAccesses& accesses) {
         if (level.metadata_width == 0 || !tile.format) return;
         for (int access = 0; access < ACCESSES; ++access)
-            for (int kind = 0; kind < HAPPENINGS; ++kind)
-                of[access][kind] = format_bits(tile, accesses.of[access].units[kind]);
+            for (int part = 0; part < accesses.parts(); ++part)
+                of[access][part] = format_bits(tile, accesses.of[access][part].units);
     }
-    Count busy(Access access) const { return of[access][ACTUAL] + of[access][GATED]; }
+    Count busy(Access access, Happening saving) const { return of[access][0] + (saving == GATED ? of[access][1] : 0); }
 };
 
 // pJ of all actions of one cluster, added up in Timeloop's order.
@@ -49,16 +49,16 @@ double cluster_energy(const SparseLevel& level, double block, const MetadataBits
                       const TileAccesses& accesses) {
     double energy = 0;
     const Count words_of_block = Count(block);
-    for (int kind = 0; kind < HAPPENINGS; ++kind)
+    for (int part = 0; part < accesses.parts(); ++part)
         for (int access = 0; access < ACCESSES; ++access)
-            if (const Count words = accesses.of[access].words[kind]) {
+            if (const Count words = accesses.of[access][part].words) {
                 const Count blocks = words_of_block == 1 ? words : words / words_of_block + (words % words_of_block != 0);
-                energy += double(blocks) * ratio * level.data[kind][access];
+                energy += double(blocks) * ratio * level.data[accesses.happening(part)][access];
             }
     for (int access = 0; access < ACCESSES; ++access)
-        for (int kind = 0; kind < HAPPENINGS; ++kind)
-            if (const Count own = bits.of[access][kind])
-                energy += std::ceil(double(own) / level.metadata_width) * level.metadata[kind][access];
+        for (int part = 0; part < accesses.parts(); ++part)
+            if (const Count own = bits.of[access][part])
+                energy += std::ceil(double(own) / level.metadata_width) * level.metadata[accesses.happening(part)][access];
     energy += double(accesses.decompressions) * level.decompression;
     return energy + double(accesses.compressions) * level.compression;
 }
@@ -68,9 +68,9 @@ void count_bandwidth(const SparseLevel& level, const MetadataBits& bits, const T
                      double cycles, double scale, TileCost& cost) {
     if (!(instances.average > 0)) return;
     const Count word = Count(level.word_bits);
-    const AccessSplit *reads = &accesses.of[READ], *fills = &accesses.of[FILL], *updates = &accesses.of[UPDATE];
-    const Count read = reads->busy() + bits.busy(READ) / word;
-    const Count written = fills->busy() + updates->busy() + (bits.busy(FILL) + bits.busy(UPDATE)) / word;
+    const auto bits_of = [&](Access access) { return bits.busy(access, accesses.saving); };
+    const Count read = accesses.busy(READ) + bits_of(READ) / word;
+    const Count written = accesses.busy(FILL) + accesses.busy(UPDATE) + (bits_of(FILL) + bits_of(UPDATE)) / word;
     const double spread = instances.most / instances.average;
     if (spread == 0 || cycles == 0) throw Aborted();
     cost.read = std::ceil(double(read) / spread) / cycles * scale;
@@ -198,7 +198,7 @@ bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int l
             cost.energy = instances.average > 0 && cost.clusters != 0 ? cost.energy / (instances.most / cost.clusters) : 0.0;
             count_bandwidth(hardware, bits, accesses, instances, cycles, layer.bandwidth_scale[cell], cost);
             const Access inner = layer.spaces[t].written ? UPDATE : READ;
-            cost.addresses = double(accesses.of[inner].busy() + accesses.of[FILL].busy());
+            cost.addresses = double(accesses.busy(inner) + accesses.busy(FILL));
             read += cost.read, write += cost.write;
             own_energy[level][t] = cost.energy * instances.average + cost.addresses * layer.address[level] * cost.clusters;
         }
@@ -221,9 +221,7 @@ bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int l
 }
 
 void Evaluator::evaluate_dense(const Mapping* const* mappings, int count, bool all, Scores* scores) {
-    dense_.pack.count = count;
-    pack_mapping(design_->wires, *mappings[0], dense_.pack);
-    for (int lane = 1; lane < count; ++lane) lay_mapping(design_->wires, *mappings[lane], lane, dense_.pack);
+    pack_mappings(design_->wires, mappings, count, dense_.pack);
     fadiff::evaluate(design_->wires, nullptr, all, dense_, scores);
 }
 

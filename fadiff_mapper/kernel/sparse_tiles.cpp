@@ -18,38 +18,44 @@ double box_of(const SparseDesign& design, int tensor, const double* points) {
     return extent(space.ranks[0], points) * BOX_SIDE + extent(space.ranks[1], points);
 }
 
-static void add_loop(Nest& nest, int dims, int dim, double bound, bool spatial) {
-    if (bound != 1) {
-        double* inside = nest.points.data() + std::size_t(nest.rows++) * dims;
-        std::copy_n(inside, dims, inside + dims);
-        inside[dims + dim] *= bound;
-        nest.running[nest.running_count++] = nest.count;
-    }
-    nest.loops[nest.count++] = {dim, spatial, bound, nest.rows};
-}
+// The box of a single word.
+static double unit_box(const SparseDesign& design, int tensor) { return design.shaped[tensor] ? BOX_SIDE + 1 : 1; }
 
 // Spatial loops along X, then along Y, where the hardware has a fan-out; then temporal ones.
 static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
     const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
-    nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * dims), nest.first.resize(levels + 1);
-    nest.running.resize(most), nest.running_first.resize(levels + 1);
-    nest.count = nest.rows = nest.running_count = 0;
-    std::fill_n(nest.points.begin(), dims, 1.0);
+    const int width = (dims + BOX_BLOCK - 1) / BOX_BLOCK * BOX_BLOCK;
+    nest.width = width;
+    nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * width), nest.first.resize(levels + 1);
+    nest.running.resize(most), nest.running_first.resize(levels + 1), nest.grown.resize(levels);
+    NestLoop* loop = nest.loops.data();
+    int row = 0, *running = nest.running.data();
+    double* box = nest.points.data();
+    std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
-        nest.first[level] = nest.count, nest.running_first[level] = nest.running_count;
+        Dims grown = 0;
+        const auto add = [&](int dim, double bound, bool spatial) {
+            if (bound != 1) {
+                copy_box(box, width, box + width);
+                box += width, ++row;
+                box[dim] *= bound;
+                grown |= Dims(1) << dim;
+                *running++ = int(loop - nest.loops.data());
+            }
+            *loop++ = {bound, row, std::uint8_t(dim), spatial};
+        };
+        nest.first[level] = int(loop - nest.loops.data());
+        nest.running_first[level] = int(running - nest.running.data());
         const std::size_t at = std::size_t(level) * dims;
+        const std::uint8_t *order = &mapping.order[at], *spatial_order = &mapping.spatial_order[at], *on_y = &mapping.on_y[at];
         const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
         for (int axis = 0; axis < 2 && design.levels[level].has_fanout; ++axis)
-            for (int i = 0; i < dims; ++i) {
-                const int d = mapping.spatial_order[at + i];
-                if (bool(mapping.on_y[at + d]) == bool(axis)) add_loop(nest, dims, d, spatial[d], true);
-            }
-        for (int i = 0; i < dims; ++i) {
-            const int d = mapping.order[at + i];
-            add_loop(nest, dims, d, temporal[d], false);
-        }
+            for (int i = 0; i < dims; ++i)
+                if (const int d = spatial_order[i]; bool(on_y[d]) == bool(axis)) add(d, spatial[d], true);
+        for (int i = 0; i < dims; ++i) add(order[i], temporal[order[i]], false);
+        nest.grown[level] = grown;
     }
-    nest.first[levels] = nest.count, nest.running_first[levels] = nest.running_count;
+    nest.first[levels] = int(loop - nest.loops.data()), nest.running_first[levels] = row;
 }
 
 // Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
@@ -75,7 +81,7 @@ public:
         : design_(design), layer_(design.layer), nest_(nest), tensor_(tensor), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
         const int inside = tile.child < 0 ? 0 : tile.child + 1;
         // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
-        const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1), layer_.dims) : nullptr;
+        const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1)) : nullptr;
         Dims met = 0;
         for (int i = nest.first[inside]; i < nest.first[inside + 1]; ++i) {  // every dimension has a loop here
             const NestLoop& loop = nest.loops[i];
@@ -98,7 +104,7 @@ public:
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
         tree.inner_to_outer = format_ && format_->inner_to_outer;
         tree.ranks = given + rules_;
-        tree.below[0] = unit_box();
+        tree.below[0] = unit_box(design_, tensor_);
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
         fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
@@ -106,8 +112,7 @@ public:
     }
 
 private:
-    double unit_box() const { return design_.shaped[tensor_] ? BOX_SIDE + 1 : 1; }
-    double box_at(int row) const { return box_of(design_, tensor_, nest_.box(row, layer_.dims)); }
+    double box_at(int row) const { return box_of(design_, tensor_, nest_.box(row)); }
 
     // The words that the loops of one rank from `at` on span; 0 where its rule forbids the first. Moves `at` on.
     double take(int& at, int step, int rule) {
@@ -121,7 +126,7 @@ private:
             if (own == groups.end()) return 0;
             group = *own;
         }
-        double points[64];
+        double points[MOST_DIMS];
         std::fill_n(points, layer_.dims, 1.0);
         do {
             points[loops_[at].dim] *= loops_[at].bound;
@@ -146,8 +151,10 @@ private:
             fibers_[front] = words, boxes_[front] = box_at(loops_[start].row);
         }
         if (at >= 0) return false;
-        std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
-        std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
+        if (forbidden) {
+            std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
+            std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
+        }
         if (rank + forbidden) {
             const double innermost = box_at(first_row_);
             std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
@@ -163,7 +170,7 @@ private:
         for (; rank < rules_ && at < count_; ++rank) {
             const int start = at;
             const double words = take(at, 1, given + rank);
-            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? unit_box() : box_at(loops_[start].row);
+            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? unit_box(design_, tensor_) : box_at(loops_[start].row);
         }
         for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = box_at(first_row_);
         return at >= count_;
@@ -231,11 +238,17 @@ bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, Mapped
         if (child < 0) return false;
     }
     list_loops(design, mapping, into.nest);
-    for (int level = 0; level < layer.levels; ++level) {
-        const double* points = into.nest.box(into.nest.row_of(level), layer.dims);
-        for (int t = 0; t < layer.tensors; ++t) {
+    for (int t = 0; t < layer.tensors; ++t) {
+        const Dims relevant = layer.spaces[t].relevant;
+        double words = 1, box = unit_box(design, t);
+        for (int level = 0; level < layer.levels; ++level) {
+            if (into.nest.grown[level] & relevant) {
+                const double* points = into.nest.box(into.nest.row_of(level));
+                words = words_of(layer.spaces[t], points);
+                box = design.shaped[t] ? box_of(design, t, points) : words;
+            }
             StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
-            if (tile.kept) tile.words = words_of(layer.spaces[t], points), tile.box = box_of(design, t, points);
+            tile.words = words, tile.box = box;
         }
     }
     for (int t = 0; t < layer.tensors && design.formatted; ++t)

@@ -4,37 +4,47 @@
 
 #pragma once
 
+#include <cstring>
+
 #include "mapping.hpp"
 #include "sparse_design.hpp"
 
 namespace fadiff::sparse {
 
+constexpr int BOX_BLOCK = 8;          // a box takes a multiple of so many numbers, at most MOST_DIMS
+constexpr int MOST_DIMS = 64;
+
 struct NestLoop {
-    int dim;
-    bool spatial;
     double bound;
     int row;                          // of Nest::points: the box that this loop and all inside it span
+    std::uint8_t dim;
+    bool spatial;
 };
 
 // All loops, those of bound 1 too, innermost first.
 struct Nest {
-    int count = 0, rows = 0;          // loops; boxes beyond row 0
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
-    std::vector<int> running;         // [running_count]; the loops of a bound above 1
-    int running_count = 0;
+    std::vector<int> running;         // the loops of a bound above 1; the box of the n-th is row n + 1
     std::vector<int> running_first;   // [L + 1]; the first of these of every level
-    std::vector<double> points;       // [rows][D]; row 0 is a single iteration
+    std::vector<Dims> grown;          // [L]; dimensions of these at every level
+    int width = 0;                    // numbers of a box: D, rounded up to whole vectors
+    std::vector<double> points;       // [rows][width]; row 0 is a single iteration
 
-    const double* box(int row, int dims) const { return points.data() + std::size_t(row) * dims; }
+    const double* box(int row) const { return points.data() + std::size_t(row) * width; }
     // The first place in `running` of a loop at or behind this one, which stands at this level or further in.
     int running_from(int loop, int level) const {
         int at = running_first[level];
-        while (at < running_count && running[at] < loop) ++at;
+        while (at < running_first.back() && running[at] < loop) ++at;
         return at;
     }
-    int row_of(int level) const { return level < 0 ? 0 : loops[first[level + 1] - 1].row; }
+    int row_of(int level) const { return running_first[level + 1]; }
 };
+
+// Copies a box. Blocks of a fixed size are moved faster than D numbers are.
+inline void copy_box(const double* box, int width, double* into) {
+    for (int i = 0; i < width; i += BOX_BLOCK) std::memcpy(into + i, box + i, BOX_BLOCK * sizeof *box);
+}
 
 // The ranks of a tile, innermost first.
 struct FiberTree {

@@ -33,6 +33,7 @@ inline Lanes spatial_product(const Layer& layer, const MappingPack& pack, int le
 // Extent of one rank of a box [D], of one mapping or of eight: 1 + sum of coefficient * (points - 1).
 template <typename Points>
 inline Points extent(const Rank& rank, const Points* box) {
+    if (rank.single >= 0) return box[rank.single];
     Points reach = -rank.surplus;
     for (const Rank::Term& term : rank.terms)
         reach += term.coefficient == 1 ? box[term.dim] : box[term.dim] * term.coefficient;
