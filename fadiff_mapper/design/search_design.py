@@ -27,12 +27,6 @@ from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
 
-IDLE_ROUNDS, IDLE_ROUNDS_JUDGED = 200, 10
-"""Rounds one after the other without a design to map, after which a search ends: all that its method proposes is then
-refused or left out for its lower bound. The second one is the gradient's, which judges some ten designs a round before
-it proposes the best of them. ResNet-18 on 1,536 designs, ten seeds: none found a better design after more than one such
-round, and without this end a run went on judging for minutes."""
-
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
                   stopped: Callable[[], bool] = lambda: False) -> DesignedMachine:
@@ -118,7 +112,7 @@ def _rounds(run: DesignRun, proposer: Proposer, evaluated: Evaluated, options: D
             if stopped():
                 return "interrupted: the best designs so far"
         idle = 0 if run.mapped > before else idle + 1
-        if idle >= (IDLE_ROUNDS_JUDGED if options.method == "gradient" else IDLE_ROUNDS):
+        if idle >= proposer.idle_rounds:
             return f"no design to map in {idle} rounds: all were refused or no better by their lower bounds"
     return "search ended"
 

@@ -62,6 +62,11 @@ about how far designs lie above their bounds. Set by hand."""
 HYPERCUBES = 32
 """Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
 
+IDLE = 10
+"""Idle rounds after which a search ends: each judges some ten designs before it proposes the best of them. ResNet-18 on
+1,536 designs, ten seeds: none found a better design after more than one idle round, and without this end a run went on
+judging for minutes."""
+
 TRUST = 0.35
 """Part of the metric that a search is expected to gain over borrowed mappings for each octave that a design without a
 bound lies from the nearest mapped one. Set by hand."""
@@ -97,6 +102,7 @@ class _GradientProposer:
         parents: Designs from which a descent began.
         pool: Mappings of each layer for judging designs without a bound.
         pooled: Designs whose mappings are in the pool.
+        idle_rounds: See `Proposer`.
     """
 
     question: DesignQuestion
@@ -110,6 +116,7 @@ class _GradientProposer:
     parents: set[Point] = field(default_factory=set)
     pool: list[Nest] = field(default_factory=list)
     pooled: list[Point] = field(default_factory=list)
+    idle_rounds: int = IDLE
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""

@@ -16,6 +16,7 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
 from fadiff_mapper.design.proposers.random_designs import RandomDesigns
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.results.designed_machine import DesignOutcome
@@ -44,7 +45,10 @@ class OptunaDesigns:
         known: The outcomes of the archive by point.
         worst: The largest value of each metric that optuna was told.
         fallback: Fills up a round in which optuna repeats itself.
+        idle_rounds: See `Proposer`.
     """
+
+    idle_rounds = IDLE_ROUNDS
 
     def __init__(self, question: DesignQuestion, sampler: Callable[[Any, int], Any]) -> None:
         """Takes what makes a sampler of optuna's module and a seed. Raises FadiffError without optuna."""

@@ -7,9 +7,19 @@ from typing import Protocol
 
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
+IDLE_ROUNDS = 200
+"""Idle rounds of a proposer that does not judge what it proposes. Set by hand."""
+
 
 class Proposer(Protocol):
-    """Proposes designs, round by round; knows of a design's worth from the archive alone."""
+    """Proposes designs, round by round; knows of a design's worth from the archive alone.
+
+    Attributes:
+        idle_rounds: Rounds one after the other without a design to map, after which a search ends: all that is
+            proposed was then refused or left out for its lower bound.
+    """
+
+    idle_rounds: int
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[tuple[int, ...]]:
         """The designs of the next round.

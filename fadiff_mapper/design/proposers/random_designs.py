@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
 from fadiff_mapper.design.space import DesignSpace, Point
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
@@ -28,7 +29,10 @@ class ExhaustiveDesigns:
 
     Attributes:
         points: The points that are left.
+        idle_rounds: See `Proposer`.
     """
+
+    idle_rounds = IDLE_ROUNDS
 
     def __init__(self, space: DesignSpace) -> None:
         """Raises FadiffError for a space that is too large."""
@@ -49,7 +53,10 @@ class RandomDesigns:
         space: The space.
         rng: Source of the draws.
         proposed: All points so far.
+        idle_rounds: See `Proposer`.
     """
+
+    idle_rounds = IDLE_ROUNDS
 
     def __init__(self, space: DesignSpace, seed: int) -> None:
         self.space, self.rng = space, np.random.default_rng(seed)

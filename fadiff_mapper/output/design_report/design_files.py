@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.output.design_report import STORE
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
@@ -77,7 +77,7 @@ def design_json(result: DesignedMachine) -> str:
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "versions": versions(),
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return json_text(content) + "\n"
 
 
 def _record(outcome: DesignOutcome) -> dict[str, Any]:
