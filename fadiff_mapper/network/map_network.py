@@ -178,7 +178,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
-                            bounds=False, on_better=None if calibrated else keep, before=QUICK if limited else None)
+                            bounds=False, on_end=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):

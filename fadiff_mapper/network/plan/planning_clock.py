@@ -14,25 +14,25 @@ from math import inf
 
 from fadiff_mapper.workload import Workload
 
-GRACE_S = 1.25
+GRACE_S = 1.5
 """Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
 short is worth less than a second. They take 0.04 s each on average."""
 
-START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.72, 3e-4, 1.5e-3
+START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.56, 1.7e-4, 5e-4
 """Seconds until a network has been read: for loading the program, by node, and by distinct layer.
 
-Measured on one core of an Intel Xeon of 2.1 GHz beside other programs, 22 November 2026: 0.81 s for MobileNetV2 (153
-nodes), 0.95 for DenseNet-121 (428), 2.0 for SDXL's U-Net (3,592).
+Measured on an Intel Xeon of 2.1 GHz with two cores, 23 November 2026: 0.61 s for MobileNetV2 (153 nodes), 0.76 for
+DenseNet-121 (428), 1.29 for SDXL's U-Net (3,592).
 """
 
-REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 2.2e-4, 0.011
+REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 1.8e-4, 0.011
 """Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder.
 
-Measured there, layer by layer: 0.4 s for MobileNetV2 (31 mappings), 1.0 for DenseNet-121 (67), 1.5 for SDXL's U-Net
+Measured there: 0.9 s for MobileNetV2 (72 mappings), 2.7 for DenseNet-121 (215), 1.1 for SDXL's U-Net layer by layer
 (48).
 """
 
-TILE_S = 3e-3
+TILE_S = 3.5e-3
 """Seconds for the exact evaluation of a tile's mapping in the plan, measured there."""
 
 COPY = 0.3
