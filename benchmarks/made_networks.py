@@ -254,7 +254,7 @@ NETWORKS: dict[str, Callable[[], Made]] = {
             "axes_dims_rope": (4, 6, 6), "guidance_embeds": False}),
         "PixArtTransformer2DModel": ([(1, 4, 32, 32), (1, 16, 64), (1,)], {}, {
             **HEADS, "num_layers": 1, "cross_attention_dim": 64, "caption_channels": 64, "sample_size": 32}),
-        "UNet1DModel": ([(1, 2, 1024), (1,)], {}, {"sample_size": 1024}),
+        "UNet1DModel": ([(1, 2, 1024), (1,)], {}, {"sample_size": 1024, "extra_in_channels": 64}),
         "VQModel": ([(1, 3, 64, 64)], {}, {"block_out_channels": (32,), "norm_num_groups": 8}),
         "AutoencoderKLTemporalDecoder": ([(2, 3, 64, 64)], {}, {
             "block_out_channels": (32, 64), "down_block_types": ("DownEncoderBlock2D",) * 2}),

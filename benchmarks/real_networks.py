@@ -134,7 +134,8 @@ def _loaded(name: str, device: str) -> tuple[Workload, Made]:
 
 
 def counted(module: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> int:
-    """Multiply-accumulates as PyTorch counts them."""
+    """Multiply-accumulates as PyTorch counts them; its counter refuses some modules whose weights want gradients."""
+    module.requires_grad_(False)
     with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter, torch.no_grad():
         module(*inputs, **keywords)
     return int(counter.get_total_flops()) // 2
