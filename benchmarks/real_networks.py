@@ -134,8 +134,13 @@ def _loaded(name: str, device: str) -> tuple[Workload, Made]:
 
 
 def counted(module: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> int:
-    """Multiply-accumulates as PyTorch counts them; its counter refuses some modules whose weights want gradients."""
+    """Multiply-accumulates as PyTorch counts them.
+
+    Its counter refuses some modules whose weights want gradients, and does not know the kernels of attention for
+    inference.
+    """
     module.requires_grad_(False)
+    torch.backends.mha.set_fastpath_enabled(False)
     with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter, torch.no_grad():
         module(*inputs, **keywords)
     return int(counter.get_total_flops()) // 2
@@ -176,7 +181,7 @@ def line(network: Imported) -> str:
     layers, distinct, links = network.layers
     understood = f"{network.share:.2%}" + (f" + {network.unknown} unknown" if network.unknown else "")
     counted = network.counted
-    equal = "not counted" if counted is None else "yes" if counted == network.macs else f"{network.macs / counted:.4f}"
+    equal = "not counted" if not counted else "yes" if counted == network.macs else f"{network.macs / counted:.4f}"
     return row(network.name, f"{layers} / {distinct}", f"{network.macs:,}", understood, equal,
                f"{network.passing} of {links}",
                ", ".join(f"{name} {count}" for name, count in network.obstacles.most_common()), network.again,
