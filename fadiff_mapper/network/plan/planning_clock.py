@@ -37,7 +37,7 @@ Measured there: 0.9 s for MobileNetV2 (72 mappings), 2.7 for DenseNet-121 (215),
 """
 
 TILE_S = 3.5e-3
-"""Seconds for the exact evaluation of a tile's mapping in the plan, measured there."""
+"""Seconds for the exact evaluation of a mapping of a tile, or of a layer by itself, measured there."""
 
 COPY = 0.3
 """The part of a tile's time that each further group with the same tile takes, as it is written there again.
@@ -56,10 +56,12 @@ class LastSteps:
     Attributes:
         always: Whatever the plan.
         per_tile: For every mapping of a tile in its groups.
+        per_layer: For every layer by itself, between its search and those of groups.
     """
 
     always: float = 0.0
     per_tile: float = TILE_S
+    per_layer: float = TILE_S
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,14 @@ class PlanningClock:
     def over(self, tiles: float = 0.0) -> bool:
         """Whether the search has to come to an end; `tiles` as for `left`."""
         return self.stopped() or self.left(tiles) < 0
+
+    def left_for_layers(self, layers: int) -> float:
+        """Seconds that are left to the searches of so many layers by themselves, which may take a moment more.
+
+        Args:
+            layers: Distinct layers, which are evaluated exactly after the searches.
+        """
+        return self.left() + GRACE_S - layers * self.last.per_layer
 
     def over_for_layers(self) -> bool:
         """Whether the search of layers by themselves has to come to an end."""
@@ -142,4 +152,4 @@ def last_steps(nodes: int, layers: int, pace: float) -> LastSteps:
         pace: How much longer everything takes than where the constants were measured.
     """
     return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S + layers * REPORT_PER_MAPPING_S),
-                     pace * (TILE_S + REPORT_PER_MAPPING_S))
+                     pace * (TILE_S + REPORT_PER_MAPPING_S), pace * TILE_S)
