@@ -14,7 +14,7 @@ from math import inf
 
 from fadiff_mapper.workload import Workload
 
-GRACE_S = 1.25
+GRACE_S = 1.0
 """Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
 short is worth less than a second. They take 0.04 s each on average."""
 
