@@ -1,7 +1,8 @@
 """Networks of other packages, made from their configurations without weights: name -> a function that makes one.
 
-torchvision, timm, transformers, diffusers, ultralytics and segmentation_models_pytorch, as far as they are installed
-(`installed`). Networks of transformers and diffusers are small: few layers, narrow, all kinds of operators.
+torchvision, timm, transformers, x-transformers, diffusers, ultralytics and segmentation_models_pytorch, as far as they
+are installed (`installed`). Networks of transformers, x-transformers and diffusers are small: few layers, narrow, all
+kinds of operators.
 """
 
 from __future__ import annotations
@@ -77,6 +78,32 @@ def diffusion(name: str, *shapes: tuple[int, ...], keywords: dict[str, tuple[int
                  for word, shape in (keywords or {}).items()}
         return module, tuple(torch.empty(shape) for shape in shapes), given
     return make
+
+
+def attention(layers: str, **options: Any) -> Callable[[], Made]:
+    """Tokens through `layers` of x-transformers ("Encoder" or "Decoder")."""
+    def make() -> Made:
+        library = import_module("x_transformers")
+        stack = getattr(library, layers)(dim=128, depth=2, heads=8, **options)
+        module = library.TransformerWrapper(num_tokens=1000, max_seq_len=64, attn_layers=stack).eval()
+        return module, (torch.zeros((1, 32), dtype=torch.long),), {}
+    return make
+
+
+def attention_of_patches() -> Made:
+    """A vision transformer of x-transformers."""
+    library = import_module("x_transformers")
+    stack = library.Encoder(dim=128, depth=2, heads=8)
+    module = library.ViTransformerWrapper(image_size=64, patch_size=16, num_classes=10, attn_layers=stack).eval()
+    return module, (torch.empty(1, 3, 64, 64),), {}
+
+
+def attention_across() -> Made:
+    """An encoder and a decoder of x-transformers, with rotary positions on both sides."""
+    sides = {f"{side}_{option}": value for side in ("enc", "dec") for option, value in {
+        "num_tokens": 1000, "depth": 2, "heads": 8, "max_seq_len": 64, "rotary_pos_emb": True}.items()}
+    module = import_module("x_transformers").XTransformer(dim=128, **sides).eval()
+    return module, (torch.zeros((1, 32), dtype=torch.long), torch.zeros((1, 16), dtype=torch.long)), {}
 
 
 SMALL: dict[str, Any] = {"vocab_size": 1000, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
@@ -227,7 +254,7 @@ NETWORKS: dict[str, Callable[[], Made]] = {
             "axes_dims_rope": (4, 6, 6), "guidance_embeds": False}),
         "PixArtTransformer2DModel": ([(1, 4, 32, 32), (1, 16, 64), (1,)], {}, {
             **HEADS, "num_layers": 1, "cross_attention_dim": 64, "caption_channels": 64, "sample_size": 32}),
-        "UNet1DModel": ([(1, 2, 1024), (1,)], {}, {"sample_size": 1024}),
+        "UNet1DModel": ([(1, 2, 1024), (1,)], {}, {"sample_size": 1024, "extra_in_channels": 64}),
         "VQModel": ([(1, 3, 64, 64)], {}, {"block_out_channels": (32,), "norm_num_groups": 8}),
         "AutoencoderKLTemporalDecoder": ([(2, 3, 64, 64)], {}, {
             "block_out_channels": (32, 64), "down_block_types": ("DownEncoderBlock2D",) * 2}),
@@ -235,6 +262,20 @@ NETWORKS: dict[str, Callable[[], Made]] = {
             **HEADS, "in_channels": 4, "out_channels": 4, "num_layers": 1, "num_cross_attention_heads": 4,
             "cross_attention_head_dim": 16, "cross_attention_dim": 64, "caption_channels": 64, "sample_size": 16}),
        }.items()},
+    **{f"x-transformers {name}": attention(layers, **options) for name, (layers, options) in {
+        "encoder": ("Encoder", {}), "decoder": ("Decoder", {}),
+        "rotary decoder, SwiGLU, RMSNorm": ("Decoder", {
+            "rotary_pos_emb": True, "ff_glu": True, "ff_swish": True, "ff_no_bias": True, "use_rmsnorm": True}),
+        "GQA decoder": ("Decoder", {"attn_kv_heads": 2, "rotary_pos_emb": True}),
+        "GQA decoder, fused kernel": ("Decoder", {"attn_kv_heads": 2, "rotary_pos_emb": True, "attn_flash": True}),
+        "MQA decoder, ALiBi": ("Decoder", {"attn_one_kv_head": True, "alibi_pos_bias": True}),
+        "talking heads, QK norm": ("Decoder", {
+            "attn_pre_talking_heads": True, "attn_post_talking_heads": True, "attn_qk_norm": True,
+            "rel_pos_bias": True}),
+        "sandwich norm, gated values": ("Encoder", {
+            "sandwich_norm": True, "attn_gate_values": True, "attn_num_mem_kv": 4, "macaron": True}),
+       }.items()},
+    "x-transformers ViT": attention_of_patches, "x-transformers encoder and decoder": attention_across,
 }
 """Name in the table -> the function that makes a module and its inputs."""
 
@@ -242,6 +283,6 @@ NETWORKS: dict[str, Callable[[], Made]] = {
 def installed(name: str) -> bool:
     """Whether the library of a network is there."""
     library = {"timm": "timm", "ultralytics": "ultralytics", "smp": "segmentation_models_pytorch",
-               "U-Net": "diffusers", "diffusers": "diffusers"}.get(
+               "U-Net": "diffusers", "diffusers": "diffusers", "x-transformers": "x_transformers"}.get(
         name.split(" ")[0], "torchvision" if name[0].islower() else "transformers")
     return find_spec(library) is not None

@@ -3,9 +3,9 @@
     python benchmarks/real_networks.py [NAME ...] [--onnx FILE ...] [--record FILE] [-o FILE]
 
 Networks are those of `made_networks.py`, as far as their libraries are installed; ONNX files come from anywhere, their
-open axes set to 1 where they are batches and to `OPEN` else. "counted" is `torch.utils.flop_counter` on the same module
-(products in fused kernels, which it leaves out, added by `COUNTED`); "equal" compares it with the layers and what reads
-constants alone. "again" says whether the network file gives the same network back. A name is one of the table's.
+open axes set to 1 where they are batches and to `OPEN` else. "As counted" compares the layers, and what reads constants
+alone, with `torch.utils.flop_counter` on the same module (products in fused kernels, which it leaves out, added by
+`COUNTED`). "Read again" says whether the network file gives the same network back. A name is one of the table's.
 `--record` keeps every network file, for tests.
 """
 
@@ -17,7 +17,10 @@ import json
 import math
 import time
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,6 +52,35 @@ COUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attended
 """Kernels that PyTorch's counter leaves out -> the function that counts them."""
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A network as imported.
+
+    Attributes:
+        name: Its name in the table.
+        share: Part of its multiply-accumulates that is understood.
+        unknown: Operators that may have any number of multiply-accumulates.
+        layers: Its layers, distinct ones, and links between them.
+        macs: Multiply-accumulates, those that are missing and those from constants alone included.
+        counted: The same as PyTorch counts them; None where PyTorch cannot run the module.
+        passing: Links through which tiles, or whole tensors, pass.
+        obstacles: Of the other links, obstacle -> their number.
+        again: Whether the network file gives the same network back, or why not.
+        seconds: Time to make, trace, import and count it.
+    """
+
+    name: str
+    share: float
+    unknown: int
+    layers: tuple[int, int, int]
+    macs: int
+    counted: int | None
+    passing: int
+    obstacles: Counter[str]
+    again: str
+    seconds: float
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
@@ -58,9 +90,10 @@ def main() -> None:
     options = parser.parse_args()
     names = options.names or ([] if options.onnx else [name for name in NETWORKS if installed(name)])
     recorded: dict[str, Any] = {}
+    table: list[Imported] = []
     with markdown(options.output) as write:
-        write(heading("network", "understood", "layers", "distinct", "MACs", "counted", "equal", "links", "fusable",
-                      "again", "s"))
+        write(heading("network", "layers / distinct", "multiply-accumulates", "understood", "as counted",
+                      "links that pass", "obstacles", "read again", "s"))
         for name in [*names, *options.onnx]:
             start = time.perf_counter()
             try:
@@ -68,11 +101,13 @@ def main() -> None:
             except Exception as error:  # of any library; the table goes on
                 write(row(str(name), f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"))
                 continue
-            write(described(str(name), network, counted, time.perf_counter() - start))
+            table.append(imported(str(name), network, counted, time.perf_counter() - start))
+            write(line(table[-1]))
             recorded[str(name)] = {"counted": counted, "file": network_text(network), "layers": len(network.layers)}
             if options.record:
                 with gzip.GzipFile(options.record, "wb", mtime=0) as file:
                     file.write(json.dumps(recorded, sort_keys=True).encode())
+        write(f"\n{totals(table)}")
 
 
 def traced(name: str) -> tuple[Workload, int | None]:
@@ -99,7 +134,13 @@ def _loaded(name: str, device: str) -> tuple[Workload, Made]:
 
 
 def counted(module: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> int:
-    """Multiply-accumulates as PyTorch counts them."""
+    """Multiply-accumulates as PyTorch counts them.
+
+    Its counter refuses some modules whose weights want gradients, and does not know the kernels of attention for
+    inference.
+    """
+    module.requires_grad_(False)
+    torch.backends.mha.set_fastpath_enabled(False)
     with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter, torch.no_grad():
         module(*inputs, **keywords)
     return int(counter.get_total_flops()) // 2
@@ -119,8 +160,8 @@ def from_onnx(path: Path) -> tuple[Workload, None]:
     return load_network(path, shapes=shapes), None
 
 
-def described(name: str, network: Workload, counts: int | None, seconds: float) -> str:
-    """A row of the table."""
+def imported(name: str, network: Workload, counts: int | None, seconds: float) -> Imported:
+    """A network with what the table says of it; its file is written and read again."""
     found, links = coverage(network), network.links()
     whole = found.understood + found.missing + sum(entry.macs for entry in found.folded)
     with TemporaryDirectory() as folder:
@@ -130,10 +171,33 @@ def described(name: str, network: Workload, counts: int | None, seconds: float) 
             again = "yes" if load_network(file) == network else "no"
         except FadiffError as error:
             again = str(error)
-    return row(name, f"{found.share:.2%}" + (f" + {len(found.uncounted)} unknown" if found.uncounted else ""),
-               len(network.layers), len(network.distinct()), whole, "" if counts is None else counts,
-               "" if counts is None else "yes" if counts == whole else f"{whole / counts:.4f}", len(links),
-               sum(link.fusable for link in links), again, f"{seconds:.1f}")
+    return Imported(name, found.share, len(found.uncounted), (len(network.layers), len(network.distinct()), len(links)),
+                    whole, counts, sum(link.fusable for link in links),
+                    Counter(link.obstacle.name for link in links if link.obstacle), again, seconds)
+
+
+def line(network: Imported) -> str:
+    """A row of the table."""
+    layers, distinct, links = network.layers
+    understood = f"{network.share:.2%}" + (f" + {network.unknown} unknown" if network.unknown else "")
+    counted = network.counted
+    equal = "not counted" if not counted else "yes" if counted == network.macs else f"{network.macs / counted:.4f}"
+    return row(network.name, f"{layers} / {distinct}", f"{network.macs:,}", understood, equal,
+               f"{network.passing} of {links}",
+               ", ".join(f"{name} {count}" for name, count in network.obstacles.most_common()), network.again,
+               f"{network.seconds:.1f}")
+
+
+def totals(table: Sequence[Imported]) -> str:
+    """The table in a sentence."""
+    whole = sum(network.share == 1 and not network.unknown for network in table)
+    equal = sum(network.macs == network.counted for network in table)
+    again = sum(network.again == "yes" for network in table)
+    links, passing = sum(network.layers[2] for network in table), sum(network.passing for network in table)
+    obstacles = sum((network.obstacles for network in table), Counter())
+    return (f"{len(table)} networks: {whole} with 100 % of their multiply-accumulates, {equal} as counted, {again} "
+            f"read again. Of {links:,} links {passing:,} pass"
+            + "".join(f"; {name} {count}" for name, count in obstacles.most_common()) + ".")
 
 
 if __name__ == "__main__":

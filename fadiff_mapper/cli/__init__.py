@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     begun = time.monotonic()
+    if arguments is None:   # this process is the command: its time so far was Python's start
+        begun -= time.process_time()
     _spare_the_start()
     options = _parser().parse_args(arguments)
     options.begun = begun   # a time limit holds for the whole command

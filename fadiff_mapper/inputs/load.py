@@ -106,7 +106,8 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True) -> Spec:
+def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
+              like: Spec | None = None) -> Spec:
     """Interprets a merged document, which is first translated where it is in the v0.4 dialect.
 
     Args:
@@ -114,6 +115,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         files: Paths that the spec records as its source.
         energy: As in `load`.
         strict: As in `load`.
+        like: A strict reading of the same design with another problem: its architecture is taken where that of this
+            document says the same. Reading it again takes a fourth of the time.
 
     Raises:
         SpecError: A section is missing, unknown, not supported, or says something that cannot be understood.
@@ -126,7 +129,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         document = translation.document
     _check_keys(document, keys)
     arch_key = _architecture_key(document)
-    arch = read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency)
+    arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
+            else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency))
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
@@ -140,7 +144,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
                if document.get("mapping") else None)
     sparse = (read_sparse_optimizations(document["sparse_optimizations"], document.at("sparse_optimizations"), arch,
                                         problem) if document.get("sparse_optimizations") else None)
-    literal = {arch_key: plain(document[arch_key]), "problem": literal_problem}
+    literal = {**arch.native, "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
                 if document.get(key)}
     energies = find_tables(arch, given, energy, literal)

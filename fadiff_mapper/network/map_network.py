@@ -31,7 +31,7 @@ from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, varian
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.outcome import network_result
 from fadiff_mapper.network.plan.planning import planned_groups
-from fadiff_mapper.network.plan.planning_clock import GRACE_S, PlanningClock
+from fadiff_mapper.network.plan.planning_clock import PlanningClock
 from fadiff_mapper.network.plan.run_state import OnProgress, PlanningRun, by_node, repeats_of
 from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -173,12 +173,12 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
     limited = clock.limit is not None
-    limit = max(clock.left() + GRACE_S, LEAST_S) if limited else None
+    limit = max(clock.left_for_layers(len(missing)), LEAST_S) if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
-                            bounds=False, on_better=None if calibrated else keep, before=QUICK if limited else None)
+                            bounds=False, on_end=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):

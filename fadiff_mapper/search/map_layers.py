@@ -37,6 +37,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, MappedLayer], None] | None = None,
+               on_end: Callable[[int, MappedLayer], None] | None = None,
                stopped: Callable[[], bool] = lambda: False, bounds: bool = True,
                before: SearchOptions | None = None) -> list[MappedLayer]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
@@ -51,6 +52,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
             in `result_stream.WRITE_EVERY` seconds, then the result.
+        on_end: Called with the number of a problem and its result alone.
         stopped: Asked again and again; once true, the search ends with the best so far.
         bounds: False leaves out the lower bounds, which take some 40 ms a problem; `with_bound` adds one.
         before: Effort of a search of every problem from which that of `options` goes on, whatever the time limit, so
@@ -62,12 +64,12 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     Raises:
         FadiffError: An option is out of range, constraints contradict each other, a space is too large for an
             exhaustive search, a warm start is not a legal mapping of its problem, or no legal mapping is found; the
-            results of the other problems have then been passed to `on_better`.
+            results of the other problems have then been passed to `on_better` and `on_end`.
     """
     if not specs:
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
-    stream = ResultStream(specs, options.priorities, on_progress, on_better, options.calibration, options.seed)
+    stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed)
     tasks = [checked_task(spec) for spec in specs]
     _refuse_combinations(specs, tasks, options)
     if options.exhaustive:

@@ -45,6 +45,7 @@ class ResultStream:
         metrics: Metrics that the search minimises, in order of priority.
         on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
         on_better: Called with the number of a problem and a result to keep; None: not at all.
+        on_end: Called with the number of a problem and its last result; None: not at all.
         calibration: The correction by which the last mapping is chosen; None: the exact model alone.
         seed: Seed of the random mappings of that choice.
         start: When the search began, seconds of `time.monotonic`.
@@ -55,6 +56,7 @@ class ResultStream:
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
     on_better: Callable[[int, MappedLayer], None] | None
+    on_end: Callable[[int, MappedLayer], None] | None = None
     calibration: Calibration | None = None
     seed: int = 0
     start: float = field(default_factory=time.monotonic)
@@ -107,8 +109,9 @@ class ResultStream:
                 evaluations=outcome.evaluations, corrected=corrected,
                 history=tuple(map(_improvement, outcome.history)),
                 bound=bound_of(index)))
-            if self.on_better:
-                self.on_better(index, results[-1])
+            for hand_on in (self.on_better, self.on_end):
+                if hand_on:
+                    hand_on(index, results[-1])
         if failures:
             raise FadiffError("\n".join(failures))
         return results

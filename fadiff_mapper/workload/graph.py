@@ -283,8 +283,8 @@ def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     shapes: dict[str, Shape | None] = {}
     done = []
     for node in nodes:
-        shapes[node.name] = output_shape(node, [shapes[tensor] for tensor in node.inputs])
-        done.append(replace(node, shape=shapes[node.name]))
+        shape = shapes[node.name] = output_shape(node, [shapes[tensor] for tensor in node.inputs])
+        done.append(node if node.shape == shape else replace(node, shape=shape))
     return tuple(done)
 
 

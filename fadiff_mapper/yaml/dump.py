@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Any
 
 from fadiff_mapper.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
 """Characters of the longest list that is written in one line: a matter of taste alone."""
+
+REMEMBERED = 4096
+"""Texts of which is kept whether they need quotes: documents repeat their keys."""
 
 # Text that may stand without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
@@ -128,8 +132,13 @@ def _float(value: float) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether unquoted text is read back as the same text by every reader, in blocks and in lists."""
-    return (not isinstance(text, Literal) and _SAFE.fullmatch(text) is not None
-            and text.lower() not in _WORDS)
+    return not isinstance(text, Literal) and _reads_back(text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _reads_back(text: str) -> bool:
+    """Whether the text has safe signs alone and is no word that a reader converts."""
+    return _SAFE.fullmatch(text) is not None and text.lower() not in _WORDS
 
 
 def _quoted(text: str) -> str:

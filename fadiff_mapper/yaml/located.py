@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from fadiff_mapper.base.errors import listed, nearest
@@ -120,6 +121,11 @@ LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
 
 
+CHECKS_KEPT = 64
+"""Checks for numbers that are kept, as readers ask for the same few again and again."""
+
+
+@lru_cache(maxsize=CHECKS_KEPT)
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
     """A check for a finite number; the type, int or float, is kept.
 
@@ -151,12 +157,16 @@ def number(minimum: float | None = None, *, above: float | None = None) -> Check
     return check
 
 
+@lru_cache(maxsize=CHECKS_KEPT)
 def integer(minimum: int | None = None) -> Check[int]:
     """A check for a whole number of at least `minimum`; 16.0 and "16" count as 16."""
     wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
+    finite = number()
 
     def check(value: Any, where: Where) -> int:
-        real = number()(value, where)
+        if type(value) is int and abs(value) <= LARGEST_WHOLE and (minimum is None or value >= minimum):
+            return value
+        real = finite(value, where)
         if abs(real) > LARGEST_WHOLE:
             raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most 2^53")
         if real != int(real) or (minimum is not None and real < minimum):
@@ -168,7 +178,7 @@ def integer(minimum: int | None = None) -> Check[int]:
 def text(value: Any, where: Where) -> str:
     """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
     if isinstance(value, str):
-        if control := CONTROL.search(value):
+        if not value.isprintable() and (control := CONTROL.search(value)):
             raise where.error(f"the character {control[0]!r} stands in a text", "printable characters")
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
@@ -253,8 +263,9 @@ class Reader:
         names = (name,) if isinstance(name, str) else name
         self.asked += names
         for spelling in names:
-            if self.node.get(spelling) is not None:
-                return check(self.node[spelling], self.node.at(spelling))
+            value = self.node.get(spelling)
+            if value is not None:
+                return check(value, self.node.at(spelling))
         if default is REQUIRED:
             raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
         return default  # type: ignore[no-any-return]
@@ -278,6 +289,8 @@ class Reader:
         Raises:
             SpecError: There are such keys, and the reader is strict.
         """
+        if self.node.keys() <= set(self.asked):
+            return
         accepted = list(dict.fromkeys(self.asked))
         self.leniency.meet(
             Oddity(self.node.at(key), f"key {key}{context}",

@@ -10,7 +10,7 @@ Timeloop's Python front end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -77,10 +77,12 @@ class _Document:
 
     def at(self, line: int, path: str = "") -> Where:
         """Place of a line of the text, counted from 0 as the parser does."""
-        if self.lines is None:
-            return Where(self.file, line + 1, path)
-        file, number = self.lines[min(line, len(self.lines) - 1)]
+        file, number = self.source(line)
         return Where(file, number, path)
+
+    def source(self, line: int) -> tuple[str, int]:
+        """File and line (from 1) of a line of the text, counted from 0."""
+        return (self.file, line + 1) if self.lines is None else self.lines[min(line, len(self.lines) - 1)]
 
     def count(self, nodes: int, where: Where) -> None:
         """Adds values to the count. Raises SpecError beyond `MAX_NODES`."""
@@ -166,17 +168,36 @@ def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Bu
     return built
 
 
+def _entry(document: _Document, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
+    """The value that begins with this event, and its height, of the entry of the collection at `outer` in this line.
+
+    Most values are plain scalars, for which no place has to be worked out.
+    """
+    if (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
+            and event.value.isprintable() and depth <= MAX_DEPTH and document.nodes < MAX_NODES):
+        document.nodes += 1
+        return _untagged(event), 1
+    built = _build(document, event, document.at(line, outer.path_of(key)), depth)
+    return built.value, built.height
+
+
+def _in_line(document: _Document, lines: Iterable[int], where: Where) -> bool:
+    """Whether all these lines of the text are the one in which a collection stands."""
+    return all(document.source(line) == (where.file, where.line) for line in set(lines))
+
+
 def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
     """The list that begins with the event `start`, and its height."""
     items: list[Any] = []
-    places: list[Where] = []
+    lines: list[int] = []
     height = 0
-    while not isinstance(event := next(document.stream), events.SequenceEndEvent):
-        place = document.at(event.start_mark.line, f"{where.path}[{len(items)}]")
-        item = _build(document, event, place, depth + 1)
-        items.append(item.value)
-        places.append(place)
-        height = max(height, item.height)
+    while type(event := next(document.stream)) is not events.SequenceEndEvent:
+        lines.append(event.start_mark.line)
+        item, inner = _entry(document, event, where, len(items), lines[-1], depth + 1)
+        items.append(item)
+        height = max(height, inner)
+    places = () if _in_line(document, lines, where) else [
+        document.at(line, where.path_of(index)) for index, line in enumerate(lines)]
     result = Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places)
     return _remembered(document, result), height + 1
 
@@ -184,22 +205,28 @@ def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tupl
 def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple[Map, int]:
     """The mapping that begins with the event `start`, merge keys worked in, and its height."""
     items: dict[str, Any] = {}
-    places: dict[str, Where] = {}
-    height, prefix = 0, f"{where.path}." if where.path else ""
-    while not isinstance(event := next(document.stream), events.MappingEndEvent):
-        key = _key(document, event, where)
-        place = document.at(event.start_mark.line, prefix + key)
+    lines: dict[str, int] = {}
+    height = 0
+    while type(event := next(document.stream)) is not events.MappingEndEvent:
+        key, line = _key(document, event, where), event.start_mark.line
         if key in items:
-            raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})', "each key once")
-        item = _build(document, next(document.stream), place, depth + 1)
-        items[key], places[key] = item.value, place
-        height = max(height, item.height)
+            first = document.at(lines[key]).line
+            raise document.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
+                                                           "each key once")
+        lines[key] = line
+        items[key], inner = _entry(document, next(document.stream), where, key, line, depth + 1)
+        height = max(height, inner)
+    places = {key: document.at(line, where.path_of(key)) for key, line in lines.items()}
     result = Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)
     return _remembered(document, with_merges(result)), height + 1
 
 
 def _key(document: _Document, event: Any, where: Where) -> str:
     """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
+    if (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
+            and event.value.isprintable() and document.nodes < MAX_NODES):
+        document.nodes += 1
+        return str(event.value)
     place = document.at(event.start_mark.line, where.path)
     if not isinstance(event, events.ScalarEvent):
         raise place.error("a key that is not a simple text", "text")

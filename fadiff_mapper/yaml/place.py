@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fadiff_mapper.base.errors import SpecError
 
@@ -10,8 +10,7 @@ MOST_SHOWN = 1000
 """Characters of one part of a message."""
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """A place in the input.
 
     Attributes:
@@ -26,8 +25,11 @@ class Where:
 
     def child(self, key: object, line: int | None = None) -> Where:
         """The place of an entry: a number is an index of a list, anything else a key. `line` defaults to this one's."""
-        step = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else str(key)
-        return Where(self.file, self.line if line is None else line, self.path + step)
+        return Where(self.file, self.line if line is None else line, self.path_of(key))
+
+    def path_of(self, key: object) -> str:
+        """YAML path of an entry, as `child` has it."""
+        return f"{self.path}[{key}]" if isinstance(key, int) else f"{self.path}.{key}" if self.path else str(key)
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"

@@ -16,9 +16,10 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.map_network import SHORT, plan_network
+from fadiff_mapper.network.map_network import QUICK, SHORT, plan_network
 from fadiff_mapper.network.plan.planning_clock import (
     GRACE_S,
+    TILE_S,
     LastSteps,
     PlanningClock,
     command_clock,
@@ -56,6 +57,8 @@ def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
     late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
     assert late.over() and not late.over_for_layers()
     assert PlanningClock(1.0, never, start=time.monotonic() - 1.1 - GRACE_S).over_for_layers()
+    assert late.left_for_layers(10) == pytest.approx(late.left_for_layers(0) - 10 * TILE_S, abs=1e-2)
+    assert late.left_for_layers(10) > late.left()
 
 
 def test_an_interruption_ends_everything() -> None:
@@ -76,6 +79,8 @@ def test_a_command_that_began_slowly_expects_to_end_slowly() -> None:
     fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
     assert slow.last.always == pytest.approx(10 * fast.last.always, rel=0.2)
     assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
+    assert 60.0 < (fast.limit or 0.0) < 61.0, "two seconds beyond the limit are for the error of the guess"
+    assert command_clock(None, never, now, workload).limit is None
 
 
 def test_the_limit_of_a_command_covers_its_files(tmp_path: Path) -> None:
@@ -119,3 +124,12 @@ def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_fi
     few = plan_network(network, specs, options, clock=costly)
     assert sum(len(group.tiles) for group in few.groups) * 8.0 < 80
     assert 0 < len(few.groups) < len(network.layers) // 2 and few.gain > 0
+
+
+def test_a_checkpoint_is_told_of_every_layer_once_when_its_search_has_ended() -> None:
+    workload = load_network("bundled:networks/llama3_8b_decode")
+    specs = specs_of(workload, bundled_files.find("arch/gemmini_small"))[:2]
+    ended: list[tuple[int, str, float]] = []
+    results = map_layers(specs, SHORT, bounds=False, before=QUICK, on_end=lambda index, result: ended.append(
+        (index, result.status, result.stats.edp)))
+    assert ended == [(index, result.status, result.stats.edp) for index, result in enumerate(results)]

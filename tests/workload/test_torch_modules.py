@@ -144,6 +144,17 @@ def test_a_module_needs_example_inputs_and_must_be_traceable() -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_module_whose_values_decide_its_steps_is_refused_in_one_line_without_its_program(capfd: Any) -> None:
+    def detector(x: torch.Tensor) -> torch.Tensor:
+        scores = x @ x
+        return scores if (scores > 0).nonzero().shape[0] > 3 else -scores
+
+    with pytest.raises(FadiffError, match="accepted: modules whose steps and shapes no value decides") as caught:
+        load_network(Function(detector), torch.empty(4, 4))
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == "", "torch prints the program so far"
+
+
 def test_a_network_without_a_layer_is_refused() -> None:
     with pytest.raises(SpecError, match="the network has no layer"):
         traced(nn.ReLU, (4, 8))

@@ -93,6 +93,14 @@ class TestMerging:
     def test_the_nomerge_tag_does_not_outlive_the_document(self) -> None:
         assert load_text("x: !nomerge [1]")["x"].tag is None
 
+    def test_entries_of_lists_know_their_lines_whether_the_list_takes_one_or_several(self) -> None:
+        tree = load_text("a: [1, [2, 3]]\nb:\n  [4,\n   5]\nc:\n- 6\n- {d: 7}\n", "arch.yaml")
+        assert [tree["a"].at(index) for index in range(2)] == [
+            Where("arch.yaml", 1, "a[0]"), Where("arch.yaml", 1, "a[1]")]
+        assert tree["a"][1].at(1) == Where("arch.yaml", 1, "a[1][1]")
+        assert [tree["b"].at(index).line for index in range(2)] == [3, 4]
+        assert tree["c"].at(0).line == 6 and tree["c"][1].at("d") == Where("arch.yaml", 7, "c[1].d")
+
     def test_merged_values_keep_their_places(self) -> None:
         tree = load_text(self.BASE + "x:\n  <<<: *base\n")
         assert str(tree["x"].at("k")) == "<text>:1: base.k"

@@ -39,7 +39,9 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
         return tuple(replace(read_spec(with_problem(document, literal), files, "built-in", strict=False),
                              tables=design.tables, notes=design.notes, mapper=design.mapper)
                      for literal in literals)
-    return tuple(read_spec(with_problem(document, literal), files, energy, strict) for literal in literals)
+    first = read_spec(with_problem(document, literals[0]), files, energy, strict)
+    return (first, *(read_spec(with_problem(document, literal), files, energy, strict, like=first)
+                     for literal in literals[1:]))
 
 
 def _document(design: Design) -> tuple[Map, tuple[str, ...]]:

@@ -14,26 +14,30 @@ from math import inf
 
 from fadiff_mapper.workload import Workload
 
-GRACE_S = 1.25
+GRACE_S = 1.0
 """Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
 short is worth less than a second. They take 0.04 s each on average."""
 
-START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.72, 3e-4, 1.5e-3
+LATE_S = 0.4
+"""Seconds beyond its limit at which a command aims, of the two that it has. MobileNetV2 under 3 s has groups then that
+save 30 to 48 % of its EDP, else often none, as commands ended at 2.8 to 3.4 s (23 November 2026)."""
+
+START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.56, 1.7e-4, 5e-4
 """Seconds until a network has been read: for loading the program, by node, and by distinct layer.
 
-Measured on one core of an Intel Xeon of 2.1 GHz beside other programs, 22 November 2026: 0.81 s for MobileNetV2 (153
-nodes), 0.95 for DenseNet-121 (428), 2.0 for SDXL's U-Net (3,592).
+Measured on an Intel Xeon of 2.1 GHz with two cores, 23 November 2026: 0.61 s for MobileNetV2 (153 nodes), 0.76 for
+DenseNet-121 (428), 1.29 for SDXL's U-Net (3,592).
 """
 
-REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 2.2e-4, 0.011
+REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 1.8e-4, 0.011
 """Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder.
 
-Measured there, layer by layer: 0.4 s for MobileNetV2 (31 mappings), 1.0 for DenseNet-121 (67), 1.5 for SDXL's U-Net
+Measured there: 0.9 s for MobileNetV2 (72 mappings), 2.7 for DenseNet-121 (215), 1.1 for SDXL's U-Net layer by layer
 (48).
 """
 
-TILE_S = 3e-3
-"""Seconds for the exact evaluation of a tile's mapping in the plan, measured there."""
+TILE_S = 3.5e-3
+"""Seconds for the exact evaluation of a mapping of a tile, or of a layer by itself, measured there."""
 
 COPY = 0.3
 """The part of a tile's time that each further group with the same tile takes, as it is written there again.
@@ -52,10 +56,12 @@ class LastSteps:
     Attributes:
         always: Whatever the plan.
         per_tile: For every mapping of a tile in its groups.
+        per_layer: For every layer by itself, between its search and those of groups.
     """
 
     always: float = 0.0
     per_tile: float = TILE_S
+    per_layer: float = TILE_S
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,14 @@ class PlanningClock:
         """Whether the search has to come to an end; `tiles` as for `left`."""
         return self.stopped() or self.left(tiles) < 0
 
+    def left_for_layers(self, layers: int) -> float:
+        """Seconds that are left to the searches of so many layers by themselves, which may take a moment more.
+
+        Args:
+            layers: Distinct layers, which are evaluated exactly after the searches.
+        """
+        return self.left() + GRACE_S - layers * self.last.per_layer
+
     def over_for_layers(self) -> bool:
         """Whether the search of layers by themselves has to come to an end."""
         return self.stopped() or self.left() < -GRACE_S
@@ -125,7 +139,8 @@ def command_clock(limit: float | None, stopped: Callable[[], bool], start: float
     """
     nodes, layers = len(workload.nodes), len(workload.distinct())
     pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)
-    return PlanningClock(limit, stopped, start, last_steps(nodes, layers, pace))
+    aim = None if limit is None else limit + LATE_S
+    return PlanningClock(aim, stopped, start, last_steps(nodes, layers, pace))
 
 
 def last_steps(nodes: int, layers: int, pace: float) -> LastSteps:
@@ -137,4 +152,4 @@ def last_steps(nodes: int, layers: int, pace: float) -> LastSteps:
         pace: How much longer everything takes than where the constants were measured.
     """
     return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S + layers * REPORT_PER_MAPPING_S),
-                     pace * (TILE_S + REPORT_PER_MAPPING_S))
+                     pace * (TILE_S + REPORT_PER_MAPPING_S), pace * TILE_S)

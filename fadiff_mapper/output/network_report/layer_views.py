@@ -69,8 +69,15 @@ class LayerView:
 
 
 def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
-    """A view of every layer of the network, in topological order."""
-    return tuple(_layer_view(result, node) for node in result.workload.layers)
+    """A view of every layer of the network, in topological order; equal layers have one share by themselves."""
+    groups = {name: number for number, outcome in enumerate(result.groups, 1) for name in outcome.nodes}
+    problems = {name: index for index, outcome in enumerate(result.layers) for name in outcome.nodes}
+    posed = {node.name: (problems[node.name], node.layer.repeat) for node in result.workload.layers if node.layer}
+    built = _built(result)
+    shares = {(index, repeat): _alone(result.layers[index].stats, repeat, built)
+              for index, repeat in dict.fromkeys(posed.values())}
+    return tuple(_layer_view(result, node, groups.get(node.name), shares[posed[node.name]])
+                 for node in result.workload.layers)
 
 
 def component_names(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[str, ...]:
@@ -100,11 +107,10 @@ def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
 
 
-def _layer_view(result: MappedNetwork, node: Node) -> LayerView:
+def _layer_view(result: MappedNetwork, node: Node, number: int | None, alone: LayerShare) -> LayerView:
+    """The view of a layer of group `number`, None for no group, that costs `alone` by itself."""
     layer = node.layer
     assert layer is not None
-    number = next((number for number, outcome in enumerate(result.groups, 1) if node.name in outcome.nodes), None)
-    alone = _alone(result.layer_of(node.name).stats, layer.repeat, _built(result))
     planned, recomputed = (alone, 0) if number is None else _in_group(result, number, node.name)
     bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
     return LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned, alone)

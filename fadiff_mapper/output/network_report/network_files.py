@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.groups.fused_group import Hardware
@@ -33,15 +34,35 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
         Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
         only folders that are there.
     """
-    folders = {layer_folder(outcome.nodes[0]): run_files(outcome.result) for outcome in result.layers}
-    known: dict[int, dict[str, str]] = {}   # equal groups share their tiles' statistics
+    return {**dict(mapping_folders(result)), "": plan_files(result)}
+
+
+def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, dict[str, str]]]:
+    """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
+
+    Args:
+        result: The plan.
+
+    Yields:
+        Name of a folder, and its texts by file name.
+    """
+    for layer in result.layers:
+        yield layer_folder(layer.nodes[0]), run_files(layer.result)
+    tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
+    loops: dict[int, dict[str, str]] = {}
     for number, group in enumerate(result.groups, 1):
         for tile in group.tiles:
             folder = tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))
-            folders[folder] = known[id(tile.stats)] = known.get(id(tile.stats)) or tile_files(tile)
-        folders |= {group_folder(number): looptree_files(group, result.hardware)}
-    return folders | {"": {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
-                           "report.html": network_html(result)}}
+            tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or tile_files(tile)
+            yield folder, tiles[id(tile.stats)]
+        loops[id(group.group)] = loops.get(id(group.group)) or looptree_files(group, result.hardware)
+        yield group_folder(number), loops[id(group.group)]
+
+
+def plan_files(result: MappedNetwork) -> dict[str, str]:
+    """The files of a plan as a whole: file name -> text."""
+    return {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
+            "report.html": network_html(result)}
 
 
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:

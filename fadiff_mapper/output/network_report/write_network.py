@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
-from fadiff_mapper.output.network_report.network_files import network_files
+from fadiff_mapper.output.network_report.network_files import mapping_folders, plan_files
 from fadiff_mapper.results.mapped_network import MappedNetwork
 
 WRITERS = 8
@@ -15,7 +15,7 @@ WRITERS = 8
 
 
 def write_network(result: MappedNetwork, folder: str | Path) -> None:
-    """Writes the files of `network_files` into a folder and its subfolders.
+    """Writes the files of `network_files.network_files` into a folder and its subfolders.
 
     Args:
         result: The plan.
@@ -38,8 +38,13 @@ def write_held(result: MappedNetwork, folder: Path) -> None:
     Raises:
         FadiffError: A file cannot be written.
     """
-    *inner, plan = network_files(result).items()    # the plan, last, names folders that are there
     with ThreadPoolExecutor(WRITERS) as pool:
-        for done in [pool.submit(write_files, folder / name, files) for name, files in inner]:
+        writing: dict[str, Future[None]] = {}
+        for name, files in mapping_folders(result):
+            if name in writing:         # names of nodes that differ in a sign that folders cannot have
+                writing[name].result()
+            writing[name] = pool.submit(write_files, folder / name, files)
+        plan = plan_files(result)       # its texts are made while the others go to disk
+        for done in writing.values():
             done.result()
-    write_files(folder / plan[0], plan[1])
+    write_files(folder, plan)           # last, as the plan names folders that are there

@@ -23,7 +23,7 @@ from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, bui
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 from fadiff_mapper.yaml.load import load_files
-from fadiff_mapper.yaml.located import Map, Reader, Seq, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, T, integer, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 VERSION = 1
@@ -126,7 +126,7 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
 
 def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     """A node without multiply-accumulates, with the details that its kind needs."""
-    op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
+    op = reader.take("op", _plain_op)
     kind = KIND[op]
     details: dict[str, Any] = {}
     if kind in ("pool", "opaque"):
@@ -180,22 +180,26 @@ def _check_counts(shapes: Seq, counted: Counter[str]) -> None:
             raise shapes.at(index).error(f"{item['id']}: count is {stated}, the graph has {counted[item['id']]} of it")
 
 
-def names(value: Any, where: Where) -> tuple[str, ...]:
-    """A list of names; a check for `Reader.take`."""
-    items = sequence(value, where)
-    return tuple(text(item, items.at(index)) for index, item in enumerate(items))
+_plain_op = one_of(*(op for op in KIND if op != INPUT))
+"""The operation of a node without multiply-accumulates."""
 
 
-def extents(value: Any, where: Where) -> tuple[int, ...]:
-    """A list of positive whole numbers; a check for `Reader.take`."""
-    items = sequence(value, where)
-    return tuple(integer(1)(item, items.at(index)) for index, item in enumerate(items))
+def _each(check: Check[T]) -> Check[tuple[T, ...]]:
+    """A check for a list, made of a check for its entries."""
+    def checked(value: Any, where: Where) -> tuple[T, ...]:
+        items = sequence(value, where)
+        return tuple(check(item, items.at(index)) for index, item in enumerate(items))
+    return checked
 
 
-def _integers(value: Any, where: Where) -> tuple[int, ...]:
-    """A list of whole numbers."""
-    items = sequence(value, where)
-    return tuple(integer()(item, items.at(index)) for index, item in enumerate(items))
+names = _each(text)
+"""A list of names; a check for `Reader.take`."""
+extents = _each(integer(1))
+"""A list of positive whole numbers; a check for `Reader.take`."""
+_integers = _each(integer())
+"""A list of whole numbers."""
+_shape = _each(integer(0))
+"""The extents of a tensor, which may have no elements."""
 
 
 def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
@@ -208,12 +212,6 @@ def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
             raise where.error(f"found {len(numbers)} numbers", f"[{', '.join(f'along {name}' for name in names)}]")
         return numbers
     return check
-
-
-def _shape(value: Any, where: Where) -> tuple[int, ...]:
-    """The extents of a tensor, which may have no elements."""
-    items = sequence(value, where)
-    return tuple(integer(0)(item, items.at(index)) for index, item in enumerate(items))
 
 
 def _folded(value: Any, where: Where) -> tuple[Folded, ...]:

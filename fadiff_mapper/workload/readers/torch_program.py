@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload import Workload, build_workload
@@ -30,6 +33,9 @@ from fadiff_mapper.workload.readers.torch_decompositions import flattened, opera
 from fadiff_mapper.workload.readers.torch_layers import LAYERS
 from fadiff_mapper.workload.readers.torch_operators import understood
 from fadiff_mapper.yaml.place import Where
+
+DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
+"""The end of the message about a module that `torch.export` cannot follow."""
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
@@ -71,14 +77,18 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
         raise FadiffError(f"{type(module).__name__}: no example inputs; accepted: load_network(module, (tensor, ...)), "
                           "whose shapes become the network's")
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
+    said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
     try:
-        with warnings.catch_warnings(), _plain_attention():
+        with warnings.catch_warnings(), _plain_attention(), redirect_stderr(said):
             warnings.simplefilter("ignore")
-            return torch.export.export(module, given, dict(keywords or {}))
+            program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
         reason = " ".join(str(error).split())[:300]
+        accepted = DATA_DEPENDENT if isinstance(error, GuardOnDataDependentSymNode) else ""
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
-                          f"{reason}") from error
+                          f"{reason}{accepted}") from error
+    sys.stderr.write(said.getvalue())
+    return program
 
 
 @contextmanager
