@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.fusion.groups.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
@@ -110,4 +110,4 @@ def network_json(result: MappedNetwork) -> str:
         "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "versions": versions(),
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return json_text(content) + "\n"
