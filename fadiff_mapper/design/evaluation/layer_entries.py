@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
@@ -120,7 +120,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
     for key, entry in zip(missing, _searched(list(missing.values()), options), strict=True):
-        store.put(key, asdict(entry))
+        store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})
         known[key] = entry
     return [known[key] for key in keys]
 
