@@ -14,12 +14,13 @@ refetched   besides, tiles must fit. Some results are made at a time, from all c
 
 Every link is fused or not as is best by that count. The layers' mappings are searched, not proven optimal (single
 layers: within 0.1 % of the best known). Neither limit charges double buffers, rows that are kept for the next step, or
-that two intermediates of a longer group share the home; plans need not come near them. Residual operands are charged as
-in plans; where they could stay on the chip for both readers, the links in between are credited with that, and neither
-limit charges their room (`residual_credits.py`). --links shows every link as if its two layers were alone, without
-residual operands. "copies free" is the part that the plan would save if reading finished sums for their copy to the
-home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers that run a
-different number of times, whose links the two limits leave out.
+that two intermediates of a longer group share the home; plans need not come near them. A link between layers that run a
+different number of times is free in both, and their layers are mapped run by run or all runs as one problem. Residual
+operands are charged as in plans; where they could stay on the chip for both readers, the links in between are credited
+with that, and neither limit charges their room (`residual_credits.py`). --links shows every link as if its two layers
+were alone, without residual operands. "copies free" is the part that the plan would save if reading finished sums for
+their copy to the home cost nothing, as AccelForge has it. --repeats shows instead the traffic of tensors between layers
+that run a different number of times.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network.chains.segments import chains, segments
+from fadiff_mapper.network.chains.batched_runs import over_all_runs
+from fadiff_mapper.network.chains.segments import Segment, chains, segments
 from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, summed
 from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.layers.one_design import specs_of
@@ -125,7 +127,8 @@ def layers_of(result: NetworkResult) -> Layers:
     Mappings of layers by themselves are those of the plan.
     """
     nodes = [node for node in result.workload.layers if node.layer]
-    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2) if not pair.batched}
+    links = {(pair.nodes[0], pair.nodes[1]): pair for pair in segments(result.workload, 2)}
+    repeats = {node.name: node.layer.repeat for node in nodes if node.layer}
     reads = {pair.nodes[1]: pair.links[0].tensor for pair in links.values()}
     hands = {pair.nodes[0]: {not pair.links[0].written_whole} for pair in links.values()}
     for name in kept_inside(result.workload) & set(hands):
@@ -134,18 +137,35 @@ def layers_of(result: NetworkResult) -> Layers:
     wanted = [(node.name, side, unwritten) for node in nodes for side in product((False, True), repeat=2)
               if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)
               for unwritten in sorted(hands[node.name] if side[1] else {False})]
-    tasks = [[replace(task, weights=weights) for weights in WEIGHTS for task in
-              _tasks(specs[name], reads[name] if side[0] else None, unwritten)] for name, side, unwritten in wanted]
-    outcomes = iter(search_all([task for group in tasks for task in group], SearchOptions()))
+    shapes = _shapes(result.workload, specs, links)
+    tasks = [[(spec, runs, replace(task, weights=weights)) for spec, runs in shapes[name] for weights in WEIGHTS
+              for task in _tasks(spec, reads[name] if side[0] else None, unwritten)]
+             for name, side, unwritten in wanted]
+    outcomes = iter(search_all([task for group in tasks for _, _, task in group], SearchOptions()))
     runs: dict[str, dict[Side, list[Run]]] = {}
     for name in specs:
         stats = result.layer_of(name).stats
         runs[name] = {(False, False): [Run(OperatingPoint(stats.energy_pj, stats.cycles), 0.0)]}
     for (name, side, unwritten), group in zip(wanted, tasks, strict=True):
-        for task, outcome in [(task, next(outcomes)) for task in group]:
+        for spec, times, task in group:
+            outcome = next(outcomes)
             if outcome.legal:
-                runs[name].setdefault(side, []).append(_run(specs[name], task, outcome.nest, side, unwritten))
-    return Layers(specs, runs, {node.name: node.layer.repeat for node in nodes if node.layer}, links)
+                runs[name].setdefault(side, []).append(_run(spec, task, outcome.nest, side, unwritten, times))
+    return Layers(specs, runs, repeats, links)
+
+
+def _shapes(workload: Workload, specs: Mapping[str, Spec],
+            links: Mapping[tuple[str, str], Segment]) -> dict[str, list[tuple[Spec, int]]]:
+    """The problems as which each layer may be mapped in a fused link, with the number of its runs that each has.
+
+    One run, and where a link joins it with a layer that runs another number of times, all runs as one problem.
+    """
+    together = {name for pair, segment in links.items() if segment.batched for name in pair}
+    shapes = {name: [(spec, 1)] for name, spec in specs.items()}
+    for node in workload.layers:
+        if node.layer and node.name in together and node.layer.repeat > 1:
+            shapes[node.name].append((over_all_runs(specs[node.name], node.layer, ()), node.layer.repeat))
+    return shapes
 
 
 def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
@@ -167,13 +187,13 @@ def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
             for completion in ((SumCompletion.INSIDE, SumCompletion.IN_TURN) if hands else (SumCompletion.INSIDE,))]
 
 
-def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool) -> Run:
-    """The costs of a mapping; finished sums that are handed on are read once more for their copy to the home level."""
+def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool, times: int) -> Run:
+    """The costs of a mapping, each of so many runs; finished sums handed on are read again to be copied to the home."""
     exact = evaluate_nest(task.layer, nest)
     words = (exact.counts.reads[-1] + exact.counts.fills[-1] + exact.counts.updates[-1])[:, 0]
     copied_pj = per_word(spec)[SUMS][0] * spec.problem.tensor_size(spec.problem.output) if side[1] and copied else 0.0
-    return Run(OperatingPoint(float(exact.energy[0]) + copied_pj, float(exact.cycles[0])),
-               float((words * exact.nest.keep[-1, :, 0]).sum() * exact.use.instances[-1, 0]), 1 / sum(side),
+    return Run(OperatingPoint((float(exact.energy[0]) + copied_pj) / times, float(exact.cycles[0]) / times),
+               float((words * exact.nest.keep[-1, :, 0]).sum() * exact.use.instances[-1, 0]) / times, 1 / sum(side),
                not side[0])
 
 

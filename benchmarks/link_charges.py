@@ -94,7 +94,12 @@ def once(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: 
 
 
 def refetched(layers: Layers, pair: tuple[str, str], before: Run, after: Run, total: OperatingPoint) -> OperatingPoint:
-    """The charge of a link whose tiles must fit, in the best of many tilings."""
+    """The charge of a link whose tiles must fit, in the best of many tilings.
+
+    A link between layers that run a different number of times is charged as a free one.
+    """
+    if layers.links[pair].batched:
+        return once(layers, pair, before, after, total)
     second, link = layers.links[pair].problems[1], layers.links[pair].links[0]
     operands = {space.name == link.tensor: space for space in second.dataspaces if not space.read_write}
     if any(second.bounds[dim] > 1 for dim in frozenset.intersection(
@@ -222,8 +227,8 @@ def _window(space: DataSpace, problem: Problem, dims: Sequence[str], points: np.
 
 
 def _words(layers: Layers, pair: tuple[str, str]) -> tuple[int, int]:
-    """Words of the weights of both layers of a link."""
-    first, second = layers.links[pair].problems
+    """Words of the weights of both layers of a link, for one run of each."""
+    first, second = (layers.specs[node].problem for node in pair)
     return (first.tensor_size(second_operand(first, None)),
             second.tensor_size(second_operand(second, layers.links[pair].links[0].tensor)))
 
@@ -243,16 +248,17 @@ def _charged(layers: Layers, pair: tuple[str, str], runs: tuple[Run, Run], often
         total: The network's energy and cycles, which price both.
         again: Words of the first layer's inputs that come again, [N] or one number.
     """
-    spec, repeat = layers.specs[pair[0]], layers.repeats[pair[0]]
+    spec = layers.specs[pair[0]]
     prices, outermost = per_word(spec)[spec.arch.level_names()[-1]], spec.arch.levels[-1]
     rate = outermost.shared_bandwidth or outermost.read_bandwidth or inf
     fetched = prices[0] + per_word(spec)[HOME][1]            # what comes from outside is filled into the home
-    energy: Any = spilled * (prices[0] + prices[2]) + again * fetched
+    energy: Any = layers.repeats[pair[0]] * (spilled * (prices[0] + prices[2]) + again * fetched)
     cycles: Any = 0.0
-    for words, run, times, more in zip(_words(layers, pair), runs, np.broadcast_to(often, (2, len(spilled))),
-                                       (again, 2 * spilled), strict=True):
-        energy = energy + run.share * words * times * fetched
-        cycles = cycles + run.share * np.maximum(
-            (run.outer_words + words * times + more) / rate - run.point.cycles, 0.0)
+    for node, words, run, times, more in zip(pair, _words(layers, pair), runs,
+                                             np.broadcast_to(often, (2, len(spilled))), (again, 2 * spilled),
+                                             strict=True):
+        energy = energy + layers.repeats[node] * (run.share * words * times * fetched)
+        cycles = cycles + layers.repeats[node] * (run.share * np.maximum(
+            (run.outer_words + words * times + more) / rate - run.point.cycles, 0.0))
     best = int((energy / total.energy_pj + cycles / total.cycles).argmin())
-    return OperatingPoint(repeat * float(energy[best]), repeat * float(cycles[best]))
+    return OperatingPoint(float(energy[best]), float(cycles[best]))

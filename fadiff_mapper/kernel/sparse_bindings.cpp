@@ -1,9 +1,9 @@
 #include "sparse_bindings.hpp"
 
-#include <optional>
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bindings.hpp"
 #include "sparse_score.hpp"

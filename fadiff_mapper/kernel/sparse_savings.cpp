@@ -17,7 +17,7 @@ struct LeaderWindow {
     NestLoop loop;                    // its iterations bring new words of the target
     bool scalar = false;              // a single iteration, as at the innermost level
     const double* target = nullptr;   // [D]; points of the target's tile
-    double leader[MOST_DIMS];               // [D]; points over which a leader is looked at
+    double leader[MOST_DIMS];         // [D]; points over which a leader is looked at
     const NestLoop* loops[MOST_LOOPS];       // the target loop, and those outside it that widen the part looked at
     int count = 0;
 };
