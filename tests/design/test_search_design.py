@@ -131,6 +131,8 @@ def test_limits_hold_and_a_space_without_a_design_names_the_limit(store: Path, t
         "gemmini_small: none of the 12 designs evaluated is feasible",
         "limit units: 12 of 12 designs are above 20; the least value met is 64",
         "limit columns * depth: 5 of 12 designs are above 20000; the least value met is 2048"]
+    with pytest.raises(FadiffError, match="limit units: 8 of 8 designs are above 20; the least value met is 64"):
+        searched(small_question(tmp_path, SECTION + "  limits: {units: 20}\n"), method="gradient", store=store)
 
 
 def test_a_search_ends_where_no_neighbour_is_better(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:

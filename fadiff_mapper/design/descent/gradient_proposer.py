@@ -137,9 +137,14 @@ class _GradientProposer:
             value_at(point)
         self._walk(expected, value_at)
         self.rounds += 1
-        return self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
-                            if point not in known and self._allowed(point)],
-                           min(count, ROUND if mapped else FIRST))
+        allowed = self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
+                               if point not in known and self._allowed(point)],
+                              min(count, ROUND if mapped else FIRST))
+        if allowed or archive:
+            return allowed
+        # Some limit is to blame: small machines show best how much too low it is.
+        refused = (point for point, keeps in self.allowed.items() if not keeps)
+        return sorted(refused, key=lambda point: (sum(point), point))[:count]
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
         """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
