@@ -5,8 +5,11 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "map_space.hpp"
 
@@ -35,6 +38,30 @@ struct BatchView : Batch {
         this->on_y = cells_of(on_y, layer.levels, layer.dims, batch, "on_y");
         this->spatial_order = cells_of(spatial_order, layer.levels, layer.dims, batch, "spatial_order");
     }
+};
+
+// The columns of a batch one after the other; those of a large batch are copied near each other first, see ColumnBlock.
+class NearColumns {
+public:
+    NearColumns(const Layer& layer, const Batch& batch, std::size_t first, std::size_t last)
+        : batch_(batch), near_(batch), first_(first), last_(last) {
+        if (batch.batch > 2 * ColumnBlock::SIZE) block_.emplace(layer);
+    }
+
+    // The batch in which a column and the rest of its pack lie, and the column's place there. The first one, then each
+    // LANES further.
+    std::pair<const Batch&, std::size_t> at(std::size_t column) {
+        if (!block_) return {batch_, column};
+        const std::size_t within = (column - first_) % ColumnBlock::SIZE;
+        if (!within) near_ = block_->copy(batch_, column, std::min(ColumnBlock::SIZE, last_ - column));
+        return {near_, within};
+    }
+
+private:
+    const Batch& batch_;
+    Batch near_;
+    std::size_t first_, last_;
+    std::optional<ColumnBlock> block_;
 };
 
 // A map space from a dictionary of arrays, see search/compiled_space.py.

@@ -203,13 +203,10 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
     const Room* room_at[LANES];
     for (int i = 0; words && i < LANES; ++i) room_at[i] = &rooms[i];
     Scores scores[LANES];
-    std::optional<ColumnBlock> block;
-    if (size > 2 * ColumnBlock::SIZE) block.emplace(layer);
-    Batch near = batch;
+    NearColumns columns(layer, batch, first, last);
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
-        const std::size_t within = block ? (column - first) % ColumnBlock::SIZE : column;
-        if (block && !within) near = block->copy(batch, column, std::min(ColumnBlock::SIZE, last - column));
+        const auto [near, within] = columns.at(column);
         pack_columns(layer, near, within, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];

@@ -3,7 +3,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "bindings.hpp"
 #include "sparse_score.hpp"
@@ -147,13 +146,10 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
     const Mapping* mapping_at[LANES];
     for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
     Scores scores[LANES];
-    std::optional<ColumnBlock> block;
-    if (size > 2 * ColumnBlock::SIZE) block.emplace(layer);
-    Batch near = batch;
+    NearColumns columns(layer, batch, 0, size);
     for (std::size_t column = 0; column < size; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, size - column));
-        const std::size_t within = block ? column % ColumnBlock::SIZE : column;
-        if (block && !within) near = block->copy(batch, column, std::min(ColumnBlock::SIZE, size - column));
+        const auto [near, within] = columns.at(column);
         read_columns(layer, near, within, count, mappings.data());
         evaluator.evaluate(mapping_at, count, scores);
         for (int i = 0; i < count; ++i) {

@@ -29,7 +29,8 @@ static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest&
     nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * width), nest.first.resize(levels + 1);
     nest.running.resize(most), nest.running_first.resize(levels + 1), nest.grown.resize(levels);
     NestLoop* loop = nest.loops.data();
-    int row = 0, *running = nest.running.data();
+    int row = 0;
+    const auto number = [&] { return int(loop - nest.loops.data()); };
     double* box = nest.points.data();
     std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
@@ -37,15 +38,14 @@ static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest&
         const auto add = [&](int dim, double bound, bool spatial) {
             if (bound != 1) {
                 copy_box(box, width, box + width);
-                box += width, ++row;
+                box += width;
                 box[dim] *= bound;
                 grown |= Dims(1) << dim;
-                *running++ = int(loop - nest.loops.data());
+                nest.running[row++] = number();
             }
             *loop++ = {bound, row, std::uint8_t(dim), spatial};
         };
-        nest.first[level] = int(loop - nest.loops.data());
-        nest.running_first[level] = int(running - nest.running.data());
+        nest.first[level] = number(), nest.running_first[level] = row;
         const std::size_t at = std::size_t(level) * dims;
         const std::uint8_t *order = &mapping.order[at], *spatial_order = &mapping.spatial_order[at], *on_y = &mapping.on_y[at];
         const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
@@ -55,7 +55,7 @@ static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest&
         for (int i = 0; i < dims; ++i) add(order[i], temporal[order[i]], false);
         nest.grown[level] = grown;
     }
-    nest.first[levels] = int(loop - nest.loops.data()), nest.running_first[levels] = row;
+    nest.first[levels] = number(), nest.running_first[levels] = row;
 }
 
 // Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.

@@ -171,14 +171,19 @@ def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Bu
 def _entry(document: _Document, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
     """The value that begins with this event, and its height, of the entry of the collection at `outer` in this line.
 
-    Most values are plain scalars, for which no place has to be worked out.
+    Most values are sound scalars, for which no place has to be worked out.
     """
-    if (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-            and event.value.isprintable() and depth <= MAX_DEPTH and document.nodes < MAX_NODES):
+    if depth <= MAX_DEPTH and _is_sound_scalar(document, event):
         document.nodes += 1
         return _untagged(event), 1
     built = _build(document, event, document.at(line, outer.path_of(key)), depth)
     return built.value, built.height
+
+
+def _is_sound_scalar(document: _Document, event: Any) -> bool:
+    """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
+    return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
+            and event.value.isprintable() and document.nodes < MAX_NODES)
 
 
 def _in_line(document: _Document, lines: Iterable[int], where: Where) -> bool:
@@ -223,8 +228,7 @@ def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple
 
 def _key(document: _Document, event: Any, where: Where) -> str:
     """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
-    if (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-            and event.value.isprintable() and document.nodes < MAX_NODES):
+    if _is_sound_scalar(document, event):
         document.nodes += 1
         return str(event.value)
     place = document.at(event.start_mark.line, where.path)

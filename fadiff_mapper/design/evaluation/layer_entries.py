@@ -120,7 +120,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
     for key, entry in zip(missing, _searched(list(missing.values()), options), strict=True):
-        store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})
+        store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies the mapping
         known[key] = entry
     return [known[key] for key in keys]
 
