@@ -61,7 +61,7 @@ void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
         for (int i = 0; i < work_.pack.count; ++i) assign(i, whole_[i]), mappings[i] = &whole_[i].mapping;
         instead_(mappings, work_.pack.count, scores);
     } else {
-        evaluate(layer_, room_ ? rooms : nullptr, false, work_, scores);
+        evaluate(layer_, room_ ? rooms : nullptr, 0, work_, scores);
     }
     for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);

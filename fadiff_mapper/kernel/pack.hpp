@@ -30,10 +30,6 @@ struct MappingPack {
     Dims temporal_dims(int level) const { return looping[2 * level + 1]; }
 };
 
-// Lays columns first, first + 1, ... of a batch side by side, at most LANES of them. Throws where an order does not name
-// each dimension once, which leads to entries of tables, and where a factor is below 1.
-void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
-
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);
 

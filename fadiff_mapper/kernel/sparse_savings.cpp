@@ -60,34 +60,46 @@ private:
         return layer_.read[option.level] / layer_.block[option.level] * words * option.probability;
     }
 
-    // The loop whose iterations bring new words, by its number among all loops.
-    int target_loop(int source, int child, int target, bool& scalar) const {
-        scalar = false;
-        if (child < 0)
-            for (int i = nest_.first[0];; ++i) {
-                const bool last_spatial = i + 1 == nest_.first[1] || !nest_.loops[i + 1].spatial;
-                if (last_spatial || (moves(target, nest_.loops[i]) && nest_.loops[i].bound != 1)) {
-                    scalar = last_spatial && !nest_.loops[i].spatial;
-                    return i;
-                }
-            }
-        for (int i = nest_.running_first[child + 1]; i < nest_.running_first[source + 1]; ++i)
-            if (moves(target, nest_.loops[nest_.running[i]])) return nest_.running[i];
-        return nest_.first[source + 1] - 1;
+    // The loop whose iterations bring new words.
+    NestLoop target_loop(int source, int child, int target) const {
+        for (int i = nest_.first[child + 1]; i < nest_.first[source + 1]; ++i) {
+            const NestLoop& loop = nest_.loops[i];
+            if (child < 0 && (i == nest_.first[1] || !loop.spatial)) break;
+            if (moves(target, loop)) return loop;
+        }
+        return child < 0 ? innermost_loop() : outermost_loop(source);
+    }
+
+    // The outermost spatial loop of the innermost level, or its innermost temporal loop if there is no fan-out.
+    NestLoop innermost_loop() const {
+        const Mapping& mapping = *mapped_.mapping;
+        const int dims = layer_.dims;
+        NestLoop loop{mapping.temporal(0, dims)[mapping.order[0]], 0, mapping.order[0], false};
+        each_loop(design_, mapping, 0, ~Dims(0), 0, [&](int d, double bound, bool spatial) {
+            loop = {bound, loop.row + (bound != 1), std::uint8_t(d), spatial};
+        });
+        if (!loop.spatial) loop.row += loop.bound != 1;
+        return loop;
+    }
+
+    NestLoop outermost_loop(int level) const {
+        const Mapping& mapping = *mapped_.mapping;
+        const int dims = layer_.dims, d = mapping.order[std::size_t(level + 1) * dims - 1];
+        return {mapping.temporal(level, dims)[d], nest_.row_of(level), std::uint8_t(d), false};
     }
 
     void find_window(int source, int target) {
         const int child = tile(source, target).child;
-        const int at = target_loop(source, child, target, window_.scalar);
-        const NestLoop& loop = nest_.loops[at];
+        const NestLoop loop = target_loop(source, child, target);
+        window_.scalar = child < 0 && !loop.spatial;
         window_.loop = loop;
         window_.target = nest_.box(window_.scalar ? 0 : loop.row);
         copy_box(window_.target, nest_.width, window_.leader);
-        window_.loops[0] = &loop;
+        window_.loops[0] = &window_.loop;
         window_.count = 1;
         bool stays = loop.spatial;
-        for (int i = nest_.running_from(at + 1, child + 1); i < nest_.running_first[source + 1]; ++i) {
-            const NestLoop& outer = nest_.loops[nest_.running[i]];
+        for (int i = loop.row; i < nest_.first[source + 1]; ++i) {
+            const NestLoop& outer = nest_.loops[i];
             const bool brings = child < 0 || moves(target, outer);
             if (outer.spatial || (stays && !brings)) {
                 window_.leader[outer.dim] *= outer.bound;

@@ -95,10 +95,11 @@ Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
     : design_(std::move(design)), dense_(design_->layer), candidates_(LANES),
       counts_(std::size_t(design_->layer.levels) * design_->layer.tensors), accesses_(counts_.size()) {}
 
-// Tiles, occupancies, and the limits on which no count bears; false where Timeloop rejects the mapping.
-bool Evaluator::prepare(const Mapping& mapping, Candidate& candidate) {
+// Tiles, occupancies, and the limits on which no count bears, of the mapping in one lane; false where Timeloop rejects the mapping.
+bool Evaluator::prepare(const Mapping& mapping, int lane) {
     const Layer& layer = design_->layer;
-    if (!lay_sparse_tiles(*design_, mapping, candidate.mapped)) return false;
+    Candidate& candidate = candidates_[lane];
+    if (!lay_sparse_tiles(*design_, mapping, dense_.tiles, lane, candidate.mapped)) return false;
     candidate.occupancies.resize(candidate.mapped.tiles.size());
     for (int level = 0; level < layer.levels; ++level)
         for (int t = 0; t < layer.tensors; ++t) {
@@ -220,38 +221,23 @@ bool Evaluator::finish(const Candidate& candidate, const Workspace& dense, int l
     return true;
 }
 
-void Evaluator::evaluate_dense(const Mapping* const* mappings, int count, bool all, Scores* scores) {
-    pack_mappings(design_->wires, mappings, count, dense_.pack);
-    fadiff::evaluate(design_->wires, nullptr, all, dense_, scores);
-}
-
 void Evaluator::evaluate(const Mapping* const* mappings, int count, Scores* scores) {
-    const Mapping *possible[LANES], *others[LANES];
-    int places[LANES], other_places[LANES], some = 0, rest = 0;
-    for (int i = 0; i < count; ++i) {
-        if (prepare(*mappings[i], candidates_[some])) possible[some] = mappings[i], places[some++] = i;
-        else others[rest] = mappings[i], other_places[rest++] = i;
-    }
-    const auto reject = [](Scores& own) {
-        own.cycles = own.energy = own.last_level_accesses = 0;
-        own.legal = false;
-        own.excess += REJECTED;
-    };
-    Scores own[LANES];
-    if (some) evaluate_dense(possible, some, true, own);
-    for (int i = 0; i < some; ++i) {
-        Scores& to = scores[places[i]];
-        to = own[i];
+    const Layer& wires = design_->wires;
+    pack_mappings(wires, mappings, count, dense_.pack);
+    lay_tiles(wires, dense_.pack, dense_.tiles);
+    unsigned possible = 0;
+    for (int lane = 0; lane < count; ++lane) possible |= unsigned(prepare(*mappings[lane], lane)) << lane;
+    evaluate_tiles(wires, nullptr, possible, dense_, scores);
+    for (int lane = 0; lane < count; ++lane) {
         bool legal = false;
         try {
-            legal = finish(candidates_[i], dense_, i, to);
+            legal = (possible >> lane & 1) && finish(candidates_[lane], dense_, lane, scores[lane]);
         } catch (const Aborted&) {
         }
-        if (legal) to.legal = true, to.excess = 0;
-        else reject(to);
+        scores[lane].legal = legal;
+        if (legal) scores[lane].excess = 0;
+        else scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0, scores[lane].excess += REJECTED;
     }
-    if (rest) evaluate_dense(others, rest, false, own);
-    for (int i = 0; i < rest; ++i) reject(scores[other_places[i]] = own[i]);
 }
 
 }  // namespace fadiff::sparse

@@ -32,15 +32,13 @@ private:
         std::vector<Saving> savings;          // [L][T]
     };
 
-    // The counts of mappings as on a dense design, into `dense_`.
-    void evaluate_dense(const Mapping* const* mappings, int count, bool all, Scores* scores);
-    bool prepare(const Mapping& mapping, Candidate& candidate);
+    bool prepare(const Mapping& mapping, int lane);
     bool fits(const Candidate& candidate) const;
     bool finish(const Candidate& candidate, const Workspace& dense, int lane, Scores& scores);
 
     std::shared_ptr<const SparseDesign> design_;
     Met met_;
-    Workspace dense_;
+    Workspace dense_;                         // the mappings as on a dense design
     std::vector<Candidate> candidates_;       // LANES
     std::vector<DenseCounts> counts_;         // [T][L]
     std::vector<TileAccesses> accesses_;      // [T][L]

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "mapping.hpp"
+#include "tiles.hpp"
 #include "sparse_design.hpp"
 
 namespace fadiff::sparse {
@@ -21,25 +21,38 @@ struct NestLoop {
     bool spatial;
 };
 
-// All loops, those of bound 1 too, innermost first.
+// The loops of a bound above 1, innermost first. The box of the n-th is row n + 1.
 struct Nest {
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
-    std::vector<int> running;         // the loops of a bound above 1; the box of the n-th is row n + 1
-    std::vector<int> running_first;   // [L + 1]; the first of these of every level
-    std::vector<Dims> grown;          // [L]; dimensions of these at every level
     int width = 0;                    // numbers of a box: D, rounded up to whole vectors
     std::vector<double> points;       // [rows][width]; row 0 is a single iteration
 
     const double* box(int row) const { return points.data() + std::size_t(row) * width; }
-    // The first place in `running` of a loop at or behind this one, which stands at this level or further in.
-    int running_from(int loop, int level) const {
-        int at = running_first[level];
-        while (at < running_first.back() && running[at] < loop) ++at;
-        return at;
-    }
-    int row_of(int level) const { return running_first[level + 1]; }
+    int row_of(int level) const { return first[level + 1]; }  // of the box of a level's tile
 };
+
+// Visits the loops of a level, innermost first: spatial ones along X, then along Y, where the hardware has a fan-out; then
+// temporal ones. Only those of the given dimensions, whatever their bounds.
+template <typename Visit>
+inline void each_loop(const SparseDesign& design, const Mapping& mapping, int level, Dims across, Dims over, Visit visit) {
+    const int dims = design.layer.dims;
+    const std::size_t at = std::size_t(level) * dims;
+    if (design.levels[level].has_fanout && across) {
+        const std::uint8_t *order = &mapping.spatial_order[at], *on_y = &mapping.on_y[at];
+        const double* bounds = mapping.spatial(level, dims);
+        for (int axis = 0; axis < 2; ++axis)
+            for (int i = 0; i < dims; ++i)
+                if (const int d = order[i]; across >> d & 1 && bool(on_y[d]) == bool(axis)) visit(d, bounds[d], true);
+    }
+    const std::uint8_t* order = &mapping.order[at];
+    const double* bounds = mapping.temporal(level, dims);
+    for (Dims left = over; left; ++order)
+        if (const int d = *order; left >> d & 1) {
+            left ^= Dims(1) << d;
+            visit(d, bounds[d], false);
+        }
+}
 
 // Copies a box. Blocks of a fixed size are moved faster than D numbers are.
 inline void copy_box(const double* box, int width, double* into) {
@@ -68,6 +81,7 @@ struct StoredTile {
 };
 
 struct MappedTiles {
+    const Mapping* mapping;
     Nest nest;
     std::vector<StoredTile> tiles;    // [L][T]
 };
@@ -78,7 +92,8 @@ double words_of(const DataSpace& space, const double* points);
 // The box of a data space, see BOX_SIDE.
 double box_of(const SparseDesign& design, int tensor, const double* points);
 
-// Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere.
-bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into);
+// Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere. The
+// mapping lies in one lane of the dense tiles.
+bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, const Tiles& dense, int lane, MappedTiles& into);
 
 }  // namespace fadiff::sparse
