@@ -24,8 +24,10 @@ struct LeaderWindow {
 
 class Searcher {
 public:
-    Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies, Met& met)
-        : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), met_(met) {}
+    Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies, int lane,
+             Met& met)
+        : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), lane_(lane),
+          met_(met) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
@@ -55,8 +57,8 @@ private:
         const SparseLevel& hardware = design_.levels[option.level];
         const int child = tile(option.level, option.target).child, inner = child < 0 ? option.level : child;
         const double ratio = std::floor(hardware.metadata_word_bits / hardware.word_bits);  // of whole numbers in Timeloop
-        const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros
-            + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units * ratio;
+        const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros[lane_]
+            + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units[lane_] * ratio;
         return layer_.read[option.level] / layer_.block[option.level] * words * option.probability;
     }
 
@@ -139,18 +141,19 @@ private:
     const Layer& layer_;
     const MappedTiles& mapped_;
     const Nest& nest_;
-    const std::vector<Occupancy>& occupancies_;
+    const std::vector<Occupancies>& occupancies_;
+    int lane_;
     Met& met_;
     LeaderWindow window_;
 };
 
 }  // namespace
 
-bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
-                  Met& met, std::vector<Saving>& savings) {
+bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies,
+                  int lane, Met& met, std::vector<Savings>& savings) {
     const int levels = design.layer.levels, tensors = design.layer.tensors;
-    savings.assign(std::size_t(levels) * tensors, Saving());
-    Searcher searcher(design, mapped, occupancies, met);
+    const unsigned own = 1u << lane;
+    Searcher searcher(design, mapped, occupancies, lane, met);
     for (Happening kind : {GATED, SKIPPED})
         for (int level = 0; level < levels; ++level)
             for (const Choice& choice : kind == GATED ? design.levels[level].gating : design.levels[level].skipping) {
@@ -159,8 +162,11 @@ bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const s
                     if (!searcher.effect(access, level, option)) return false;
                     if (option.worth >= (best.level < 0 ? 0 : best.worth) || best.level < 0) best = option;
                 }
-                Saving& saving = savings[std::size_t(best.level) * tensors + best.target];
-                if (saving.kind == ACTUAL || saving.probability < best.probability) saving = {kind, best.probability};
+                Savings& saving = savings[std::size_t(best.level) * tensors + best.target];
+                if ((saving.lanes & own) && !(saving.probability[lane] < best.probability)) continue;
+                saving.lanes |= own;
+                saving.gated = kind == GATED ? saving.gated | own : saving.gated & ~own;
+                saving.probability.set(lane, best.probability);
             }
     return true;
 }

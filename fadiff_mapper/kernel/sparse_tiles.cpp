@@ -86,13 +86,12 @@ public:
     bool build(FiberTree& tree) {
         const int given = child_ ? child_->ranks : 0;
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
-        tree.inner_to_outer = format_ && format_->inner_to_outer;
         tree.ranks = given + rules_;
         tree.below[0] = unit_box(design_, tensor_);
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
         fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
-        return tree.inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
+        return format_ && format_->inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
     }
 
 private:

@@ -62,12 +62,8 @@ inline void copy_box(const double* box, int width, double* into) {
 // The ranks of a tile, innermost first.
 struct FiberTree {
     int ranks = 0;
-    double fibers[MOST_RANKS];        // coordinates of a fiber
-    double below[MOST_RANKS + 1];     // boxes below each rank, and of the fiber of the outermost one
-    bool inner_to_outer = false;
-
-    // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
-    bool counts(int rank) const { return fibers[rank] != 1 || rank == (inner_to_outer ? 0 : ranks - 1); }
+    double fibers[MOST_RANKS] = {};        // coordinates of a fiber
+    double below[MOST_RANKS + 1] = {};     // boxes below each rank, and of the fiber of the outermost one
 };
 
 struct StoredTile {
