@@ -15,7 +15,7 @@ typedef Count Wholes __attribute__((vector_size(VECTOR_BYTES)));
 struct alignas(64) Counts {
     Wholes parts[PARTS];
 
-    Counts() : Counts(0) {}
+    Counts() = default;  // nothing in particular, as of a plain number
     Counts(Count value) {
         for (Wholes& part : parts) part = Wholes{} + value;
     }

@@ -15,13 +15,13 @@ struct MappingPack {
                                               // innermost 0; nothing of dimensions without one
     std::vector<Mask> on_y;                   // [L][D]
     std::vector<Mask> keep;                   // [L][T]
-    std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping
+    std::vector<std::uint8_t> order, spatial_order;  // [L][D][LANES]; dimensions, as in Mapping
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
     int count = 0;                            // lanes in use; the others hold copies of some mapping
 
     explicit MappingPack(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
-          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), spatial_order(position.size() * LANES),
+          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), order(position.size() * LANES), spatial_order(order.size()),
           looping(layer.places()) {}
 
     const Lanes* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }

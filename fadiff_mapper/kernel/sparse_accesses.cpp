@@ -114,7 +114,7 @@ private:
         };
         put_words(READ, reads, truncated(written_ ? ceil(some) : floor(some), aborted_));
         put_words(UPDATE, updates, truncated(floor(rounded(updates) * p), aborted_));
-        put_words(FILL, truncated(left.words[FILL], aborted_), Counts());
+        put_words(FILL, truncated(left.words[FILL], aborted_), 0);
         for (int rank = 0; rank < ranks(level); ++rank) {
             const Lanes saved = where(sent(level, rank), p);
             const auto put_units = [&](Access access, Access from) {
@@ -173,7 +173,7 @@ void convert(const SparseDesign& design, const SparseTiles& tiles, int tensor, T
     };
     bool any = false;
     for (int level = 0; level < levels; ++level) {
-        accesses[level].compressions = accesses[level].decompressions = Counts();
+        accesses[level].compressions = accesses[level].decompressions = 0;
         any |= compressed(level);
     }
     for (int level = 0; level < levels && any; ++level) {

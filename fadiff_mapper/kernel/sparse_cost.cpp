@@ -12,7 +12,7 @@ struct Instances {
 // Bits of metadata that the accesses to one tile touch.
 struct MetadataBits {
     bool any = false;
-    Counts of[ACCESSES][2];           // by part, as in TileAccesses
+    Counts of[ACCESSES][2] = {};      // by part, as in TileAccesses
 
     MetadataBits(const SparseLevel& level, const Representation* format, const Occupancies& occupancy, const TileAccesses& accesses) {
         if (level.metadata_width == 0 || !format) return;

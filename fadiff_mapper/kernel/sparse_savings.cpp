@@ -24,9 +24,9 @@ struct LeaderWindow {
 
 class Searcher {
 public:
-    Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies, int lane,
-             Met& met)
-        : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), lane_(lane),
+    Searcher(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
+             const std::vector<Occupancies>& occupancies, int lane, Met& met)
+        : design_(design), layer_(design.layer), pack_(pack), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), lane_(lane),
           met_(met) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
@@ -74,10 +74,9 @@ private:
 
     // The outermost spatial loop of the innermost level, or its innermost temporal loop if there is no fan-out.
     NestLoop innermost_loop() const {
-        const Mapping& mapping = *mapped_.mapping;
-        const int dims = layer_.dims;
-        NestLoop loop{mapping.temporal(0, dims)[mapping.order[0]], 0, mapping.order[0], false};
-        each_loop(design_, mapping, 0, ~Dims(0), 0, [&](int d, double bound, bool spatial) {
+        const std::uint8_t first = pack_.order[lane_];
+        NestLoop loop{pack_.temporal(0, layer_.dims)[first][lane_], 0, first, false};
+        each_loop(layer_, pack_, lane_, 0, ~Dims(0), 0, [&](int d, double bound, bool spatial) {
             loop = {bound, loop.row + (bound != 1), std::uint8_t(d), spatial};
         });
         if (!loop.spatial) loop.row += loop.bound != 1;
@@ -85,9 +84,8 @@ private:
     }
 
     NestLoop outermost_loop(int level) const {
-        const Mapping& mapping = *mapped_.mapping;
-        const int dims = layer_.dims, d = mapping.order[std::size_t(level + 1) * dims - 1];
-        return {mapping.temporal(level, dims)[d], nest_.row_of(level), std::uint8_t(d), false};
+        const int dims = layer_.dims, d = pack_.order[(std::size_t(level + 1) * dims - 1) * LANES + lane_];
+        return {pack_.temporal(level, dims)[d][lane_], nest_.row_of(level), std::uint8_t(d), false};
     }
 
     void find_window(int source, int target) {
@@ -139,6 +137,7 @@ private:
 
     const SparseDesign& design_;
     const Layer& layer_;
+    const MappingPack& pack_;
     const MappedTiles& mapped_;
     const Nest& nest_;
     const std::vector<Occupancies>& occupancies_;
@@ -149,11 +148,11 @@ private:
 
 }  // namespace
 
-bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies,
+bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies,
                   int lane, Met& met, std::vector<Savings>& savings) {
     const int levels = design.layer.levels, tensors = design.layer.tensors;
     const unsigned own = 1u << lane;
-    Searcher searcher(design, mapped, occupancies, lane, met);
+    Searcher searcher(design, pack, mapped, occupancies, lane, met);
     for (Happening kind : {GATED, SKIPPED})
         for (int level = 0; level < levels; ++level)
             for (const Choice& choice : kind == GATED ? design.levels[level].gating : design.levels[level].skipping) {

@@ -19,18 +19,19 @@ class Evaluator {
 public:
     explicit Evaluator(std::shared_ptr<const SparseDesign> design);
 
-    // Scores of `count` mappings, at most LANES. Numbers of illegal ones are 0.
-    void evaluate(const Mapping* const* mappings, int count, Scores* scores);
+    // Scores of the mappings that lie in `dense.pack`; numbers of illegal ones are 0. What the mappings are on a dense design
+    // is left in `dense`.
+    void evaluate(Workspace& dense, Scores* scores);
     const Layer& layer() const { return design_->layer; }
 
 private:
-    unsigned lay_tiles(const Mapping* const* mappings, int count);
-    unsigned find_fitting(unsigned lanes);
-    Lanes outermost_accesses() const;
+    unsigned lay_tiles(const Workspace& dense);
+    unsigned find_fitting(unsigned lanes) const;
+    unsigned find_savings(const MappingPack& pack, unsigned lanes);
+    Lanes outermost_accesses(const Workspace& dense) const;
 
     std::shared_ptr<const SparseDesign> design_;
     Met met_;
-    Workspace dense_;                         // the mappings as on a dense design
     SparseTiles tiles_;
     CostWork cost_;
 };

@@ -19,8 +19,8 @@ double box_of(const SparseDesign& design, int tensor, const double* points) {
 // The box of a single word.
 static double unit_box(const SparseDesign& design, int tensor) { return design.shaped[tensor] ? BOX_SIDE + 1 : 1; }
 
-static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
-    const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
+static void list_loops(const Layer& layer, const MappingPack& pack, int lane, Nest& nest) {
+    const int dims = layer.dims, levels = layer.levels, most = 2 * levels * dims;
     const int width = (dims + BOX_BLOCK - 1) / BOX_BLOCK * BOX_BLOCK;
     nest.width = width;
     nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * width), nest.first.resize(levels + 1);
@@ -29,8 +29,8 @@ static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest&
     std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
         nest.first[level] = int(loop - nest.loops.data());
-        each_loop(design, mapping, level, mapping.looping[2 * level], mapping.looping[2 * level + 1],
-                  [&](int dim, double bound, bool spatial) {
+        each_loop(layer, pack, lane, level, pack.spatial_dims(level), pack.temporal_dims(level), [&](int dim, double bound, bool spatial) {
+            if (bound == 1) return;
             copy_box(box, width, box + width);
             box += width;
             box[dim] *= bound;
@@ -59,16 +59,16 @@ struct RelevantLoop {
 // Builds the tree of one tile.
 class TreeBuilder {
 public:
-    TreeBuilder(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, const StoredTile& tile,
-                const FiberTree* tiled_by)
-        : design_(design), mapped_(mapped), nest_(mapped.nest), tensor_(tensor), space_(design.layer.spaces[tensor]),
+    TreeBuilder(const SparseDesign& design, const MappingPack& pack, int lane, const Nest& nest, int tensor, int level,
+                const StoredTile& tile, const FiberTree* tiled_by)
+        : design_(design), pack_(pack), lane_(lane), nest_(nest), tensor_(tensor), space_(design.layer.spaces[tensor]),
           inside_(tile.child < 0 ? 0 : tile.child + 1), format_(tile.format), child_(tiled_by) {
         int at = nest_.first[inside_];
         if (!child_ && inside_) {
             // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
             const double* points = nest_.box(at);
             Dims met = 0;
-            each_loop(design, *mapped.mapping, inside_, ~Dims(0), ~Dims(0) >> (64 - design.layer.dims), [&](int d, double bound, bool) {
+            each_loop(design.layer, pack, lane, inside_, ~Dims(0), ~Dims(0) >> (64 - design.layer.dims), [&](int d, double bound, bool) {
                 at += bound != 1;
                 if (!(space_.relevant >> d & 1)) return;
                 if (!(met >> d & 1)) bound *= points[d];
@@ -100,7 +100,7 @@ private:
     // The box of the innermost loop that moves the data space, which may have a bound of 1.
     double innermost_box() const {
         bool first = true, grows = false;
-        each_loop(design_, *mapped_.mapping, inside_, space_.relevant, space_.relevant, [&](int, double bound, bool) {
+        each_loop(design_.layer, pack_, lane_, inside_, space_.relevant, space_.relevant, [&](int, double bound, bool) {
             if (first) grows = bound != 1;
             first = false;
         });
@@ -175,7 +175,8 @@ private:
     }
 
     const SparseDesign& design_;
-    const MappedTiles& mapped_;
+    const MappingPack& pack_;
+    int lane_;
     const Nest& nest_;
     int tensor_;
     const DataSpace& space_;
@@ -198,7 +199,7 @@ static bool ranks_align(const StoredTile& tile, const StoredTile& child) {
     return true;
 }
 
-static bool plant_trees(const SparseDesign& design, int t, MappedTiles& into) {
+static bool plant_trees(const SparseDesign& design, const MappingPack& pack, int lane, int t, MappedTiles& into) {
     const int tensors = design.layer.tensors;
     for (int level = 0; level < design.layer.levels; ++level) {
         StoredTile& tile = into.tiles[std::size_t(level) * tensors + t];
@@ -209,20 +210,20 @@ static bool plant_trees(const SparseDesign& design, int t, MappedTiles& into) {
         // Plain tiles need a tree only as the innermost rank of a compressed parent.
         const StoredTile* parent = tile.parent < 0 ? nullptr : &into.tiles[std::size_t(tile.parent) * tensors + t];
         if (!tile.format && !(parent && is_pretiled(*parent, tile))) continue;
-        TreeBuilder builder(design, into, t, level, tile, pretiled ? &child->tree : nullptr);
+        TreeBuilder builder(design, pack, lane, into.nest, t, level, tile, pretiled ? &child->tree : nullptr);
         if (!builder.build(tile.tree)) return false;
     }
     return true;
 }
 
-bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, const Tiles& dense, int lane, MappedTiles& into) {
+bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const Tiles& dense, int lane, MappedTiles& into) {
     const Layer& layer = design.layer;
     into.tiles.resize(std::size_t(layer.levels) * layer.tensors);
     for (int t = 0; t < layer.tensors; ++t) {
         int child = -1;
         for (int level = 0; level < layer.levels; ++level) {
             StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
-            tile.kept = mapping.keep[std::size_t(level) * layer.tensors + t];
+            tile.kept = pack.keep[std::size_t(level) * layer.tensors + t][lane];
             tile.child = tile.parent = -1;
             tile.format = tile.kept ? design.format(level, t) : nullptr;
             if (!tile.kept) continue;
@@ -236,8 +237,7 @@ bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, const 
         }
         if (child < 0) return false;
     }
-    into.mapping = &mapping;
-    list_loops(design, mapping, into.nest);
+    list_loops(layer, pack, lane, into.nest);
     for (int level = 0; level < layer.levels; ++level)
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
@@ -246,7 +246,7 @@ bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, const 
             tile.box = design.shaped[t] ? box_of(design, t, into.nest.box(into.nest.row_of(level))) : tile.words;
         }
     for (int t = 0; t < layer.tensors && design.formatted; ++t)
-        if (!plant_trees(design, t, into)) return false;
+        if (!plant_trees(design, pack, lane, t, into)) return false;
     return true;
 }
 

@@ -32,25 +32,21 @@ struct Nest {
     int row_of(int level) const { return first[level + 1]; }  // of the box of a level's tile
 };
 
-// Visits the loops of a level, innermost first: spatial ones along X, then along Y, where the hardware has a fan-out; then
+// Visits the loops of a level of the mapping in one lane, innermost first: spatial ones along X, then along Y, where the hardware has a fan-out; then
 // temporal ones. Only those of the given dimensions, whatever their bounds.
 template <typename Visit>
-inline void each_loop(const SparseDesign& design, const Mapping& mapping, int level, Dims across, Dims over, Visit visit) {
-    const int dims = design.layer.dims;
+inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int level, Dims across, Dims over, Visit visit) {
+    const int dims = layer.dims;
     const std::size_t at = std::size_t(level) * dims;
-    if (design.levels[level].has_fanout && across) {
-        const std::uint8_t *order = &mapping.spatial_order[at], *on_y = &mapping.on_y[at];
-        const double* bounds = mapping.spatial(level, dims);
-        for (int axis = 0; axis < 2; ++axis)
+    if (across && layer.has_fanout(level))
+        for (const bool on_y : {false, true})
             for (int i = 0; i < dims; ++i)
-                if (const int d = order[i]; across >> d & 1 && bool(on_y[d]) == bool(axis)) visit(d, bounds[d], true);
-    }
-    const std::uint8_t* order = &mapping.order[at];
-    const double* bounds = mapping.temporal(level, dims);
-    for (Dims left = over; left; ++order)
-        if (const int d = *order; left >> d & 1) {
-            left ^= Dims(1) << d;
-            visit(d, bounds[d], false);
+                if (const int d = pack.spatial_order[(at + i) * LANES + lane]; across >> d & 1 && pack.on_y[at + d][lane] == on_y)
+                    visit(d, pack.spatial(level, dims)[d][lane], true);
+    for (std::size_t i = at; over; ++i)
+        if (const int d = pack.order[i * LANES + lane]; over >> d & 1) {
+            over ^= Dims(1) << d;
+            visit(d, pack.temporal(level, dims)[d][lane], false);
         }
 }
 
@@ -77,7 +73,6 @@ struct StoredTile {
 };
 
 struct MappedTiles {
-    const Mapping* mapping;
     Nest nest;
     std::vector<StoredTile> tiles;    // [L][T]
 };
@@ -88,8 +83,8 @@ double words_of(const DataSpace& space, const double* points);
 // The box of a data space, see BOX_SIDE.
 double box_of(const SparseDesign& design, int tensor, const double* points);
 
-// Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere. The
-// mapping lies in one lane of the dense tiles.
-bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, const Tiles& dense, int lane, MappedTiles& into);
+// Fills in loops, tiles and trees of the mapping in one lane; false where the formats do not suit the mapping, or a tensor
+// is kept nowhere.
+bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const Tiles& dense, int lane, MappedTiles& into);
 
 }  // namespace fadiff::sparse
