@@ -44,7 +44,7 @@ struct Improvement {
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
-    // Scores of the mappings in a pack, in place of the dense evaluation; lays their tiles, too.
+    // Scores of the mappings in a whole pack, in place of the dense evaluation; lays their tiles, too.
     using Evaluate = std::function<void(Workspace&, Scores*)>;
 
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,

@@ -28,8 +28,9 @@ struct Workspace {
     std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
     std::vector<Mask> further;                  // some level further out keeps the data space
 
-    explicit Workspace(const Layer& layer)
-        : pack(layer), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
+    // `whole`: see MappingPack.
+    explicit Workspace(const Layer& layer, bool whole = false)
+        : pack(layer, whole), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
           content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
           further(scale.size()) {}
 };

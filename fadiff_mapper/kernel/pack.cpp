@@ -19,8 +19,8 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
         for (std::size_t place = 0; place < pack.looping.size(); ++place) pack.looping[place] |= own[lane]->looping[place];
     for (int level = 0; level < layer.levels; ++level)
         for (int lane = 0; lane < LANES; ++lane) {
-            lay_order(layer, *own[lane], level, lane, pack);
-            lay_layout(layer, *own[lane], level, lane, pack);
+            if (pack.whole() || pack.temporal_dims(level)) lay_order(layer, *own[lane], level, lane, pack);
+            if (pack.whole() || pack.spatial_dims(level)) lay_layout(layer, *own[lane], level, lane, pack);
         }
     const std::uint8_t* keep[LANES];
     for (int lane = 0; lane < LANES; ++lane) keep[lane] = own[lane]->keep.data();
@@ -35,7 +35,7 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
         for (int at = 0; at < layer.dims; ++at) pack.position[first + mapping.order[first + at]] = at;
     }
     for (std::size_t at = 0; at < pack.on_y.size(); ++at) {
-        std::memset(&pack.order[at * LANES], mapping.order[at], LANES);
+        if (pack.whole()) std::memset(&pack.order[at * LANES], mapping.order[at], LANES);
         pack.on_y[at] = mask_of(mapping.on_y[at]);
         std::memset(&pack.spatial_order[at * LANES], mapping.spatial_order[at], LANES);
     }
@@ -53,7 +53,7 @@ void lay_order(const Layer& layer, const Mapping& mapping, int level, int lane, 
     const std::size_t first = std::size_t(level) * layer.dims;
     for (int at = 0; at < layer.dims; ++at) {
         const std::uint8_t dim = mapping.order[first + at];
-        pack.order[(first + at) * LANES + lane] = dim;
+        if (pack.whole()) pack.order[(first + at) * LANES + lane] = dim;
         flat(pack.position)[(first + dim) * LANES + lane] = at;
     }
 }

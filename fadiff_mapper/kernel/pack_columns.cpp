@@ -97,8 +97,8 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
         check_order(batch.order + row, batch.batch, dims, columns);
         check_order(batch.spatial_order + row, batch.batch, dims, columns);
         find_positions(batch.order + row, batch.batch, dims, temporal, columns, &pack.position[cell]);
-        for (int at = 0; at < dims; ++at) columns.read(batch.order + row + at * batch.batch, &pack.order[(cell + at) * LANES]);
-        if (spatial || layer.has_fanout(level))
+        for (int at = 0; at < dims && pack.whole(); ++at) columns.read(batch.order + row + at * batch.batch, &pack.order[(cell + at) * LANES]);
+        if (spatial || (pack.whole() && layer.has_fanout(level)))
             for (int at = 0; at < dims; ++at) {
                 const std::size_t own = row + at * batch.batch;
                 columns.read(batch.spatial_order + own, &pack.spatial_order[(cell + at) * LANES]);

@@ -142,7 +142,7 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
     if (out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
         throw std::invalid_argument("out: wrong shape");
     double* rows = out.mutable_data();
-    Workspace work(layer);
+    Workspace work(layer, true);
     Scores scores[LANES];
     NearColumns columns(layer, batch, 0, size);
     for (std::size_t column = 0; column < size; column += LANES) {

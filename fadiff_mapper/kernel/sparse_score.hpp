@@ -19,7 +19,7 @@ class Evaluator {
 public:
     explicit Evaluator(std::shared_ptr<const SparseDesign> design);
 
-    // Scores of the mappings that lie in `dense.pack`; numbers of illegal ones are 0. What the mappings are on a dense design
+    // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. What the mappings are on a dense design
     // is left in `dense`.
     void evaluate(Workspace& dense, Scores* scores);
     const Layer& layer() const { return design_->layer; }
