@@ -326,7 +326,8 @@ void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wante
     check_limits(layer, rooms, work, scores);
     unsigned lanes = 0;
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
-    for (int lane = 0; lane < count; ++lane) lanes |= unsigned((wanted >> lane & 1) || holed || scores[lane].legal) << lane;
+    for (int lane = 0; lane < count; ++lane)
+        lanes |= unsigned((wanted >> lane & 1) || holed || scores[lane].legal) << lane;
     if (!lanes) return;
     if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
@@ -337,7 +338,8 @@ void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wante
     count_accesses(layer, work);
     add_up(layer, work, scores);
     for (int lane = 0; lane < count; ++lane)
-        if (!(wanted >> lane & 1) && !scores[lane].legal) scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
+        if (!(wanted >> lane & 1) && !scores[lane].legal)
+            scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
 }
 
 }  // namespace fadiff

@@ -23,7 +23,8 @@ struct MappingPack {
     // `whole`: every order is laid, that of loops of bound 1 too.
     explicit MappingPack(const Layer& layer, bool whole = false)
         : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
-          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), spatial_order(position.size() * LANES), order(whole ? spatial_order.size() : 0),
+          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors),
+          spatial_order(position.size() * LANES), order(whole ? spatial_order.size() : 0),
           looping(layer.places()) {}
 
     const Lanes* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }

@@ -9,6 +9,10 @@ struct Wholes {
     Bits parts[PARTS];
 };
 
+// Numbers of one row in the lanes, before they lie in the target's vectors.
+typedef std::int8_t Bytes __attribute__((vector_size(LANES)));
+typedef std::int64_t Row __attribute__((vector_size(8 * LANES)));
+
 // Columns of a batch that lie in the lanes: neighbouring ones; in a batch's end, which is not `FULL`, the first again.
 template <bool FULL>
 struct Columns {
@@ -34,12 +38,22 @@ struct Columns {
         return result;
     }
     Mask mask(const bool* row) const {
+        bool values[LANES];
+        read(row, values);
+        Bytes bytes;
+        std::memcpy(&bytes, values, sizeof values);
+        const Row wide = -__builtin_convertvector(bytes, Row);
+        Mask result;
+        std::memcpy(result.parts, &wide, sizeof wide);
+        return result;
+    }
+    void bytes(const std::int64_t* row, std::uint8_t* into) const {
         alignas(64) std::int64_t values[LANES];
         read(row, values);
-        Mask result;
-        std::memcpy(result.parts, values, sizeof values);
-        for (Bits& part : result.parts) part = -part;
-        return result;
+        Row wide;
+        std::memcpy(&wide, values, sizeof wide);
+        const Bytes narrow = __builtin_convertvector(wide, Bytes);
+        std::memcpy(into, &narrow, sizeof narrow);
     }
 };
 
@@ -95,15 +109,17 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
         pack.looping[2 * level] = spatial;
         pack.looping[2 * level + 1] = temporal;
         check_order(batch.order + row, batch.batch, dims, columns);
-        check_order(batch.spatial_order + row, batch.batch, dims, columns);
         find_positions(batch.order + row, batch.batch, dims, temporal, columns, &pack.position[cell]);
-        for (int at = 0; at < dims && pack.whole(); ++at) columns.read(batch.order + row + at * batch.batch, &pack.order[(cell + at) * LANES]);
-        if (spatial || (pack.whole() && layer.has_fanout(level)))
+        for (int at = 0; at < dims && pack.whole(); ++at)
+            columns.bytes(batch.order + row + at * batch.batch, &pack.order[(cell + at) * LANES]);
+        if (spatial || (pack.whole() && layer.has_fanout(level))) {
+            check_order(batch.spatial_order + row, batch.batch, dims, columns);
             for (int at = 0; at < dims; ++at) {
                 const std::size_t own = row + at * batch.batch;
-                columns.read(batch.spatial_order + own, &pack.spatial_order[(cell + at) * LANES]);
+                columns.bytes(batch.spatial_order + own, &pack.spatial_order[(cell + at) * LANES]);
                 pack.on_y[cell + at] = columns.mask(batch.on_y + own);
             }
+        }
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t kept = std::size_t(level) * layer.tensors + t;
             pack.keep[kept] = columns.mask(batch.keep + kept * batch.batch);

@@ -1,5 +1,5 @@
-// Accesses and computes that happen, are gated, or are skipped: the compiled form of sparse/saved_accesses.py and
-// saved_computes.py, for eight mappings at once.
+// Accesses that happen, are gated, or are skipped: the compiled form of sparse/saved_accesses.py, for eight mappings at
+// once.
 //
 // Lanes in which Timeloop ends on an assertion, or in which its numbers are undefined, are marked as `aborted`.
 
@@ -46,12 +46,5 @@ struct SparseTiles {
 // The accesses to one data space at all levels [L]; `dense` are those on a dense design.
 void save_accesses(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int tensor,
                    TileAccesses* accesses, Mask& aborted);
-
-struct Computes {
-    Lanes actual, gated, skipped;
-};
-
-// The computes of the run.
-Computes save_computes(const SparseDesign& design, const SparseTiles& tiles, Mask& aborted);
 
 }  // namespace fadiff::sparse

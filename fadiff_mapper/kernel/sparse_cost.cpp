@@ -1,5 +1,7 @@
 #include "sparse_cost.hpp"
 
+#include "sparse_computes.hpp"
+
 namespace fadiff::sparse {
 
 namespace {
@@ -14,7 +16,8 @@ struct MetadataBits {
     bool any = false;
     Counts of[ACCESSES][2] = {};      // by part, as in TileAccesses
 
-    MetadataBits(const SparseLevel& level, const Representation* format, const Occupancies& occupancy, const TileAccesses& accesses) {
+    MetadataBits(const SparseLevel& level, const Representation* format, const Occupancies& occupancy,
+                 const TileAccesses& accesses) {
         if (level.metadata_width == 0 || !format) return;
         any = true;
         for (int access = 0; access < ACCESSES; ++access)
@@ -37,7 +40,8 @@ Lanes action_energy(const double energies[HAPPENINGS][ACCESSES], int access, int
 }
 
 // pJ of all actions of one cluster, added up in Timeloop's order.
-Lanes cluster_energy(const SparseLevel& level, double block, const MetadataBits& bits, Lanes ratio, const TileAccesses& accesses) {
+Lanes cluster_energy(const SparseLevel& level, double block, const MetadataBits& bits, Lanes ratio,
+                     const TileAccesses& accesses) {
     Lanes energy = 0.0;
     for (int part = 0; part < accesses.parts(); ++part)
         for (int access = 0; access < ACCESSES; ++access) {
@@ -148,7 +152,8 @@ private:
     // The energy of the computes and of all levels, leakage included.
     Lanes with_levels(Lanes energy, Lanes busy) const {
         for (int level = 0; level < layer_.levels; ++level) {
-            const Lanes units = layer_.gated[level] > 1 ? work_.leaking[layer_.gate[level]] * layer_.gated[level] : work_.leaking[level];
+            const double gated = layer_.gated[level];
+            const Lanes units = gated > 1 ? work_.leaking[layer_.gate[level]] * gated : work_.leaking[level];
             const Lanes leakage = busy * design_.levels[level].leak * units / double(layer_.tensors);
             Lanes own = 0.0;
             for (int t = 0; t < layer_.tensors; ++t) own += work_.energies[std::size_t(level) * layer_.tensors + t] + leakage;

@@ -26,8 +26,8 @@ class Searcher {
 public:
     Searcher(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
              const std::vector<Occupancies>& occupancies, int lane, Met& met)
-        : design_(design), layer_(design.layer), pack_(pack), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), lane_(lane),
-          met_(met) {}
+        : design_(design), layer_(design.layer), pack_(pack), mapped_(mapped), nest_(mapped.nest),
+          occupancies_(occupancies), lane_(lane), met_(met) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
@@ -148,8 +148,8 @@ private:
 
 }  // namespace
 
-bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies,
-                  int lane, Met& met, std::vector<Savings>& savings) {
+bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
+                  const std::vector<Occupancies>& occupancies, int lane, Met& met, std::vector<Savings>& savings) {
     const int levels = design.layer.levels, tensors = design.layer.tensors;
     const unsigned own = 1u << lane;
     Searcher searcher(design, pack, mapped, occupancies, lane, met);

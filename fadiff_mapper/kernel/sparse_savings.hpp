@@ -13,7 +13,7 @@ struct Savings {
 };
 
 // Adds the savings of one lane to those [L][T]; false where a target is stored nowhere at the level or further out.
-bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped, const std::vector<Occupancies>& occupancies,
-                  int lane, Met& met, std::vector<Savings>& savings);
+bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
+                  const std::vector<Occupancies>& occupancies, int lane, Met& met, std::vector<Savings>& savings);
 
 }  // namespace fadiff::sparse

@@ -67,7 +67,8 @@ unsigned Evaluator::find_savings(const MappingPack& pack, unsigned lanes) {
     unsigned found = 0;
     for (unsigned left = lanes; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
-        found |= unsigned(sparse::find_savings(*design_, pack, tiles_.mapped[lane], tiles_.occupancies, lane, met_, tiles_.savings)) << lane;
+        const bool all = sparse::find_savings(*design_, pack, tiles_.mapped[lane], tiles_.occupancies, lane, met_, tiles_.savings);
+        found |= unsigned(all) << lane;
     }
     for (unsigned& kept : tiles_.kept) kept &= found;
     for (Savings& savings : tiles_.savings) savings.lanes &= found;

@@ -19,8 +19,8 @@ class Evaluator {
 public:
     explicit Evaluator(std::shared_ptr<const SparseDesign> design);
 
-    // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. What the mappings are on a dense design
-    // is left in `dense`.
+    // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. Tiles and counts of a
+    // dense design are left in `dense`.
     void evaluate(Workspace& dense, Scores* scores);
     const Layer& layer() const { return design_->layer; }
 

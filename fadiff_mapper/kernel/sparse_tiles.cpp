@@ -29,14 +29,15 @@ static void list_loops(const Layer& layer, const MappingPack& pack, int lane, Ne
     std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
         nest.first[level] = int(loop - nest.loops.data());
-        each_loop(layer, pack, lane, level, pack.spatial_dims(level), pack.temporal_dims(level), [&](int dim, double bound, bool spatial) {
+        const auto add = [&](int dim, double bound, bool spatial) {
             if (bound == 1) return;
             copy_box(box, width, box + width);
             box += width;
             box[dim] *= bound;
             *loop = {bound, int(loop - nest.loops.data()) + 1, std::uint8_t(dim), spatial};
             ++loop;
-        });
+        };
+        each_loop(layer, pack, lane, level, pack.spatial_dims(level), pack.temporal_dims(level), add);
     }
     nest.first[levels] = int(loop - nest.loops.data());
 }
@@ -68,7 +69,8 @@ public:
             // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
             const double* points = nest_.box(at);
             Dims met = 0;
-            each_loop(design.layer, pack, lane, inside_, ~Dims(0), ~Dims(0) >> (64 - design.layer.dims), [&](int d, double bound, bool) {
+            const Dims all = ~Dims(0) >> (64 - design.layer.dims);
+            each_loop(design.layer, pack, lane, inside_, all, all, [&](int d, double bound, bool) {
                 at += bound != 1;
                 if (!(space_.relevant >> d & 1)) return;
                 if (!(met >> d & 1)) bound *= points[d];

@@ -32,8 +32,8 @@ struct Nest {
     int row_of(int level) const { return first[level + 1]; }  // of the box of a level's tile
 };
 
-// Visits the loops of a level of the mapping in one lane, innermost first: spatial ones along X, then along Y, where the hardware has a fan-out; then
-// temporal ones. Only those of the given dimensions, whatever their bounds.
+// Visits the loops of a level of the mapping in one lane, innermost first: spatial ones along X, then along Y, where the
+// hardware has a fan-out; then temporal ones. Only those of the given dimensions, whatever their bounds.
 template <typename Visit>
 inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int level, Dims across, Dims over, Visit visit) {
     const int dims = layer.dims;
