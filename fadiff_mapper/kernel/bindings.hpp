@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "columns.hpp"
 #include "map_space.hpp"
 
 namespace fadiff {

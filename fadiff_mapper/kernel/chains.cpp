@@ -42,32 +42,21 @@ double Objective::value(const Scores& scores) const {
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
                Evaluate instead)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)),
-      instead_(std::move(instead)), random_(seed), work_(layer_), near_(layer_), changes_(LANES),
-      whole_(instead_ ? LANES : 0, Point(layer_)), best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
+      instead_(std::move(instead)), random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
+      best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
 
 template <typename Assign>
 void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
     const Room* rooms[LANES];
     std::fill_n(rooms, LANES, room_ ? &*room_ : nullptr);
     Scores scores[LANES];
-    const auto fan_out = [&](int level, int lane) {
-        if (!instead_) return work_.tiles.fan[level][lane];
-        double product = 1;
-        for (int d = 0; d < layer_.dims; ++d) product *= whole_[lane].mapping.spatial(level, layer_.dims)[d];
-        return product;
-    };
-    if (instead_) {
-        const Mapping* mappings[LANES];
-        for (int i = 0; i < work_.pack.count; ++i) assign(i, whole_[i]), mappings[i] = &whole_[i].mapping;
-        instead_(mappings, work_.pack.count, scores);
-    } else {
-        evaluate(layer_, room_ ? rooms : nullptr, false, work_, scores);
-    }
+    if (instead_) instead_(work_, scores);
+    else evaluate(layer_, room_ ? rooms : nullptr, 0, work_, scores);
     for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);
         if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
             double share = 1 / space_.available;
-            for (int level = 0; level < layer_.levels; ++level) share *= fan_out(level, i);
+            for (int level = 0; level < layer_.levels; ++level) share *= work_.tiles.fan[level][i];
             if (share < space_.min_parallelism)
                 value = std::max(value, ILLEGAL + std::log2(space_.min_parallelism / share));
         }

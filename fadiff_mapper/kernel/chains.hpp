@@ -44,8 +44,8 @@ struct Improvement {
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
-    // Scores of mappings, at most LANES, in place of the dense evaluation.
-    using Evaluate = std::function<void(const Mapping* const*, int, Scores*)>;
+    // Scores of the mappings in a whole pack, in place of the dense evaluation; lays their tiles, too.
+    using Evaluate = std::function<void(Workspace&, Scores*)>;
 
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
            Evaluate instead = nullptr);
@@ -92,7 +92,6 @@ private:
     std::vector<Chain> chains_;
     Point near_;                             // a neighbour; scratch
     std::vector<Changes> changes_;           // [LANES]; how the neighbours in the pack differ from the present point
-    std::vector<Point> whole_;               // [LANES], or none; the points in the pack for `instead_`
     Changes picked_;                         // those of the best neighbour that a chain tried
     std::optional<Point> best_;
     double best_value_;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "columns.hpp"
 #include "map_space.hpp"
 
 namespace fadiff {

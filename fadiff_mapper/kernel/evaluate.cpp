@@ -315,16 +315,21 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     }
 }
 
-void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace& work, Scores* scores) {
-    const int count = work.pack.count;
+void evaluate(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores) {
     lay_tiles(layer, work.pack, work.tiles);
+    evaluate_tiles(layer, rooms, wanted, work, scores);
+}
+
+void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores) {
+    const int count = work.pack.count;
     std::fill_n(scores, count, Scores());
     check_limits(layer, rooms, work, scores);
     unsigned lanes = 0;
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
-    for (int lane = 0; lane < count; ++lane) lanes |= unsigned(all || holed || scores[lane].legal) << lane;
+    for (int lane = 0; lane < count; ++lane)
+        lanes |= unsigned((wanted >> lane & 1) || holed || scores[lane].legal) << lane;
     if (!lanes) return;
-    if (all || holed) lanes &= lanes_countable(layer, work.tiles);
+    if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
     hand_outwards(layer, work);
@@ -333,7 +338,8 @@ void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace&
     count_accesses(layer, work);
     add_up(layer, work, scores);
     for (int lane = 0; lane < count; ++lane)
-        if (!all && !scores[lane].legal) scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
+        if (!(wanted >> lane & 1) && !scores[lane].legal)
+            scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
 }
 
 }  // namespace fadiff

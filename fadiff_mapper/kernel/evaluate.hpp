@@ -28,14 +28,20 @@ struct Workspace {
     std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
     std::vector<Mask> further;                  // some level further out keeps the data space
 
-    explicit Workspace(const Layer& layer)
-        : pack(layer), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
+    // `whole`: see MappingPack.
+    explicit Workspace(const Layer& layer, bool whole = false)
+        : pack(layer, whole), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
           content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
           further(scale.size()) {}
 };
 
-// Scores of the mappings that lie in `work.pack`. `rooms` may be null, else one for each of them. Unless `all`, the counts
-// of illegal mappings are left out, and with them cycles, energy and accesses (0).
-void evaluate(const Layer& layer, const Room* const* rooms, bool all, Workspace& work, Scores* scores);
+constexpr unsigned ALL_LANES = (1u << LANES) - 1;
+
+// Scores of the mappings that lie in `work.pack`. `rooms` may be null, else one for each of them. The counts of illegal
+// mappings are left out but in the lanes that are `wanted` (a bit each), and with them cycles, energy and accesses (0).
+void evaluate(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores);
+
+// The same for tiles that have been laid.
+void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores);
 
 }  // namespace fadiff

@@ -100,6 +100,10 @@ inline Mask mask_of(bool value) {
     for (Bits& part : result.parts) part = Bits{} - std::int64_t(value);
     return result;
 }
+// A mask from one bit for each lane.
+inline Mask mask_from(unsigned bits) {
+    return mask_where([&](int lane) { return bits >> lane & 1; });
+}
 
 template <typename Result, typename Each>
 inline Result each_part(Each each) {

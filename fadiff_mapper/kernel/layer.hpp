@@ -82,6 +82,7 @@ struct Layer {
     bool priced = false;                      // some interconnect costs energy: hops are counted
 
     int places() const { return 2 * levels; }
+    bool has_fanout(int level) const { return fanout_x[level] > 1 || fanout_y[level] > 1; }
 };
 
 }  // namespace fadiff

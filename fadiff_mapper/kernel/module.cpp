@@ -12,6 +12,7 @@
 #include "chains.hpp"
 #include "checks.hpp"
 #include "estimate_bindings.hpp"
+#include "pack_columns.hpp"
 #include "parts.hpp"
 #include "residual_bindings.hpp"
 #include "sparse_bindings.hpp"
@@ -212,7 +213,7 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
             for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
             for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
         }
-        evaluate(layer, words ? room_at : nullptr, all, work, scores);
+        evaluate(layer, words ? room_at : nullptr, all ? ALL_LANES : 0, work, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;

@@ -15,24 +15,24 @@ struct MappingPack {
                                               // innermost 0; nothing of dimensions without one
     std::vector<Mask> on_y;                   // [L][D]
     std::vector<Mask> keep;                   // [L][T]
-    std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping
+    std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping; nothing of levels without loops
+    std::vector<std::uint8_t> order;          // [L][D][LANES]; the same in time, or none: dense counts do without
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
     int count = 0;                            // lanes in use; the others hold copies of some mapping
 
-    explicit MappingPack(const Layer& layer)
+    // `whole`: every order is laid, that of loops of bound 1 too.
+    explicit MappingPack(const Layer& layer, bool whole = false)
         : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
-          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors), spatial_order(position.size() * LANES),
+          on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors),
+          spatial_order(position.size() * LANES), order(whole ? spatial_order.size() : 0),
           looping(layer.places()) {}
 
     const Lanes* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
     const Lanes* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
+    bool whole() const { return !order.empty(); }
     Dims spatial_dims(int level) const { return looping[2 * level]; }
     Dims temporal_dims(int level) const { return looping[2 * level + 1]; }
 };
-
-// Lays columns first, first + 1, ... of a batch side by side, at most LANES of them. Throws where an order does not name
-// each dimension once, which leads to entries of tables, and where a factor is below 1.
-void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
 
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);

@@ -1,57 +1,50 @@
-// Accesses and computes that happen, are gated, or are skipped: the compiled form of sparse/saved_accesses.py and
-// saved_computes.py.
+// Accesses that happen, are gated, or are skipped: the compiled form of sparse/saved_accesses.py, for eight mappings at
+// once.
+//
+// Lanes in which Timeloop ends on an assertion, or in which its numbers are undefined, are marked as `aborted`.
 
 #pragma once
 
+#include "counts.hpp"
+#include "evaluate.hpp"
 #include "sparse_savings.hpp"
 
 namespace fadiff::sparse {
 
-using Count = std::uint64_t;  // Timeloop's whole numbers without sign: a negative one is 2^64 less
-
-// Timeloop ends on an assertion, or its numbers are undefined.
-struct Aborted {};
-
-// A double as the compiler makes a whole number without sign of it.
-Count unsigned_of(double value);
-
 struct UnitCounts {
-    Count metadata, payload;
+    Counts metadata, payload;
 };
 
 // Accesses of one kind, and those of the metadata of every rank that the format has.
 struct AccessCounts {
-    Count words;
+    Counts words;
     UnitCounts units[MOST_RANKS];
 };
 
 // A tile's accesses: those that happen, part 0, and, at a level that saves some, those that it saves, part 1.
 struct TileAccesses {
     AccessCounts of[ACCESSES][2];
-    Happening saving;                 // what happens to the accesses of part 1; ACTUAL: there are none
-    Count compressions, decompressions;
+    unsigned saving;                  // lanes that save some, a bit each; without any there is no part 1
+    Mask gated;                       // lanes in which the accesses of part 1 are gated; in others they are skipped
+    Counts compressions, decompressions;
 
-    int parts() const { return saving == ACTUAL ? 1 : 2; }
-    Happening happening(int part) const { return part ? saving : ACTUAL; }
-    Count busy(Access access) const { return of[access][0].words + (saving == GATED ? of[access][1].words : 0); }
+    int parts() const { return saving ? 2 : 1; }
+    Counts busy(Access access) const {
+        const Counts happening = of[access][0].words;
+        return saving ? happening + where(gated, of[access][1].words) : happening;
+    }
 };
 
-struct DenseCounts {
-    double of[ACCESSES];
+// The tiles of eight mappings on their way through an evaluation.
+struct SparseTiles {
+    std::vector<MappedTiles> mapped;         // [LANES]
+    std::vector<Occupancies> occupancies;    // [L][T]
+    std::vector<Savings> savings;            // [L][T]
+    std::vector<unsigned> kept;              // [L][T]; lanes that keep a tile, a bit each
 };
 
-struct Computes {
-    double actual = 0, gated = 0, skipped = 0;
-};
-
-// The accesses of one data space at all levels; throws `Aborted`.
-//
-// `accesses` [L]; `share` is the part of its accesses that its innermost saving level saves, negative without one.
-void save_accesses(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
-                   const std::vector<Saving>& savings, const DenseCounts* counts, int tensor, TileAccesses* accesses,
-                   double& share);
-
-// The computes of the run; `shares` [T] as above. Throws `Aborted`.
-Computes save_computes(const SparseDesign& design, const MappedTiles& mapped, const double* shares);
+// The accesses to one data space at all levels [L]; `dense` are those on a dense design.
+void save_accesses(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int tensor,
+                   TileAccesses* accesses, Mask& aborted);
 
 }  // namespace fadiff::sparse

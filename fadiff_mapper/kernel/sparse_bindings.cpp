@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
+#include "pack_columns.hpp"
 #include "sparse_score.hpp"
 
 namespace py = pybind11;
@@ -37,7 +38,6 @@ static SparseLevel level_of(const py::dict& table, int tensors) {
     SparseLevel level;
     level.decompresses = table["decompresses"].cast<bool>();
     level.compresses = table["compresses"].cast<bool>();
-    level.has_fanout = table["has_fanout"].cast<bool>();
     level.metadata_limit = table["metadata_limit"].cast<double>();
     level.word_bits = table["word_bits"].cast<double>();
     level.metadata_width = table["metadata_width"].cast<double>();
@@ -142,16 +142,14 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
     if (out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
         throw std::invalid_argument("out: wrong shape");
     double* rows = out.mutable_data();
-    std::vector<Mapping> mappings(LANES, Mapping(layer));
-    const Mapping* mapping_at[LANES];
-    for (int i = 0; i < LANES; ++i) mapping_at[i] = &mappings[i];
+    Workspace work(layer, true);
     Scores scores[LANES];
     NearColumns columns(layer, batch, 0, size);
     for (std::size_t column = 0; column < size; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, size - column));
         const auto [near, within] = columns.at(column);
-        read_columns(layer, near, within, count, mappings.data());
-        evaluator.evaluate(mapping_at, count, scores);
+        pack_columns(layer, near, within, count, work.pack);
+        evaluator.evaluate(work, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
@@ -175,7 +173,7 @@ void add_sparse(py::module_& module) {
 Chains::Evaluate sparse_evaluation(const py::object& design) {
     if (design.is_none()) return nullptr;
     const auto evaluator = std::make_shared<Evaluator>(design.cast<std::shared_ptr<SparseDesign>>());
-    return [evaluator](const Mapping* const* mappings, int count, Scores* scores) { evaluator->evaluate(mappings, count, scores); };
+    return [evaluator](Workspace& work, Scores* scores) { evaluator->evaluate(work, scores); };
 }
 
 }  // namespace fadiff

@@ -46,7 +46,7 @@ enum Access { READ, FILL, UPDATE };
 constexpr int ACCESSES = 3;
 
 struct SparseLevel {
-    bool decompresses = false, compresses = false, has_fanout = false;
+    bool decompresses = false, compresses = false;
     double metadata_limit = 0;                    // bits that fit
     double word_bits = 1, metadata_width = 0, metadata_word_bits = 0;
     double data[HAPPENINGS][ACCESSES] = {};       // pJ per vector access

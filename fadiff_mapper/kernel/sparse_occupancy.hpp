@@ -18,8 +18,25 @@ private:
     std::unordered_map<std::string, double> empty_;
 };
 
-void find_occupancy(const SparseDesign& design, const MappedTiles& mapped, int tensor, int level, Met& met,
-                    Occupancy& into);
+// Units of one rank, expected or of one number of nonzeros.
+struct RankUnits {
+    Lanes metadata, payload;
+};
+
+// The occupancies of the tiles of one data space at one level, see Occupancy.
+struct Occupancies {
+    Lanes used = 1.0, density = 1.0, nonzeros, metadata_units, most_words, most_bits, block_ratio = 1.0;
+    unsigned aborts = 0, rejected = 0;  // a bit for each lane
+    int ranks = 0;                      // of the format, 0 without one
+    Mask counted[MOST_RANKS];           // ranks that cost something
+    RankUnits units[MOST_RANKS];
+
+    void set(int lane, const Occupancy& one);
+};
+
+// Fills in the lanes whose mapping keeps the tile, a bit each; the numbers of others mean nothing. `mapped` [LANES].
+void find_occupancies(const SparseDesign& design, const MappedTiles* mapped, Lanes words, int tensor, int level,
+                      unsigned kept, Met& met, Occupancies& into);
 
 // The probability that a tile of this box holds no nonzero; negative where Timeloop ends on it.
 double empty_share(const SparseDesign& design, int tensor, double box, Met& met);

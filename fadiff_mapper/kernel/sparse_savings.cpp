@@ -24,8 +24,10 @@ struct LeaderWindow {
 
 class Searcher {
 public:
-    Searcher(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies, Met& met)
-        : design_(design), layer_(design.layer), mapped_(mapped), nest_(mapped.nest), occupancies_(occupancies), met_(met) {}
+    Searcher(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
+             const std::vector<Occupancies>& occupancies, int lane, Met& met)
+        : design_(design), layer_(design.layer), pack_(pack), mapped_(mapped), nest_(mapped.nest),
+          occupancies_(occupancies), lane_(lane), met_(met) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
@@ -55,39 +57,49 @@ private:
         const SparseLevel& hardware = design_.levels[option.level];
         const int child = tile(option.level, option.target).child, inner = child < 0 ? option.level : child;
         const double ratio = std::floor(hardware.metadata_word_bits / hardware.word_bits);  // of whole numbers in Timeloop
-        const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros
-            + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units * ratio;
+        const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros[lane_]
+            + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units[lane_] * ratio;
         return layer_.read[option.level] / layer_.block[option.level] * words * option.probability;
     }
 
-    // The loop whose iterations bring new words, by its number among all loops.
-    int target_loop(int source, int child, int target, bool& scalar) const {
-        scalar = false;
-        if (child < 0)
-            for (int i = nest_.first[0];; ++i) {
-                const bool last_spatial = i + 1 == nest_.first[1] || !nest_.loops[i + 1].spatial;
-                if (last_spatial || (moves(target, nest_.loops[i]) && nest_.loops[i].bound != 1)) {
-                    scalar = last_spatial && !nest_.loops[i].spatial;
-                    return i;
-                }
-            }
-        for (int i = nest_.running_first[child + 1]; i < nest_.running_first[source + 1]; ++i)
-            if (moves(target, nest_.loops[nest_.running[i]])) return nest_.running[i];
-        return nest_.first[source + 1] - 1;
+    // The loop whose iterations bring new words.
+    NestLoop target_loop(int source, int child, int target) const {
+        for (int i = nest_.first[child + 1]; i < nest_.first[source + 1]; ++i) {
+            const NestLoop& loop = nest_.loops[i];
+            if (child < 0 && (i == nest_.first[1] || !loop.spatial)) break;
+            if (moves(target, loop)) return loop;
+        }
+        return child < 0 ? innermost_loop() : outermost_loop(source);
+    }
+
+    // The outermost spatial loop of the innermost level, or its innermost temporal loop if there is no fan-out.
+    NestLoop innermost_loop() const {
+        const std::uint8_t first = pack_.order[lane_];
+        NestLoop loop{pack_.temporal(0, layer_.dims)[first][lane_], 0, first, false};
+        each_loop(layer_, pack_, lane_, 0, ~Dims(0), 0, [&](int d, double bound, bool spatial) {
+            loop = {bound, loop.row + (bound != 1), std::uint8_t(d), spatial};
+        });
+        if (!loop.spatial) loop.row += loop.bound != 1;
+        return loop;
+    }
+
+    NestLoop outermost_loop(int level) const {
+        const int dims = layer_.dims, d = pack_.order[(std::size_t(level + 1) * dims - 1) * LANES + lane_];
+        return {pack_.temporal(level, dims)[d][lane_], nest_.row_of(level), std::uint8_t(d), false};
     }
 
     void find_window(int source, int target) {
         const int child = tile(source, target).child;
-        const int at = target_loop(source, child, target, window_.scalar);
-        const NestLoop& loop = nest_.loops[at];
+        const NestLoop loop = target_loop(source, child, target);
+        window_.scalar = child < 0 && !loop.spatial;
         window_.loop = loop;
         window_.target = nest_.box(window_.scalar ? 0 : loop.row);
         copy_box(window_.target, nest_.width, window_.leader);
-        window_.loops[0] = &loop;
+        window_.loops[0] = &window_.loop;
         window_.count = 1;
         bool stays = loop.spatial;
-        for (int i = nest_.running_from(at + 1, child + 1); i < nest_.running_first[source + 1]; ++i) {
-            const NestLoop& outer = nest_.loops[nest_.running[i]];
+        for (int i = loop.row; i < nest_.first[source + 1]; ++i) {
+            const NestLoop& outer = nest_.loops[i];
             const bool brings = child < 0 || moves(target, outer);
             if (outer.spatial || (stays && !brings)) {
                 window_.leader[outer.dim] *= outer.bound;
@@ -125,20 +137,22 @@ private:
 
     const SparseDesign& design_;
     const Layer& layer_;
+    const MappingPack& pack_;
     const MappedTiles& mapped_;
     const Nest& nest_;
-    const std::vector<Occupancy>& occupancies_;
+    const std::vector<Occupancies>& occupancies_;
+    int lane_;
     Met& met_;
     LeaderWindow window_;
 };
 
 }  // namespace
 
-bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const std::vector<Occupancy>& occupancies,
-                  Met& met, std::vector<Saving>& savings) {
+bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
+                  const std::vector<Occupancies>& occupancies, int lane, Met& met, std::vector<Savings>& savings) {
     const int levels = design.layer.levels, tensors = design.layer.tensors;
-    savings.assign(std::size_t(levels) * tensors, Saving());
-    Searcher searcher(design, mapped, occupancies, met);
+    const unsigned own = 1u << lane;
+    Searcher searcher(design, pack, mapped, occupancies, lane, met);
     for (Happening kind : {GATED, SKIPPED})
         for (int level = 0; level < levels; ++level)
             for (const Choice& choice : kind == GATED ? design.levels[level].gating : design.levels[level].skipping) {
@@ -147,8 +161,11 @@ bool find_savings(const SparseDesign& design, const MappedTiles& mapped, const s
                     if (!searcher.effect(access, level, option)) return false;
                     if (option.worth >= (best.level < 0 ? 0 : best.worth) || best.level < 0) best = option;
                 }
-                Saving& saving = savings[std::size_t(best.level) * tensors + best.target];
-                if (saving.kind == ACTUAL || saving.probability < best.probability) saving = {kind, best.probability};
+                Savings& saving = savings[std::size_t(best.level) * tensors + best.target];
+                if ((saving.lanes & own) && !(saving.probability[lane] < best.probability)) continue;
+                saving.lanes |= own;
+                saving.gated = kind == GATED ? saving.gated | own : saving.gated & ~own;
+                saving.probability.set(lane, best.probability);
             }
     return true;
 }

@@ -1,14 +1,13 @@
 // The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
 //
-// The compiled form of sparse/evaluate_sparse.py, level_cost.py and sparse_legality.py without spatial skipping;
-// tests hold the two together (tests/sparse/test_compiled_sparse.py).
+// The compiled form of sparse/evaluate_sparse.py and sparse_legality.py without spatial skipping; tests hold the two
+// together (tests/sparse/test_compiled_sparse.py).
 
 #pragma once
 
 #include <memory>
 
-#include "evaluate.hpp"
-#include "sparse_accesses.hpp"
+#include "sparse_cost.hpp"
 
 namespace fadiff::sparse {
 
@@ -20,30 +19,21 @@ class Evaluator {
 public:
     explicit Evaluator(std::shared_ptr<const SparseDesign> design);
 
-    // Scores of `count` mappings, at most LANES. Numbers of illegal ones are 0.
-    void evaluate(const Mapping* const* mappings, int count, Scores* scores);
+    // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. Tiles and counts of a
+    // dense design are left in `dense`.
+    void evaluate(Workspace& dense, Scores* scores);
     const Layer& layer() const { return design_->layer; }
 
 private:
-    // One mapping as far as it can be judged before anything is counted.
-    struct Candidate {
-        MappedTiles mapped;
-        std::vector<Occupancy> occupancies;   // [L][T]
-        std::vector<Saving> savings;          // [L][T]
-    };
-
-    // The counts of mappings as on a dense design, into `dense_`.
-    void evaluate_dense(const Mapping* const* mappings, int count, bool all, Scores* scores);
-    bool prepare(const Mapping& mapping, Candidate& candidate);
-    bool fits(const Candidate& candidate) const;
-    bool finish(const Candidate& candidate, const Workspace& dense, int lane, Scores& scores);
+    unsigned lay_tiles(const Workspace& dense);
+    unsigned find_fitting(unsigned lanes) const;
+    unsigned find_savings(const MappingPack& pack, unsigned lanes);
+    Lanes outermost_accesses(const Workspace& dense) const;
 
     std::shared_ptr<const SparseDesign> design_;
     Met met_;
-    Workspace dense_;
-    std::vector<Candidate> candidates_;       // LANES
-    std::vector<DenseCounts> counts_;         // [T][L]
-    std::vector<TileAccesses> accesses_;      // [T][L]
+    SparseTiles tiles_;
+    CostWork cost_;
 };
 
 }  // namespace fadiff::sparse

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tiles.hpp"
-
 namespace fadiff::sparse {
 
 double words_of(const DataSpace& space, const double* points) {
@@ -21,41 +19,27 @@ double box_of(const SparseDesign& design, int tensor, const double* points) {
 // The box of a single word.
 static double unit_box(const SparseDesign& design, int tensor) { return design.shaped[tensor] ? BOX_SIDE + 1 : 1; }
 
-// Spatial loops along X, then along Y, where the hardware has a fan-out; then temporal ones.
-static void list_loops(const SparseDesign& design, const Mapping& mapping, Nest& nest) {
-    const int dims = design.layer.dims, levels = design.layer.levels, most = 2 * levels * dims;
+static void list_loops(const Layer& layer, const MappingPack& pack, int lane, Nest& nest) {
+    const int dims = layer.dims, levels = layer.levels, most = 2 * levels * dims;
     const int width = (dims + BOX_BLOCK - 1) / BOX_BLOCK * BOX_BLOCK;
     nest.width = width;
     nest.loops.resize(most), nest.points.resize(std::size_t(most + 1) * width), nest.first.resize(levels + 1);
-    nest.running.resize(most), nest.running_first.resize(levels + 1), nest.grown.resize(levels);
     NestLoop* loop = nest.loops.data();
-    int row = 0;
-    const auto number = [&] { return int(loop - nest.loops.data()); };
     double* box = nest.points.data();
     std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
-        Dims grown = 0;
+        nest.first[level] = int(loop - nest.loops.data());
         const auto add = [&](int dim, double bound, bool spatial) {
-            if (bound != 1) {
-                copy_box(box, width, box + width);
-                box += width;
-                box[dim] *= bound;
-                grown |= Dims(1) << dim;
-                nest.running[row++] = number();
-            }
-            *loop++ = {bound, row, std::uint8_t(dim), spatial};
+            if (bound == 1) return;
+            copy_box(box, width, box + width);
+            box += width;
+            box[dim] *= bound;
+            *loop = {bound, int(loop - nest.loops.data()) + 1, std::uint8_t(dim), spatial};
+            ++loop;
         };
-        nest.first[level] = number(), nest.running_first[level] = row;
-        const std::size_t at = std::size_t(level) * dims;
-        const std::uint8_t *order = &mapping.order[at], *spatial_order = &mapping.spatial_order[at], *on_y = &mapping.on_y[at];
-        const double *spatial = mapping.spatial(level, dims), *temporal = mapping.temporal(level, dims);
-        for (int axis = 0; axis < 2 && design.levels[level].has_fanout; ++axis)
-            for (int i = 0; i < dims; ++i)
-                if (const int d = spatial_order[i]; bool(on_y[d]) == bool(axis)) add(d, spatial[d], true);
-        for (int i = 0; i < dims; ++i) add(order[i], temporal[order[i]], false);
-        nest.grown[level] = grown;
+        each_loop(layer, pack, lane, level, pack.spatial_dims(level), pack.temporal_dims(level), add);
     }
-    nest.first[levels] = number(), nest.running_first[levels] = row;
+    nest.first[levels] = int(loop - nest.loops.data());
 }
 
 // Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
@@ -76,24 +60,26 @@ struct RelevantLoop {
 // Builds the tree of one tile.
 class TreeBuilder {
 public:
-    TreeBuilder(const SparseDesign& design, const Nest& nest, int tensor, int level, const StoredTile& tile,
-                const FiberTree* tiled_by)
-        : design_(design), layer_(design.layer), nest_(nest), tensor_(tensor), space_(design.layer.spaces[tensor]), format_(tile.format), child_(tiled_by) {
-        const int inside = tile.child < 0 ? 0 : tile.child + 1;
-        // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
-        const double* points = !child_ && inside ? nest.box(nest.row_of(inside - 1)) : nullptr;
-        Dims met = 0;
-        for (int i = nest.first[inside]; i < nest.first[inside + 1]; ++i) {  // every dimension has a loop here
-            const NestLoop& loop = nest.loops[i];
-            const Dims dim = Dims(1) << loop.dim;
-            if (!(space_.relevant & dim)) continue;
-            if (!met) first_row_ = loop.row;
-            const double bound = points && !(met & dim) ? loop.bound * points[loop.dim] : loop.bound;
-            met |= dim;
-            if (bound != 1) loops_[count_++] = {loop.dim, bound, loop.row};
+    TreeBuilder(const SparseDesign& design, const MappingPack& pack, int lane, const Nest& nest, int tensor, int level,
+                const StoredTile& tile, const FiberTree* tiled_by)
+        : design_(design), pack_(pack), lane_(lane), nest_(nest), tensor_(tensor), space_(design.layer.spaces[tensor]),
+          inside_(tile.child < 0 ? 0 : tile.child + 1), format_(tile.format), child_(tiled_by) {
+        int at = nest_.first[inside_];
+        if (!child_ && inside_) {
+            // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
+            const double* points = nest_.box(at);
+            Dims met = 0;
+            const Dims all = ~Dims(0) >> (64 - design.layer.dims);
+            each_loop(design.layer, pack, lane, inside_, all, all, [&](int d, double bound, bool) {
+                at += bound != 1;
+                if (!(space_.relevant >> d & 1)) return;
+                if (!(met >> d & 1)) bound *= points[d];
+                met |= Dims(1) << d;
+                if (bound != 1) loops_[count_++] = {d, bound, at};
+            });
         }
-        for (int at = nest.running_first[inside + 1]; at < nest.running_first[level + 1]; ++at) {
-            const NestLoop& loop = nest.loops[nest.running[at]];
+        for (; at < nest_.first[level + 1]; ++at) {
+            const NestLoop& loop = nest_.loops[at];
             if (space_.relevant >> loop.dim & 1) loops_[count_++] = {loop.dim, loop.bound, loop.row};
         }
     }
@@ -102,17 +88,28 @@ public:
     bool build(FiberTree& tree) {
         const int given = child_ ? child_->ranks : 0;
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
-        tree.inner_to_outer = format_ && format_->inner_to_outer;
         tree.ranks = given + rules_;
         tree.below[0] = unit_box(design_, tensor_);
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
         fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
-        return tree.inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
+        return format_ && format_->inner_to_outer ? inner_to_outer(given) : outer_to_inner(given);
     }
 
 private:
     double box_at(int row) const { return box_of(design_, tensor_, nest_.box(row)); }
+
+    // The box of the innermost loop that moves the data space, which may have a bound of 1.
+    double innermost_box() const {
+        bool first = true, grows = false;
+        each_loop(design_.layer, pack_, lane_, inside_, space_.relevant, space_.relevant, [&](int, double bound, bool) {
+            if (first) grows = bound != 1;
+            first = false;
+        });
+        int row = nest_.first[inside_];
+        while (grows) grows = !(space_.relevant >> nest_.loops[row++].dim & 1);
+        return box_at(row);
+    }
 
     // The words that the loops of one rank from `at` on span; 0 where its rule forbids the first. Moves `at` on.
     double take(int& at, int step, int rule) {
@@ -127,7 +124,7 @@ private:
             group = *own;
         }
         double points[MOST_DIMS];
-        std::fill_n(points, layer_.dims, 1.0);
+        std::fill_n(points, design_.layer.dims, 1.0);
         do {
             points[loops_[at].dim] *= loops_[at].bound;
             at += step;
@@ -156,7 +153,7 @@ private:
             std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
         }
         if (rank + forbidden) {
-            const double innermost = box_at(first_row_);
+            const double innermost = innermost_box();
             std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
             std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
             std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
@@ -172,18 +169,23 @@ private:
             const double words = take(at, 1, given + rank);
             fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? unit_box(design_, tensor_) : box_at(loops_[start].row);
         }
-        for (; rank < rules_; ++rank) fibers_[rank] = 1, boxes_[rank] = box_at(first_row_);
+        if (rank < rules_) {
+            const double innermost = innermost_box();
+            std::fill(fibers_ + rank, fibers_ + rules_, 1.0), std::fill(boxes_ + rank, boxes_ + rules_, innermost);
+        }
         return at >= count_;
     }
 
     const SparseDesign& design_;
-    const Layer& layer_;
+    const MappingPack& pack_;
+    int lane_;
     const Nest& nest_;
     int tensor_;
     const DataSpace& space_;
+    int inside_;                      // the innermost level whose loops count
     const Representation* format_;
     const FiberTree* child_;
-    int rules_ = 0, count_ = 0, first_row_ = 0;
+    int rules_ = 0, count_ = 0;
     RelevantLoop loops_[MOST_LOOPS];
     double *fibers_ = nullptr, *boxes_ = nullptr;
 };
@@ -199,7 +201,7 @@ static bool ranks_align(const StoredTile& tile, const StoredTile& child) {
     return true;
 }
 
-static bool plant_trees(const SparseDesign& design, int t, MappedTiles& into) {
+static bool plant_trees(const SparseDesign& design, const MappingPack& pack, int lane, int t, MappedTiles& into) {
     const int tensors = design.layer.tensors;
     for (int level = 0; level < design.layer.levels; ++level) {
         StoredTile& tile = into.tiles[std::size_t(level) * tensors + t];
@@ -210,20 +212,20 @@ static bool plant_trees(const SparseDesign& design, int t, MappedTiles& into) {
         // Plain tiles need a tree only as the innermost rank of a compressed parent.
         const StoredTile* parent = tile.parent < 0 ? nullptr : &into.tiles[std::size_t(tile.parent) * tensors + t];
         if (!tile.format && !(parent && is_pretiled(*parent, tile))) continue;
-        TreeBuilder builder(design, into.nest, t, level, tile, pretiled ? &child->tree : nullptr);
+        TreeBuilder builder(design, pack, lane, into.nest, t, level, tile, pretiled ? &child->tree : nullptr);
         if (!builder.build(tile.tree)) return false;
     }
     return true;
 }
 
-bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into) {
+bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const Tiles& dense, int lane, MappedTiles& into) {
     const Layer& layer = design.layer;
     into.tiles.resize(std::size_t(layer.levels) * layer.tensors);
     for (int t = 0; t < layer.tensors; ++t) {
         int child = -1;
         for (int level = 0; level < layer.levels; ++level) {
             StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
-            tile.kept = mapping.keep[std::size_t(level) * layer.tensors + t];
+            tile.kept = pack.keep[std::size_t(level) * layer.tensors + t][lane];
             tile.child = tile.parent = -1;
             tile.format = tile.kept ? design.format(level, t) : nullptr;
             if (!tile.kept) continue;
@@ -237,22 +239,16 @@ bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, Mapped
         }
         if (child < 0) return false;
     }
-    list_loops(design, mapping, into.nest);
-    for (int t = 0; t < layer.tensors; ++t) {
-        const Dims relevant = layer.spaces[t].relevant;
-        double words = 1, box = unit_box(design, t);
-        for (int level = 0; level < layer.levels; ++level) {
-            if (into.nest.grown[level] & relevant) {
-                const double* points = into.nest.box(into.nest.row_of(level));
-                words = words_of(layer.spaces[t], points);
-                box = design.shaped[t] ? box_of(design, t, points) : words;
-            }
-            StoredTile& tile = into.tiles[std::size_t(level) * layer.tensors + t];
-            tile.words = words, tile.box = box;
+    list_loops(layer, pack, lane, into.nest);
+    for (int level = 0; level < layer.levels; ++level)
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            StoredTile& tile = into.tiles[cell];
+            tile.words = dense.size[cell][lane];
+            tile.box = design.shaped[t] ? box_of(design, t, into.nest.box(into.nest.row_of(level))) : tile.words;
         }
-    }
     for (int t = 0; t < layer.tensors && design.formatted; ++t)
-        if (!plant_trees(design, t, into)) return false;
+        if (!plant_trees(design, pack, lane, t, into)) return false;
     return true;
 }
 

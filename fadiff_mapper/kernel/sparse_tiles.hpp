@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "mapping.hpp"
+#include "tiles.hpp"
 #include "sparse_design.hpp"
 
 namespace fadiff::sparse {
@@ -21,25 +21,34 @@ struct NestLoop {
     bool spatial;
 };
 
-// All loops, those of bound 1 too, innermost first.
+// The loops of a bound above 1, innermost first. The box of the n-th is row n + 1.
 struct Nest {
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
-    std::vector<int> running;         // the loops of a bound above 1; the box of the n-th is row n + 1
-    std::vector<int> running_first;   // [L + 1]; the first of these of every level
-    std::vector<Dims> grown;          // [L]; dimensions of these at every level
     int width = 0;                    // numbers of a box: D, rounded up to whole vectors
     std::vector<double> points;       // [rows][width]; row 0 is a single iteration
 
     const double* box(int row) const { return points.data() + std::size_t(row) * width; }
-    // The first place in `running` of a loop at or behind this one, which stands at this level or further in.
-    int running_from(int loop, int level) const {
-        int at = running_first[level];
-        while (at < running_first.back() && running[at] < loop) ++at;
-        return at;
-    }
-    int row_of(int level) const { return running_first[level + 1]; }
+    int row_of(int level) const { return first[level + 1]; }  // of the box of a level's tile
 };
+
+// Visits the loops of a level of the mapping in one lane, innermost first: spatial ones along X, then along Y, where the
+// hardware has a fan-out; then temporal ones. Only those of the given dimensions, whatever their bounds.
+template <typename Visit>
+inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int level, Dims across, Dims over, Visit visit) {
+    const int dims = layer.dims;
+    const std::size_t at = std::size_t(level) * dims;
+    if (across && layer.has_fanout(level))
+        for (const bool on_y : {false, true})
+            for (int i = 0; i < dims; ++i)
+                if (const int d = pack.spatial_order[(at + i) * LANES + lane]; across >> d & 1 && pack.on_y[at + d][lane] == on_y)
+                    visit(d, pack.spatial(level, dims)[d][lane], true);
+    for (std::size_t i = at; over; ++i)
+        if (const int d = pack.order[i * LANES + lane]; over >> d & 1) {
+            over ^= Dims(1) << d;
+            visit(d, pack.temporal(level, dims)[d][lane], false);
+        }
+}
 
 // Copies a box. Blocks of a fixed size are moved faster than D numbers are.
 inline void copy_box(const double* box, int width, double* into) {
@@ -49,12 +58,8 @@ inline void copy_box(const double* box, int width, double* into) {
 // The ranks of a tile, innermost first.
 struct FiberTree {
     int ranks = 0;
-    double fibers[MOST_RANKS];        // coordinates of a fiber
-    double below[MOST_RANKS + 1];     // boxes below each rank, and of the fiber of the outermost one
-    bool inner_to_outer = false;
-
-    // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
-    bool counts(int rank) const { return fibers[rank] != 1 || rank == (inner_to_outer ? 0 : ranks - 1); }
+    double fibers[MOST_RANKS] = {};        // coordinates of a fiber
+    double below[MOST_RANKS + 1] = {};     // boxes below each rank, and of the fiber of the outermost one
 };
 
 struct StoredTile {
@@ -78,7 +83,8 @@ double words_of(const DataSpace& space, const double* points);
 // The box of a data space, see BOX_SIDE.
 double box_of(const SparseDesign& design, int tensor, const double* points);
 
-// Fills in loops, tiles and trees; false where the formats do not suit the mapping, or a tensor is kept nowhere.
-bool lay_sparse_tiles(const SparseDesign& design, const Mapping& mapping, MappedTiles& into);
+// Fills in loops, tiles and trees of the mapping in one lane; false where the formats do not suit the mapping, or a tensor
+// is kept nowhere.
+bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const Tiles& dense, int lane, MappedTiles& into);
 
 }  // namespace fadiff::sparse

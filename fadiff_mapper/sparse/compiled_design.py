@@ -59,8 +59,8 @@ def compiled_design(layer: PreparedLayer, sparse: SparseOptimizations, models: t
     arch, problem = layer.arch, layer.problem
     names = problem.dataspace_names()
     table: dict[str, Any] = {
-        "levels": [_level(level, x * y > 1, options, own, names) for level, (x, y), options, own in zip(
-            arch.levels, map(arch.fanout, range(len(arch.levels))), sparse.levels, energies, strict=True)],
+        "levels": [_level(level, options, own, names)
+                   for level, options, own in zip(arch.levels, sparse.levels, energies, strict=True)],
         "formats": [_format(options.formats.get(name), problem.dimensions)
                     for options in sparse.levels for name in names],
         "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes, "computes": problem.computes,
@@ -88,7 +88,7 @@ def _is_modelled(layer: PreparedLayer, sparse: SparseOptimizations, models: tupl
             and len(models) <= MOST_TENSORS)
 
 
-def _level(level: StorageLevel, has_fanout: bool, options: LevelOptimizations, energies: StorageEnergies,
+def _level(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
            names: Sequence[str]) -> dict[str, Any]:
     """One level."""
     def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
@@ -96,7 +96,7 @@ def _level(level: StorageLevel, has_fanout: bool, options: LevelOptimizations, e
                 for group in groups]
 
     return {
-        "decompresses": level.decompresses, "compresses": level.compresses, "has_fanout": has_fanout,
+        "decompresses": level.decompresses, "compresses": level.compresses,
         "metadata_limit": level.usable_metadata_bits, "word_bits": level.word_bits,
         "metadata_width": level.metadata.width, "metadata_word_bits": level.metadata.word_bits,
         "data": [energies.data[kind, access] for kind in KINDS for access in ACCESSES],
