@@ -29,10 +29,12 @@ import sys
 import fadiff_mapper.kernel as kernel
 kernel.__path__[:] = [sys.argv[1]]
 from fadiff_mapper import load, map_layer
-result = map_layer(load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), seed=3)
 from fadiff_mapper.kernel import _kernel
+from test_compiled_sparse import specs_of
 print(_kernel.__file__)
-print(result.stats.energy_pj.hex(), result.stats.cycles, result.evaluations, repr(result.mapping))
+for spec in load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), next(specs_of("fan_cp")):
+    result = map_layer(spec, seed=3)
+    print(result.stats.energy_pj.hex(), result.stats.cycles, result.evaluations, repr(result.mapping))
 """
 
 
@@ -65,11 +67,13 @@ def test_the_level_of_a_build_is_its_folder() -> None:
 
 @pytest.mark.skipif(len(BUILDS) == 1, reason="one build for this processor")
 def test_all_builds_find_the_same_mapping_with_the_same_energy() -> None:
+    path = os.pathsep.join([str(HOME.parents[1]), str(Path(__file__).parents[1] / "sparse"), *sys.path])
     answers = []
     for build in BUILDS:
         done = subprocess.run([sys.executable, "-c", SEARCH, str(build)], check=True, capture_output=True, text=True,
-                              env={**os.environ, "PYTHONHASHSEED": "0"})  # sets are printed in one order
-        file, numbers = done.stdout.splitlines()
+                              env={**os.environ, "PYTHONPATH": path,
+                                   "PYTHONHASHSEED": "0"})  # sets are printed in one order
+        file, *numbers = done.stdout.splitlines()
         assert Path(file).parent == build
-        answers.append(numbers)
+        answers.append(tuple(numbers))
     assert len(set(answers)) == 1
