@@ -159,19 +159,23 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
-    few = np.flatnonzero(fits)
-    tiles = JointTiles(tiles.words.take(few, axis=1), tiles.steps.take(few, axis=1), tiles.visits.take(few),
-                       tiles.single)
-    moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t, _ in keys])
-    stationary = np.stack([_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
+    tiles = tiles.take(np.flatnonzero(fits))
+    by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
+    moved = [by_tensor[t] for t, _ in keys]
+    stationary = [_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)]
     alternatives = []
-    for d, steps in _innermost_loops(inputs, tiles, keys, top):
-        chosen = np.flatnonzero(steps)
+    for d, runs in _innermost_loops(inputs, tiles, keys, top):
+        chosen = np.flatnonzero(runs)
         if len(chosen):
-            rows = [moved[c].take(chosen) if d in inputs.moving[t] else
-                    _sliding(inputs, tiles, t, level, d, chosen) if level == top and inputs.windowed[t] else
-                    stationary[c].take(chosen) for c, (t, level) in enumerate(keys)]
-            alternatives.append(undominated(np.stack(rows)))
+            rows = np.empty((len(keys), len(chosen)))
+            for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
+                if d in inputs.moving[t]:
+                    row[:] = far[chosen]
+                elif level == top and inputs.windowed[t]:
+                    row[:] = _sliding(inputs, tiles, t, level, d, chosen)
+                else:
+                    row[:] = near if isinstance(near, float) else near[chosen]
+            alternatives.append(undominated(rows))
     return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
 
 
@@ -184,24 +188,27 @@ def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tupl
         slide none bring equal words; the first one stands for all of them.
     """
     alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
-    for d, steps in enumerate(tiles.steps):
+    for d, runs in enumerate(tiles.runs):
         moves = tuple(d in inputs.moving[t] for t, _ in keys)
         slides = any(level == top and inputs.windowed[t] and not moving
                      for (t, level), moving in zip(keys, moves, strict=True))
         kind = (*moves, d if slides else None)
-        first, runs = alike.get(kind, (d, np.zeros(len(steps), dtype=np.bool_)))
-        alike[kind] = first, runs | (steps > 1)
+        first, others = alike.get(kind, (d, runs))
+        alike[kind] = first, others | runs
     return list(alike.values())
 
 
 def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
-                moved: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it, [N].
+                moved: np.ndarray) -> np.ndarray | float:
+    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it.
 
     Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
+
+    Returns:
+        A number for all tiles, or one for each, [N].
     """
     tensor, level = key
-    once = np.full_like(moved, inputs.touched[tensor])
+    once = float(inputs.touched[tensor])
     if level == top or inputs.windowed[tensor]:
         return once
     return np.where(tiles.words[tensor] > capacity(inputs, level), moved, once)
@@ -247,7 +254,7 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
     if not tiles.single or len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
         return np.zeros(len(chosen))
-    points = {name: bounds[name] / tiles.steps[names.index(name)][chosen] for name in terms}
+    points = {name: bounds[name] / tiles.steps_along(names.index(name), chosen) for name in terms}
     extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
     alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
     result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
