@@ -19,7 +19,6 @@ from itertools import combinations, permutations
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.groups.tile_steps import space_of
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.spec.problem import Problem
 
 LOOPED = 3
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one.
@@ -135,7 +134,7 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
         problem = segment.problems[index]
         if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
             return False
-        if _windows(problem, first) != _windows(problem, second):
+        if problem.windows[first] != problem.windows[second]:
             return False
         if index:
             link, slides = segment.links[index - 1], segment.slides[index - 1]
@@ -146,13 +145,6 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
             if slides[first] != slides[second]:
                 return False
     return True
-
-
-def _windows(problem: Problem, dim: str) -> list[tuple[str, int, list[int], list[int]]]:
-    """The ranks that a dimension moves, by data space: terms, their extents and coefficients."""
-    return [(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
-             sorted(term.coefficient for term in rank))
-            for space in problem.dataspaces for rank in space.ranks if any(term.dimension == dim for term in rank)]
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
