@@ -184,11 +184,11 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
             rows = np.empty((len(keys), len(chosen)))
             for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
                 if d in inputs.moving[t]:
-                    row[:] = far[chosen]
+                    far.take(chosen, out=row, mode="clip")  # other modes copy once more
                 elif level == top and inputs.windowed[t]:
                     row[:] = _sliding(inputs, tiles, t, level, d, chosen)
                 else:
-                    row[:] = near if isinstance(near, float) else near[chosen]
+                    row[:] = near if isinstance(near, float) else near.take(chosen)
             alternatives.append(undominated(rows))
     return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
 

@@ -55,7 +55,7 @@ class JointTiles:
     def steps_along(self, d: int, chosen: np.ndarray) -> np.ndarray:
         """Iterations of the loops over one dimension outside some of the tiles, at least."""
         inside = math.prod(map(len, self.steps[d + 1:]))
-        steps: np.ndarray = self.steps[d][self.extents[chosen] // inside % len(self.steps[d])]
+        steps: np.ndarray = self.steps[d].take(self.extents.take(chosen) // inside % len(self.steps[d]))
         return steps
 
 

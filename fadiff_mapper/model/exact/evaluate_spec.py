@@ -73,21 +73,31 @@ def layer_of(spec: Spec) -> PreparedLayer:
                          constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
 
 
+KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
+"""The last layer of every shape of problem that was prepared, with the spec that it was made from."""
+
+
 def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
-    """The layers of `layer_of`; of problems on one design that differ in their bounds alone all share their constants.
+    """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
 
     Args:
-        specs: The problems. Where designs change, those of each had better stand side by side: of every shape of
-            problem the last design is remembered.
+        specs: The problems. Where designs change, the problems of each had better stand side by side.
     """
-    known: dict[Hashable, tuple[Spec, PreparedLayer]] = {}
-    layers = []
-    for spec in specs:
-        shape = spec.problem.dimensions, spec.problem.dataspaces
-        if shape not in known or not _alike(spec, known[shape][0]):
-            known[shape] = spec, layer_of(spec)
-        layers.append(known[shape][1].resized(spec.problem))
-    return layers
+    known: KnownLayers = {}
+    return [shared_layer(spec, known) for spec in specs]
+
+
+def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
+    """The layer of `layer_of`, with the constants of one that differs in its bounds alone.
+
+    Args:
+        spec: The problem on its design.
+        known: Layers prepared before; this one takes the place of one of its shape that it can share nothing with.
+    """
+    shape = spec.problem.dimensions, spec.problem.dataspaces
+    if shape not in known or not _alike(spec, known[shape][0]):
+        known[shape] = spec, layer_of(spec)
+    return known[shape][1].resized(spec.problem)
 
 
 def _alike(one: Spec, other: Spec) -> bool:
