@@ -138,10 +138,9 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
             return False
         if index:
             link, slides = segment.links[index - 1], segment.slides[index - 1]
-            back = {theirs: own for own, theirs in link.dims.items()}
-            if first not in back or second not in back:
+            if first not in link.back or second not in link.back:
                 return False
-            first, second = back[first], back[second]
+            first, second = link.back[first], link.back[second]
             if slides[first] != slides[second]:
                 return False
     return True
@@ -158,7 +157,7 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
         if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
             return True
-        dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
+        dim = None if dim is None else link.back.get(dim)
         if dim in whole:
             return True
     return False
@@ -191,7 +190,7 @@ def carried_back(segment: Segment, dim: str) -> list[LinkStep]:
     cut: str | None = dim
     halo = False
     for link, slides in zip(reversed(segment.links), reversed(segment.slides), strict=True):
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
+        cut = None if cut is None else link.back.get(cut)
         halo = halo or (cut is not None and slides[cut].overlaps)
         steps.append(LinkStep(cut is not None, halo))
     return steps[::-1]
