@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from fadiff_mapper.spec.arch import Architecture
@@ -29,6 +30,11 @@ class LoopSpace:
     between: tuple[str, ...]
     outer: tuple[str, ...]
 
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for equal loops."""
+        return tuple(self.choices.items()), self.inner, self.between, self.outer
+
 
 @dataclass(frozen=True)
 class LevelSpace:
@@ -53,6 +59,12 @@ class LevelSpace:
     keep: frozenset[str]
     bypass: frozenset[str]
     open: frozenset[str]
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for levels with equal choices."""
+        return (self.name, self.temporal.key, self.spatial.key, self.fanout, tuple(self.axes.items()), self.keep,
+                self.bypass, self.open)
 
 
 @dataclass(frozen=True)

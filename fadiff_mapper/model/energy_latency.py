@@ -138,5 +138,7 @@ def cost_of(counts: Counts, use: Usage, laid_out: Usage, machine: Machine, asked
     leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
     levels = over_dataspaces(access * use.instances[:, None] + address) + leakage
-    return Cost(busy + machine.network_latency, xp.sum(levels, axis=0) + arithmetic, per_level, levels, access,
-                address, leakage, arithmetic, asked, clusters)
+    # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
+    energy = total([levels[level] for level in range(levels.shape[0])]) + arithmetic
+    return Cost(busy + machine.network_latency, energy, per_level, levels, access, address, leakage, arithmetic, asked,
+                clusters)

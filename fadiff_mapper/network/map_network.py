@@ -36,7 +36,7 @@ from fadiff_mapper.network.plan.run_state import OnProgress, PlanningRun, by_nod
 from fadiff_mapper.network.tilings.tile_nests import homes
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
-from fadiff_mapper.search.map_layers import map_layers, with_bound
+from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
@@ -155,7 +155,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if not mapped:  # bounds are for the reader alone, so they come last; the caller of a given mapping has its own
-        results = tuple(result if run.over() else with_bound(result) for result in results)
+        results = tuple(with_bounds(results, run.over))
     return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
                           status, clock.spent())
 

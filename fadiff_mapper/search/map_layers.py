@@ -14,7 +14,9 @@ from itertools import zip_longest
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
+from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
@@ -54,7 +56,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
             in `result_stream.WRITE_EVERY` seconds, then the result.
         on_end: Called with the number of a problem and its result alone.
         stopped: Asked again and again; once true, the search ends with the best so far.
-        bounds: False leaves out the lower bounds, which take some 40 ms a problem; `with_bound` adds one.
+        bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
         before: Effort of a search of every problem from which that of `options` goes on, whatever the time limit, so
             that none is left with random mappings when time is over; None: no such search.
 
@@ -70,7 +72,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
     stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed)
-    tasks = [checked_task(spec) for spec in specs]
+    tasks = [checked_task(spec, layer) for spec, layer in zip(specs, layers_of(specs), strict=True)]
     _refuse_combinations(specs, tasks, options)
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
@@ -106,13 +108,16 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_bound(result: MappedLayer) -> MappedLayer:
-    """Adds the lower bound over all mappings of the same problem.
+def with_bounds(results: Sequence[MappedLayer], stopped: Callable[[], bool] = lambda: False) -> list[MappedLayer]:
+    """Adds the lower bound over all mappings of the same problem to each result.
 
     Args:
-        result: A mapped problem, without a bound.
+        results: Mapped problems, without bounds.
+        stopped: Asked before every bound; once true, the results left stay without.
     """
-    return replace(result, bound=least_of(mapping_task(result.spec)))
+    specs = [result.spec for result in results]
+    return [result if stopped() else replace(result, bound=least_of(mapping_task(spec, layer=layer)))
+            for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
@@ -144,11 +149,12 @@ def _refuse_large(spaces: Sequence[MapSpace], limit: int) -> None:
         refuse_large(space, limit)
 
 
-def checked_task(spec: Spec) -> MappingTask:
+def checked_task(spec: Spec, layer: PreparedLayer | None = None) -> MappingTask:
     """The search problem of a spec.
 
     Args:
         spec: Architecture, problem, energies and constraints.
+        layer: The spec's problem on its dense design where it is prepared already.
 
     Raises:
         FadiffError: No mapping can meet the constraints, or none can be written.
@@ -156,7 +162,7 @@ def checked_task(spec: Spec) -> MappingTask:
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
-    task = mapping_task(spec)
+    task = mapping_task(spec, layer=layer)
     # A legal mapping proves that there is no contradiction, sooner than looking for one.
     contradictions = conflicts(task.space) if first_of(task.family, 0) is None else []
     if contradictions:

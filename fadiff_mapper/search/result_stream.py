@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class ResultStream:
                 handed on.
         """
         results, failures = [], []
+        stats = self._stats(tasks, outcomes)
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:
                 failures.append(_failure(task, outcome))
@@ -105,7 +107,7 @@ class ResultStream:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
                 nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
             results.append(replace(
-                self._result(index, nest, outcome.status, outcome.residuals), options=options,
+                self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
                 history=tuple(map(_improvement, outcome.history)),
                 bound=bound_of(index)))
@@ -116,14 +118,24 @@ class ResultStream:
             raise FadiffError("\n".join(failures))
         return results
 
+    def _stats(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome]) -> dict[int, Stats]:
+        """The statistics of all final mappings without residuals, by the number of the problem."""
+        if self.calibration is not None:  # mappings are chosen anew
+            return {}
+        whole = [index for index, outcome in enumerate(outcomes) if outcome.legal and outcome.residuals is None]
+        return dict(zip(whole, evaluate_nests(
+            [self.specs[index] for index in whole], [tasks[index].layer for index in whole],
+            [outcomes[index].nest for index in whole]), strict=True))
+
     def _send(self, index: int, nest: Nest) -> None:
         """Hands on a mapping that may not be the last."""
         if self.on_better:
             self.on_better(index, self._result(index, nest, SEARCHING))
             self.handed_at[index] = time.monotonic()
 
-    def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None) -> MappedLayer:
-        """All that is known of a mapping, with its residuals where there are some, while the search runs."""
+    def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None,
+                stats: Stats | None = None) -> MappedLayer:
+        """All that is known of a mapping, with its residuals and statistics where these are known already."""
         spec = self.specs[index]
         if residuals:
             from fadiff_mapper.imperfect.residual_nest import unpack_residuals  # most searches go without it
@@ -131,8 +143,8 @@ class ResultStream:
         else:
             mapping = unpack(nest, 0, spec.problem)
         mapping = with_reuse(mapping, spec.constraints)
-        return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), status, (), {"metrics": self.metrics}, 0,
-                           time.monotonic() - self.start)
+        return MappedLayer(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
+                           {"metrics": self.metrics}, 0, time.monotonic() - self.start)
 
 
 @contextmanager

@@ -113,6 +113,8 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     elapsed = descended.history[-1].time_s if descended else 0.0
 
     def after_descent(step: Progress) -> Progress:
+        if descended is None:
+            return step
         return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before,
                        legal_evaluations=step.legal_evaluations + legal_before)
 

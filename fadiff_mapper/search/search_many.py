@@ -121,9 +121,14 @@ def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hasha
     if parts not in designs:
         designs[parts] = repr((task.layer.arch, task.layer.energies))
     sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
-                              tuple(task.space.problem.bounds.items()), repr(task.space.levels), _given(task))
+                              tuple(task.space.problem.bounds.items()), _choices(task), _given(task))
     return (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
             task.weights is None, sparse)
+
+
+def _choices(task: MappingTask) -> Hashable:
+    """The choices of a task's map space, level by level."""
+    return tuple(level.key for level in task.space.levels)
 
 
 def _given(task: MappingTask) -> Hashable:
@@ -134,7 +139,7 @@ def _given(task: MappingTask) -> Hashable:
 
 def _identity(task: MappingTask, family: Hashable) -> Hashable:
     """Equal for tasks of the same problem under the same terms, which one search answers; `family`: `_family_key`."""
-    return (family, repr(task.space.levels), tuple(task.space.problem.bounds.items()), _given(task),
+    return (family, _choices(task), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
             task.weights)
 

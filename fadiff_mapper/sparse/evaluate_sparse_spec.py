@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping as evaluate_dense
+from fadiff_mapper.model.exact.evaluate_spec import evaluate_side_by_side
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.areas import area_sources, total_areas
 from fadiff_mapper.spec.spec import Spec
@@ -62,3 +68,23 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     return sparse_stats(design, dense, 0, found, sections=spec.sparse is not None,
                         energy_source=energy_sources(spec.arch, spec.tables),
                         areas_um2=total_areas(spec.arch, spec.tables), area_source=area_sources(spec.arch, spec.tables))
+
+
+def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
+    """The statistics of one mapping of each of many problems, those of dense designs side by side.
+
+    Args:
+        specs: The problems, each on its design.
+        layers: The same, prepared by `layers_of`; not used where the input says anything about zeros.
+        nests: For each of them a legal mapping within its constraints, a nest of one row.
+
+    Returns:
+        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+    """
+    dense = [index for index, spec in enumerate(specs) if not is_sparse(spec)]
+    found = dict(zip(dense, evaluate_side_by_side(
+        [specs[index] for index in dense], [layers[index] for index in dense], [nests[index] for index in dense]),
+        strict=True))
+    return [found[index] if index in found else
+            evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
+            for index, (spec, nest) in enumerate(zip(specs, nests, strict=True))]

@@ -72,6 +72,10 @@ class DataSpace:
         return tuple(extent_along(rank, tile) for rank in self.ranks)
 
 
+RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""A rank of a data space: its name, and the extents and coefficients of the rank's terms, ascending."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One layer as a loop nest over dimensions, with a multiply-accumulate in its body.
@@ -105,7 +109,23 @@ class Problem:
 
     def dataspace_names(self) -> tuple[str, ...]:
         """Names of the data spaces, in the order of the shape."""
+        return self._names
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
         return tuple(ds.name for ds in self.dataspaces)
+
+    @cached_property
+    def windows(self) -> dict[str, tuple[RankWindow, ...]]:
+        """For each dimension the ranks that it moves; equal for dimensions that move all data spaces alike."""
+        found: dict[str, list[RankWindow]] = {name: [] for name in self.bounds}
+        for space in self.dataspaces:
+            for rank in space.ranks:
+                window = (space.name, tuple(sorted(self.bounds[term.dimension] for term in rank)),
+                          tuple(sorted(term.coefficient for term in rank)))
+                for name in {term.dimension for term in rank}:
+                    found[name].append(window)
+        return {name: tuple(ranks) for name, ranks in found.items()}
 
     def slides(self, name: str) -> bool:
         """Whether tiles of this data space can overlap their neighbours, as several dimensions move one rank.

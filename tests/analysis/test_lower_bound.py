@@ -104,6 +104,14 @@ def test_no_price_makes_a_left_out_alternative_the_cheapest(rows: list[list[int]
     assert (np.array(prices) @ left).min() == pytest.approx((np.array(prices) @ points).min())
 
 
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=frontier.MOST_PASSES))
+@settings(max_examples=50, deadline=None)
+def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: list[tuple[int, ...]]) -> None:
+    front = {tuple(column) for column in undominated(np.array(rows, dtype=np.float64).T).T}
+    assert front == {row for row in set(rows) if not any(
+        other != row and all(a <= b for a, b in zip(other, row, strict=True)) for other in rows)}
+
+
 @given(st.lists(st.lists(st.integers(0, 999), min_size=3, max_size=3), min_size=1, max_size=80),
        st.lists(st.floats(0, 10), min_size=3, max_size=3))
 @settings(max_examples=50, deadline=None)

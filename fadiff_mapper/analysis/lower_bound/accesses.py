@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.least_traffic import BoundaryTraffic, BoundInputs, Keepers, cheapest, unshared
-from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, separating
+from fadiff_mapper.analysis.lower_bound.parallel import Parallelism
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
@@ -89,7 +89,7 @@ def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pri
         where = f"{layer.arch.levels[level].name} {name}"
         words = layer.problem.computes / choice.states.sharing[:, t]
         source = "one word per multiply-accumulate and multicast"
-        if any(max(factors, default=1) > 1 for factors in inputs.space.levels[0].spatial.choices.values()):
+        if inputs.spread.below(0) > 1:
             # Operands may come over links from a neighbouring unit, all but the first time.
             words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
             source = "every word once, as units may pass operands on"
@@ -110,13 +110,11 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
     update = prices.update[across.outer, across.tensor] * written
     if not (fill.any() or read.any() or update.any()):
         return []
-    once = inputs.touched[across.tensor]
+    once, fewer = across.once, across.unshared
     windowed = np.array(inputs.windowed)[across.tensor]
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
     no_fill = np.where(written, once, windowed * 1.0 * inputs.instances[across.inner])
     no_read = np.where(written, once, windowed * 0.5 * inputs.instances[across.outer])
-    fewer = np.array([unshared(inputs, *crossing)
-                      for crossing in zip(across.tensor, across.inner, across.outer, strict=True)])
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
         c, words = len(words), words.reshape(len(words), -1)
@@ -157,7 +155,6 @@ def _copies(inputs: BoundInputs, tensor: int, level: int) -> float:
     """
     spread = 1
     for outer in range(level + 1, len(inputs.space.levels)):
-        apart = separating(inputs.space, outer, tensor)
-        spread *= math.prod(max(factors, default=1) for name, factors
-                            in inputs.space.levels[outer].spatial.choices.items() if name not in apart)
+        apart = inputs.spread.apart[outer][tensor]
+        spread *= math.prod(widest for name, widest in inputs.spread.widest[outer].items() if name not in apart)
     return float(min(spread, inputs.instances[level]))

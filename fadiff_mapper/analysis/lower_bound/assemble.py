@@ -117,7 +117,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
     inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
-    states = cache(partial(parallelism, space))
+    states = cache(partial(parallelism, space, inputs.spread))
     kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
@@ -236,7 +236,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
                     f"{layer.problem.computes} multiply-accumulates")]
     below = np.ones_like(macs)
     for level, level_space in enumerate(inputs.space.levels):
-        below = below * math.prod(max(choices, default=1) for choices in level_space.spatial.choices.values())
+        below = below * inputs.spread.below(level)
         leak = float(layer.machine.leak[level, 0])
         if leak:
             busy = np.maximum(delay - layer.machine.network_latency, computes * instances / np.minimum(below, macs))

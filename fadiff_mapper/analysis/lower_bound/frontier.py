@@ -55,7 +55,13 @@ def undominated(points: np.ndarray) -> np.ndarray:
     Returns:
         F of the columns, [C, F]; a few dominated ones may be left.
     """
-    size = np.maximum(points.min(axis=1, keepdims=True), 1.0)
+    least = points.min(axis=1, keepdims=True)
+    everywhere = np.flatnonzero(points[0] == least[0])
+    for row, low in zip(points[1:], least[1:], strict=True):
+        everywhere = everywhere[row[everywhere] == low]
+    if len(everywhere):  # one column undercuts or equals all others, as of most levels' alternatives
+        return points[:, everywhere[:1]]
+    size = np.maximum(least, 1.0)
     rest, front = points, list[np.ndarray]()
     total = (points / size).sum(axis=0)  # the column of the least sum is dominated by none, and dominates many
     while rest.shape[1] and len(front) < MOST_PASSES:

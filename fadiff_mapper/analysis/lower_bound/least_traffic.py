@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from fadiff_mapper.analysis.lower_bound.frontier import merged, undominated
-from fadiff_mapper.analysis.lower_bound.parallel import most_instances, separating
+from fadiff_mapper.analysis.lower_bound.parallel import Spread, most_instances, spread_of
 from fadiff_mapper.analysis.lower_bound.tiles import JointTiles, joint_tiles, touched_words
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.spec.problem import extent_along
@@ -44,6 +44,7 @@ class BoundInputs:
         moving: For each data space the indices of the dimensions that move it by themselves (in a rank of their own).
         windowed: For each data space whether several dimensions of bounds above 1 share a rank.
         tiles: For each level its joint tiles; None where there are too many, or where the level has no capacity.
+        spread: The reach of the spatial loops.
     """
 
     space: MapSpace
@@ -52,6 +53,7 @@ class BoundInputs:
     moving: tuple[frozenset[int], ...]
     windowed: tuple[bool, ...]
     tiles: tuple[JointTiles | None, ...]
+    spread: Spread
 
 
 def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
@@ -68,7 +70,8 @@ def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
         tuple(any(len(rank) > 1 for rank in own) for own in ranks),
         tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
-        if tiled else (None,) * len(bounded))
+        if tiled else (None,) * len(bounded),
+        spread_of(space))
 
 
 def capacity(inputs: BoundInputs, level: int) -> float:
@@ -91,6 +94,8 @@ class BoundaryTraffic:
         tops: The levels that receive anything, innermost first.
         ends: For each of them the number of crossings that lie at or within it.
         words: For each of them the words received by those crossings in F alternatives, [c, F] with c from `ends`.
+        once: Words of the crossing's data space that the problem touches, [C].
+        unshared: The factor by which neighbouring windows may shrink the words, [C].
     """
 
     tensor: np.ndarray
@@ -99,6 +104,8 @@ class BoundaryTraffic:
     tops: tuple[int, ...]
     ends: tuple[int, ...]
     words: tuple[np.ndarray, ...]
+    once: np.ndarray
+    unshared: np.ndarray
 
 
 def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
@@ -109,7 +116,8 @@ def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
     words = tuple(_alternatives(inputs, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
                   for top, end in zip(tops, ends, strict=True))
     inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
-    return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words)
+    return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words, inputs.touched[tensor],
+                           np.array([unshared(inputs, t, level, above) for level, t, above in rows]))
 
 
 def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -127,16 +135,22 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
         Words, [C]; a single entry is no bound by itself.
     """
     starts = (0, *crossings.ends)
-    best = [(0.0, np.zeros(0))]
+    sums, picks = [0.0], list[tuple[int, int]]()  # by the end of a run: its start and the column of its alternatives
     for end, words in enumerate(crossings.words):
         costs, options = cost(words), []
         for start in range(end + 1):
             total = costs[starts[start]:].sum(axis=0)
             at = int(total.argmin())
-            before = best[start]
-            options.append((before[0] + float(total[at]), np.append(before[1], words[starts[start]:, at])))
-        best.append(max(options, key=lambda option: option[0]))
-    return best[-1][1]
+            options.append((sums[start] + float(total[at]), start, at))
+        most, start, at = max(options, key=lambda option: option[0])
+        sums.append(most)
+        picks.append((start, at))
+    result, end = np.empty(len(crossings.tensor)), len(picks)
+    while end:
+        start, at = picks[end - 1]
+        result[starts[start]:starts[end]] = crossings.words[end - 1][starts[start]:, at]
+        end = start
+    return result
 
 
 def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
@@ -159,19 +173,23 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
-    few = np.flatnonzero(fits)
-    tiles = JointTiles(tiles.words.take(few, axis=1), tiles.steps.take(few, axis=1), tiles.visits.take(few),
-                       tiles.single)
-    moved = np.stack([np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t, _ in keys])
-    stationary = np.stack([_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)])
+    tiles = tiles.take(np.flatnonzero(fits))
+    by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
+    moved = [by_tensor[t] for t, _ in keys]
+    stationary = [_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)]
     alternatives = []
-    for d, steps in _innermost_loops(inputs, tiles, keys, top):
-        chosen = np.flatnonzero(steps)
+    for d, runs in _innermost_loops(inputs, tiles, keys, top):
+        chosen = np.flatnonzero(runs)
         if len(chosen):
-            rows = [moved[c].take(chosen) if d in inputs.moving[t] else
-                    _sliding(inputs, tiles, t, level, d, chosen) if level == top and inputs.windowed[t] else
-                    stationary[c].take(chosen) for c, (t, level) in enumerate(keys)]
-            alternatives.append(undominated(np.stack(rows)))
+            rows = np.empty((len(keys), len(chosen)))
+            for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
+                if d in inputs.moving[t]:
+                    far.take(chosen, out=row, mode="clip")  # other modes copy once more
+                elif level == top and inputs.windowed[t]:
+                    row[:] = _sliding(inputs, tiles, t, level, d, chosen)
+                else:
+                    row[:] = near if isinstance(near, float) else near.take(chosen)
+            alternatives.append(undominated(rows))
     return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
 
 
@@ -184,24 +202,27 @@ def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tupl
         slide none bring equal words; the first one stands for all of them.
     """
     alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
-    for d, steps in enumerate(tiles.steps):
+    for d, runs in enumerate(tiles.runs):
         moves = tuple(d in inputs.moving[t] for t, _ in keys)
         slides = any(level == top and inputs.windowed[t] and not moving
                      for (t, level), moving in zip(keys, moves, strict=True))
         kind = (*moves, d if slides else None)
-        first, runs = alike.get(kind, (d, np.zeros(len(steps), dtype=np.bool_)))
-        alike[kind] = first, runs | (steps > 1)
+        first, others = alike.get(kind, (d, runs))
+        alike[kind] = first, others | runs
     return list(alike.values())
 
 
 def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
-                moved: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it, [N].
+                moved: np.ndarray) -> np.ndarray | float:
+    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it.
 
     Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
+
+    Returns:
+        A number for all tiles, or one for each, [N].
     """
     tensor, level = key
-    once = np.full_like(moved, inputs.touched[tensor])
+    once = float(inputs.touched[tensor])
     if level == top or inputs.windowed[tensor]:
         return once
     return np.where(tiles.words[tensor] > capacity(inputs, level), moved, once)
@@ -243,11 +264,11 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     names, bounds = space.problem.dimensions, space.problem.bounds
     ranks = [rank for rank in space.problem.dataspaces[tensor].ranks if names[d] in {term.dimension for term in rank}]
     terms = {term.dimension: term.coefficient for rank in ranks for term in rank if bounds[term.dimension] > 1}
-    whole = all(max(here.spatial.choices[name], default=1) == 1 for here in space.levels[level + 1:] for name in terms)
+    whole = all(widest[name] == 1 for widest in inputs.spread.widest[level + 1:] for name in terms)
     once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
     if not tiles.single or len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
         return np.zeros(len(chosen))
-    points = {name: bounds[name] / tiles.steps[names.index(name)][chosen] for name in terms}
+    points = {name: bounds[name] / tiles.steps_along(names.index(name), chosen) for name in terms}
     extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
     alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
     result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
@@ -273,7 +294,7 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
         return 1.0
     shrink = 1
     for between in range(level + 2, outer + 1):
-        choices, apart = inputs.space.levels[between].spatial.choices, separating(inputs.space, between, tensor)
+        widest, apart = inputs.spread.widest[between], inputs.spread.apart[between][tensor]
         for name in inputs.space.problem.dataspaces[tensor].dimensions - apart:
-            shrink *= max(choices[name], default=1)
+            shrink *= widest[name]
     return float(shrink)

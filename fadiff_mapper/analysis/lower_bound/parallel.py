@@ -8,16 +8,20 @@ higher, so the bound needs only the states that no other state dominates.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.spec.problem import DataSpace
 
 MOST_STATES = 3000
 """Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time;
 nothing was measured."""
+
+PAIRED = 256
+"""States that are compared with each other all at once. A plain limit on memory."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,33 @@ class Parallelism:
     sharing: np.ndarray
 
 
-def separating(space: MapSpace, level: int, tensor: int) -> frozenset[str]:
+@dataclass(frozen=True)
+class Spread:
+    """The reach of a map space's spatial loops, level by level, innermost first.
+
+    Attributes:
+        widest: For each level the largest spatial factor of each dimension, by its name.
+        apart: For each level and data space the dimensions along whose spatial loops any two receivers want different
+            words of it.
+    """
+
+    widest: tuple[dict[str, int], ...]
+    apart: tuple[tuple[frozenset[str], ...], ...]
+
+    def below(self, level: int) -> int:
+        """Receivers of one instance of a level at most."""
+        return math.prod(self.widest[level].values())
+
+
+def spread_of(space: MapSpace) -> Spread:
+    """The reach of a map space's spatial loops."""
+    widest = tuple({name: max(factors, default=1) for name, factors in level.spatial.choices.items()}
+                   for level in space.levels)
+    return Spread(widest, tuple(tuple(_separating(each, dataspace) for dataspace in space.problem.dataspaces)
+                                for each in widest))
+
+
+def _separating(widest: Mapping[str, int], dataspace: DataSpace) -> frozenset[str]:
     """Dimensions along whose spatial loops at a level any two receivers want different words of a data space.
 
     They are the dimensions that move a rank by themselves, or the only one of a rank's dimensions that the level may
@@ -41,19 +71,17 @@ def separating(space: MapSpace, level: int, tensor: int) -> frozenset[str]:
     with R 1), so neither counts.
 
     Args:
-        space: The map space.
-        level: The level above the fan-out.
-        tensor: The data space.
+        widest: The largest spatial factors of the level, by dimension.
+        dataspace: The data space.
     """
-    choices = space.levels[level].spatial.choices
     dimensions = set()
-    for rank in space.problem.dataspaces[tensor].ranks:
-        spread = [term.dimension for term in rank if max(choices[term.dimension], default=1) > 1]
+    for rank in dataspace.ranks:
+        spread = [term.dimension for term in rank if widest[term.dimension] > 1]
         dimensions |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
     return frozenset(dimensions)
 
 
-def parallelism(space: MapSpace, innermost: Sequence[int]) -> Parallelism:
+def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Parallelism:
     """The undominated states of a map space.
 
     Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
@@ -62,14 +90,17 @@ def parallelism(space: MapSpace, innermost: Sequence[int]) -> Parallelism:
 
     Args:
         space: The map space.
+        spread: The reach of its spatial loops.
         innermost: The innermost level that keeps each data space, [T]; -1 for one that is left out.
     """
     tensors = len(innermost)
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
     for level in reversed(range(len(space.levels))):
         unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
-        apart = [separating(space, level, tensor) for tensor in range(tensors)]
-        for name in space.problem.dimensions:
+        apart = spread.apart[level]
+        for name, widest in spread.widest[level].items():
+            if widest == 1 or not space.levels[level].axes[name]:
+                continue
             shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
             states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y))
     table = np.array(sorted(states), dtype=np.float64)
@@ -85,8 +116,6 @@ def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: s
     """
     here = space.levels[level]
     factors, axes = here.spatial.choices[name], here.axes[name]
-    if max(factors, default=1) == 1 or not axes:
-        return states
     extended = {(x * (f if axis == "X" else 1), y * (f if axis == "Y" else 1),
                  *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
                 for x, y, *rest in states for f in factors for axis in axes}
@@ -105,9 +134,10 @@ def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
             kept |= set(group)
             continue
         best = np.array(group)
-        worse = np.zeros(len(best), dtype=bool)
-        for i, state in enumerate(best):
-            worse[i] = ((best >= state).all(axis=1) & (best > state).any(axis=1)).any()
+        if len(best) <= PAIRED:  # states differ, so that one which reaches another everywhere exceeds it somewhere
+            worse = (best[:, None] >= best).all(axis=2).sum(axis=0) > 1
+        else:
+            worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in best])
         kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
     return kept
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,9 @@ MOST_TILES = 30_000
 layers on the bundled designs are tried (28,224 at most). With 230,000 tiles each a bound took 5 s, a hundred times the
 search of a layer."""
 
+REMEMBERED = 2048
+"""Dimensions whose extents are kept: layers of a network share most. A plain limit on memory."""
+
 
 @dataclass(frozen=True)
 class JointTiles:
@@ -29,15 +33,30 @@ class JointTiles:
 
     Attributes:
         words: Distinct words of each data space that a tile touches at least, [T, N].
-        steps: Iterations of the temporal loops outside at least, by dimension, [D, N]; 1 only for the whole dimension.
-        visits: Their product, [N].
+        visits: Iterations of the temporal loops outside at least, all dimensions together, [N].
+        runs: Whether the loops over a dimension outside run more than once, [D, N]; not for the whole dimension alone.
+        steps: Iterations of the loops over each dimension outside, [n_d] for its extents.
+        extents: The number of each tile's extent in a grid over all dimensions, [N], the last dimension innermost.
         single: Whether each stands for itself, so that the steps are those of the tile and not of a larger one.
     """
 
     words: np.ndarray
-    steps: np.ndarray
     visits: np.ndarray
+    runs: np.ndarray
+    steps: tuple[np.ndarray, ...]
+    extents: np.ndarray
     single: bool = True
+
+    def take(self, chosen: np.ndarray) -> JointTiles:
+        """Some of the tiles, by their numbers."""
+        return JointTiles(self.words.take(chosen, axis=1), self.visits.take(chosen), self.runs.take(chosen, axis=1),
+                          self.steps, self.extents.take(chosen), self.single)
+
+    def steps_along(self, d: int, chosen: np.ndarray) -> np.ndarray:
+        """Iterations of the loops over one dimension outside some of the tiles, at least."""
+        inside = math.prod(map(len, self.steps[d + 1:]))
+        steps: np.ndarray = self.steps[d].take(self.extents.take(chosen) // inside % len(self.steps[d]))
+        return steps
 
 
 def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
@@ -45,8 +64,11 @@ def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
 
     Levels with equal choices share the arrays.
     """
-    extents = [tuple(_extents(space, level, name) for name in space.problem.dimensions)
-               for level in range(len(space.levels))]
+    levels = space.levels
+    along = [_extents(bound, tuple(here.spatial.choices[name] for here in levels),
+                      tuple(here.temporal.choices[name] for here in levels))
+             for name, bound in space.problem.bounds.items()]
+    extents = list(zip(*along, strict=True))
     tiles = {choices: _tiles(space, choices) for choices in set(extents)}
     return [tiles[choices] for choices in extents]
 
@@ -56,15 +78,21 @@ def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles 
     groups = _groups(extents)
     if groups is None:
         return None
-    names = space.problem.dimensions
-    least, most = (np.array(np.meshgrid(*ends, indexing="ij"), dtype=np.float64).reshape(len(names), -1)
-                   for ends in zip(*(zip(*group, strict=True) for group in groups), strict=True))
-    bounds = np.array([space.problem.bounds[name] for name in names], dtype=np.float64)
-    steps = bounds[:, None] / most
-    by_name = dict(zip(names, least, strict=True))
-    words = np.stack([scattered_words(ds, by_name) for ds in space.problem.dataspaces])
-    return JointTiles(words, steps, steps.prod(axis=0), all(len(group) == len(choices) for group, choices
-                                                            in zip(groups, extents, strict=True)))
+    shape = tuple(map(len, groups))
+    number = math.prod(shape)
+
+    def spread(along: np.ndarray) -> np.ndarray:  # from a part of the grid to all tiles
+        return np.broadcast_to(along, shape).reshape(number)
+
+    least, most = (np.ix_(*(np.array(ends, dtype=np.float64) for ends in side))
+                   for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
+    steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
+    by_name = dict(zip(space.problem.dimensions, least, strict=True))
+    return JointTiles(np.stack([spread(scattered_words(ds, by_name)) for ds in space.problem.dataspaces]),
+                      spread(math.prod(steps[1:], start=steps[0])),
+                      np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
+                      np.arange(number),
+                      all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
 
 
 def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]] | None:
@@ -91,17 +119,24 @@ def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]]
     return groups
 
 
-def _extents(space: MapSpace, level: int, name: str) -> tuple[int, ...]:
-    """The numbers of points that a joint tile of a level can have in one dimension.
+@lru_cache(maxsize=REMEMBERED)
+def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
+             temporal: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The numbers of points that a joint tile of each level can have in one dimension.
 
     They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
     can complete to the bound.
+
+    Args:
+        bound: The dimension's bound.
+        spatial: The factors that the spatial loops of every level may have.
+        temporal: The same for temporal loops.
     """
-    bound = space.problem.bounds[name]
-    temporal = [here.temporal.choices[name] for here in space.levels]
-    inside = reachable(bound, [*(here.spatial.choices[name] for here in space.levels), *temporal[:level + 1]])
-    outside = reachable(bound, temporal[level + 1:])
-    return tuple(sorted(points for points in inside if bound // points in outside))
+    levels = range(1, len(temporal) + 1)
+    inside = (reachable(bound, (*spatial, *temporal[:level])) for level in levels)
+    outside = (reachable(bound, temporal[level:]) for level in levels)
+    return tuple(tuple(sorted(points for points in here if bound // points in there))
+                 for here, there in zip(inside, outside, strict=True))
 
 
 def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
@@ -129,14 +164,14 @@ def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> n
 
     Args:
         dataspace: The data space.
-        points: Numbers of points by dimension, equally shaped arrays.
+        points: Numbers of points by dimension, arrays that broadcast against each other.
 
     Returns:
-        Words, an array of that shape.
+        Words, an array of the shape that those of the data space's dimensions broadcast to.
     """
-    result = np.ones_like(next(iter(points.values())))
+    result = np.ones(())
     for terms in own_terms(dataspace):
-        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros_like(result)))
+        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros(())))
     return result
 
 

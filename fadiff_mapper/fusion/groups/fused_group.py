@@ -13,8 +13,9 @@ fetched or computed again (LoopTree, DeFiNES).
 from __future__ import annotations
 
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
@@ -111,6 +112,21 @@ class FusedLink:
     whole: frozenset[str] = frozenset()
     elsewhere: Fraction = Fraction(0)
     company: Fraction = Fraction(0)
+
+    @cached_property
+    def back(self) -> dict[str, str]:
+        """Dimension of the next layer -> dimension of this layer's output, the first one of several."""
+        return {theirs: own for own, theirs in reversed(list(self.dims.items()))}
+
+    def staying(self, stay: Stay) -> FusedLink:
+        """The same link with another stay, made once: the candidates of a network have few stays for each link."""
+        if stay not in self._stays:
+            self._stays[stay] = replace(self, stay=stay)
+        return self._stays[stay]
+
+    @cached_property
+    def _stays(self) -> dict[Stay, FusedLink]:
+        return {}
 
     @property
     def lies_pooled(self) -> bool:

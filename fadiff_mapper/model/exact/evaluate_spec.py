@@ -1,10 +1,14 @@
-"""The exact evaluation of a mapping of a dense design, as the numbers that `timeloop-model` prints."""
+"""The exact evaluation of mappings of dense designs, as the numbers that `timeloop-model` prints."""
 
 from __future__ import annotations
 
-from fadiff_mapper.model.exact.evaluate import evaluate_one
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, evaluate_one
 from fadiff_mapper.model.exact.stats import Stats, stats_of
 from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.spec.mapping import Mapping
@@ -29,11 +33,106 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     if not evaluation.legal[0]:
         raise rejection(violations(evaluation.checks, 0))
-    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
-                    area_sources(spec.arch, spec.tables))
+    origins = _origins(spec)
+    return stats_of(layer, evaluation, 0, origins.energies, origins.areas_um2, origins.areas)
+
+
+def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer],
+                          nests: Sequence[Nest]) -> list[Stats]:
+    """The statistics of one mapping of each of many problems; layers that share their constants make one batch.
+
+    Args:
+        specs: The problems, each on its design.
+        layers: The same, prepared by `layers_of`.
+        nests: For each of them a mapping within its constraints, a nest of one row.
+
+    Returns:
+        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+
+    Raises:
+        InvalidMapping: Timeloop would reject a mapping.
+    """
+    batches: dict[int, list[int]] = {}
+    for index, layer in enumerate(layers):
+        batches.setdefault(id(layer.compiled), []).append(index)
+    found: dict[int, Stats] = {}
+    for batch in batches.values():
+        evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
+        first = _origins(specs[batch[0]])
+        for row, index in enumerate(batch):
+            if not evaluation.legal[row]:
+                raise rejection(violations(evaluation.checks, row))
+            origins = first if _same_sources(specs[index], specs[batch[0]]) else _origins(specs[index])
+            found[index] = stats_of(layers[index], evaluation, row, origins.energies, origins.areas_um2, origins.areas)
+    return [found[index] for index in range(len(specs))]
 
 
 def layer_of(spec: Spec) -> PreparedLayer:
     """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
     return prepare_layer(spec.arch, spec.problem, spec.tables,
                          constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+
+
+KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
+"""The last layer of every shape of problem that was prepared, with the spec that it was made from."""
+
+
+def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
+    """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
+
+    Args:
+        specs: The problems. Where designs change, the problems of each had better stand side by side.
+    """
+    known: KnownLayers = {}
+    return [shared_layer(spec, known) for spec in specs]
+
+
+def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
+    """The layer of `layer_of`, with the constants of one that differs in its bounds alone.
+
+    Args:
+        spec: The problem on its design.
+        known: Layers prepared before; this one takes the place of one of its shape that it can share nothing with.
+    """
+    shape = spec.problem.dimensions, spec.problem.dataspaces
+    if shape not in known or not _alike(spec, known[shape][0]):
+        known[shape] = spec, layer_of(spec)
+    return known[shape][1].resized(spec.problem)
+
+
+def _alike(one: Spec, other: Spec) -> bool:
+    """Whether equally shaped problems have the same constants: equal designs, energies and reuse."""
+    return (_same_design(one, other) and one.tables == other.tables
+            and _switched_off(one) == _switched_off(other))
+
+
+def _same_design(one: Spec, other: Spec) -> bool:
+    """Whether the architectures are equal, with the attributes that no count depends on, such as areas."""
+    return one.arch is other.arch or (one.arch == other.arch and one.arch.native == other.arch.native)
+
+
+def _switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
+    """The data spaces that the constraints let each level not reuse, by kind of reuse."""
+    return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
+             level.temporal.rmw_first_update, level.no_coalesce) for level in spec.constraints.levels]
+
+
+@dataclass(frozen=True)
+class _Origins:
+    """Sources of a design's energies, its areas in um^2 and their sources, by component."""
+
+    energies: dict[str, str]
+    areas_um2: dict[str, float]
+    areas: dict[str, str]
+
+
+def _origins(spec: Spec) -> _Origins:
+    return _Origins(energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
+                    area_sources(spec.arch, spec.tables))
+
+
+def _same_sources(one: Spec, other: Spec) -> bool:
+    """Whether the tables of one design, equal in their numbers, come from the same places."""
+    return (one.tables is other.tables
+            or ([table.source for table in one.tables.ert] == [table.source for table in other.tables.ert]
+                and one.tables.area_source == other.tables.area_source))

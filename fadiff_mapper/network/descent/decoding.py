@@ -130,6 +130,6 @@ def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
         scores = score(mapping_task(site.result.spec).layer, nest)
         stats = site.result.stats
         better = scores.legal & ((scores.energy < stats.energy_pj) | (scores.cycles < stats.cycles))
-        mappings[position[id(site.result)]] += [with_nest(site.result, nest, int(column))
+        mappings[position[id(site.result)]] += [with_nest(site.result, nest.take([column]))
                                                 for column in np.flatnonzero(better)]
     return mappings

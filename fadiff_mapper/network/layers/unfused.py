@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
@@ -19,7 +21,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""
@@ -44,23 +46,28 @@ def variants(results: Sequence[MappedLayer], options: SearchOptions,
     Returns:
         For each layer its best mapping first, then those that no earlier one beats in both energy and cycles.
     """
-    first = [mapping_task(result.spec, given=pack([result.mapping], result.spec.problem)) for result in results]
+    specs = [result.spec for result in results]
+    first = [mapping_task(spec, given=pack([result.mapping], spec.problem), layer=layer)
+             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
     tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
-    outcomes = iter(search_all(tasks, options, stopped=stopped))
-    return [_undominated([result, *(with_nest(result, next(outcomes).nest) for _ in TRADES)]) for result in results]
+    nests = [outcome.nest for outcome in search_all(tasks, options, stopped=stopped)]
+    stats = iter(evaluate_nests([spec for spec in specs for _ in TRADES], [task.layer for task in tasks], nests))
+    others = iter(nests)
+    return [_undominated([result, *(with_nest(result, next(others), next(stats)) for _ in TRADES)])
+            for result in results]
 
 
-def with_nest(result: MappedLayer, nest: Nest, column: int = 0) -> MappedLayer:
-    """Replaces the mapping of a result by one column of a batch of nests, and evaluates it exactly.
+def with_nest(result: MappedLayer, nest: Nest, stats: Stats | None = None) -> MappedLayer:
+    """Replaces the mapping of a result.
 
     Args:
         result: A mapped layer.
-        nest: Nests of its problem.
-        column: Index of one nest.
+        nest: A nest of its problem, of one row.
+        stats: Its statistics; None: it is evaluated here.
     """
     spec = result.spec
-    mapping = with_reuse(unpack(nest, column, spec.problem), spec.constraints)
-    return replace(result, mapping=mapping, stats=evaluate_mapping(spec, mapping))
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))
 
 
 def _undominated(results: Sequence[MappedLayer]) -> list[MappedLayer]:

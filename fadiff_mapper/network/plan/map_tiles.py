@@ -23,7 +23,7 @@ from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
 from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import StepClass
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -58,11 +58,13 @@ class TileMemory:
         evaluations: Exact evaluations of tiles made so far.
         layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
             constraints.
+        shared: Constants that layers of one shape share.
     """
 
     outcomes: TileOutcomes = field(default_factory=dict)
     evaluations: TileEvaluations = field(default_factory=TileEvaluations)
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
+    shared: KnownLayers = field(default_factory=dict)
 
     def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
         """A layer prepared for evaluation, and its text.
@@ -73,7 +75,7 @@ class TileMemory:
         """
         key = (id(spec), problem.dimensions, problem.dataspaces)
         if key not in self.layers:
-            self.layers[key] = (layer_of(replace(spec, problem=problem)),
+            self.layers[key] = (shared_layer(replace(spec, problem=problem), self.shared),
                                 repr((problem.dimensions, problem.dataspaces, spec.constraints)))
         return self.layers[key]
 

@@ -122,6 +122,8 @@ def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
 def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelConstraints:
     """Cuts fixed factors and minima that the whole layer has and a tile cannot to the extent of the tile."""
     def cut(loops: LoopConstraint) -> LoopConstraint:
+        if not (loops.fixed or loops.minimum):
+            return loops
         return replace(loops, fixed={dim: value if problem.bounds[dim] % value == 0 else problem.bounds[dim]
                                      for dim, value in loops.fixed.items()},
                        minimum={dim: min(value, problem.bounds[dim]) for dim, value in loops.minimum.items()})

@@ -10,7 +10,7 @@ for the most promising sizes of one choice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class Sheet:
         for layer, space, across in self.estimate.stays(choice):
             loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
             stays[layer][problems[layer].dataspaces[space].name] = Stay(nest.home, loops)
-        links = tuple(replace(link, stay=Stay(nest.home, retained))
+        links = tuple(link.staying(Stay(nest.home, retained))
                       for link, retained in zip(self.segment.links, nest.retained, strict=True))
         return FusedGroup(tuple(FusedLayer(problem, {}, own) for problem, own in zip(problems, stays, strict=True)),
                           links, tuple(TileLoop(dim, size) for dim, size in zip(nest.dims, sizes, strict=True)),

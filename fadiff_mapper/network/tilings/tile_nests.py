@@ -19,7 +19,6 @@ from itertools import combinations, permutations
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.groups.tile_steps import space_of
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.spec.problem import Problem
 
 LOOPED = 3
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one.
@@ -135,24 +134,16 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
         problem = segment.problems[index]
         if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
             return False
-        if _windows(problem, first) != _windows(problem, second):
+        if problem.windows[first] != problem.windows[second]:
             return False
         if index:
             link, slides = segment.links[index - 1], segment.slides[index - 1]
-            back = {theirs: own for own, theirs in link.dims.items()}
-            if first not in back or second not in back:
+            if first not in link.back or second not in link.back:
                 return False
-            first, second = back[first], back[second]
+            first, second = link.back[first], link.back[second]
             if slides[first] != slides[second]:
                 return False
     return True
-
-
-def _windows(problem: Problem, dim: str) -> list[tuple[str, int, list[int], list[int]]]:
-    """The ranks that a dimension moves, by data space: terms, their extents and coefficients."""
-    return [(space.name, len(rank), sorted(problem.bounds[term.dimension] for term in rank),
-             sorted(term.coefficient for term in rank))
-            for space in problem.dataspaces for rank in space.ranks if any(term.dimension == dim for term in rank)]
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
@@ -166,7 +157,7 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
         if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
             return True
-        dim = next((own for own, theirs in link.dims.items() if theirs == dim), None)
+        dim = None if dim is None else link.back.get(dim)
         if dim in whole:
             return True
     return False
@@ -199,7 +190,7 @@ def carried_back(segment: Segment, dim: str) -> list[LinkStep]:
     cut: str | None = dim
     halo = False
     for link, slides in zip(reversed(segment.links), reversed(segment.slides), strict=True):
-        cut = next((own for own, theirs in link.dims.items() if theirs == cut), None)
+        cut = None if cut is None else link.back.get(cut)
         halo = halo or (cut is not None and slides[cut].overlaps)
         steps.append(LinkStep(cut is not None, halo))
     return steps[::-1]
