@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -13,7 +14,7 @@ from small_spaces import small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.work_force import work_force
+from fadiff_mapper.design.evaluation.work_force import SharedBench, work_force
 from fadiff_mapper.design.proposers.random_designs import all_points
 
 
@@ -85,3 +86,13 @@ def test_a_task_carries_the_question_and_nothing_that_was_read(tmp_path: Path) -
     assert bench.reader.readings
     assert len(pickle.dumps(bench)) == before
     assert pickle.loads(pickle.dumps(bench)) == bench
+
+
+def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
+    tasks = [pickle.dumps(SharedBench(DesignBench(small_question(tmp_path), tmp_path))) for _ in range(2)]
+    try:
+        first, second = map(pickle.loads, tasks)
+    finally:
+        gc.unfreeze()  # a worker's memory is frozen, a test's is not
+    assert first.bench is second.bench
+    assert first.bench == DesignBench(small_question(tmp_path), tmp_path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import gc
+import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -32,30 +33,40 @@ deadline."""
 
 
 @dataclass(frozen=True)
-class BenchKey:
-    """A bench under a name, so that a worker reads what it needs once for all its tasks.
+class SharedBench:
+    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker.
 
     Attributes:
-        name: Unique name of the run.
         bench: The bench.
     """
 
-    name: str
-    bench: DesignBench = field(compare=False)
+    bench: DesignBench
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bench, pickled."""
+        return pickle.dumps(self.bench)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], SharedBench], tuple[bytes]]:
+        return _received, (self.content,)
 
 
 @lru_cache(maxsize=2)
-def _kept(key: BenchKey) -> DesignBench:
-    """The bench of a run as the worker first got it, with all that has been read since."""
-    return key.bench
+def _received(content: bytes) -> SharedBench:
+    """The bench as a worker first got it, with all that it has read since."""
+    bench: DesignBench = pickle.loads(content)  # from the process that began the run, as the task around it is
+    # All that is loaded by now stays, so no collection need look at it again: each one took 19 ms, and loky's workers
+    # ask for one a second where psutil is not installed.
+    gc.freeze()
+    return SharedBench(bench)
 
 
-def _task(key: BenchKey, point: Point, rivals: Sequence[tuple[float, ...]],
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
           deadline: float | None) -> DesignOutcome | None:
     """A worker's task: evaluates one design; None where time is over."""
     if deadline is not None and time.time() > deadline:
         return None
-    return evaluate_design(_kept(key), point, rivals)
+    return evaluate_design(shared.bench, point, rivals)
 
 
 @contextmanager
@@ -83,7 +94,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
     if address is not None and backend == "loky":
         raise FadiffError(f"address: found {address!r} with the backend loky, whose workers are processes of this "
                           "machine; accepted: an address with the backends dask and ray")
-    key = BenchKey(f"{os.getpid()}-{time.time_ns()}", bench)
+    shared = SharedBench(bench)
     with ExitStack() as stack:
         if backend == "dask":
             stack.enter_context(_dask_client(address))
@@ -95,7 +106,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-            found = pool(joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
+            found = pool(joblib.delayed(_task)(shared, point, rivals, deadline) for point in points)
             try:
                 yield from found
             finally:  # a caller who has seen enough gives up the rest on purpose
