@@ -117,7 +117,7 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
     from fadiff_mapper.workload.readers.load_network import load_network
     calibration = read_calibration_argument(options)
     space = read_space(*files_of([options.space, *options.arch]), jinja_data=dict(options.variables),
-                       vary=options.vary, limits=dict(options.limits))
+                       vary=options.vary, limits=dict(options.limits), strict=not options.lenient)
     networks = tuple(load_network(name, dims=dict(options.dims), shapes=dict(options.shapes),
                                   values=dict(options.values), busy_experts=options.busy_experts)
                      for name in options.networks)

@@ -70,7 +70,8 @@ ERT:
 """
     text = (ARCHITECTURE % ("", "", "")).replace("{width: 64, ", "{read_bandwith: 7, width: 64, ")
     file.write_text(text + ert, encoding="utf-8")
-    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), energy="bundled", strict=False)
+    question = DesignQuestion(read_space(file, strict=False), (small_network(tmp_path),), (1.0,), energy="bundled",
+                              strict=False)
     reader = DesignReader(question)
     for point in all_points(question.space):
         document = design_document(question.space, point)
