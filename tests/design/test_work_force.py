@@ -7,14 +7,17 @@ import os
 import pickle
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_spaces import small_question
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation import layer_entries
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.work_force import SharedBench, work_force
+from fadiff_mapper.design.evaluation.work_force import SharedBench, TimeLeft, work_force
 from fadiff_mapper.design.proposers.random_designs import all_points
 
 
@@ -55,10 +58,43 @@ def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
     assert found == [evaluate_design(bench, point) for point in points]
 
 
-def test_no_design_is_begun_after_the_deadline(tmp_path: Path) -> None:
+def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
-    with work_force(bench, jobs=1, deadline=time.time() - 1) as evaluated:
-        assert list(evaluated([(0, 0), (0, 1)], [])) == [None, None]
+    with work_force(bench, jobs=1) as evaluated:
+        for first_whole in (False, True):
+            assert list(evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1, first_whole))) == [None, None]
+
+
+@pytest.mark.parametrize("first_whole", [False, True])
+def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
+        first_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = layer_entries.search_all
+
+    def late(*given: Any, **settings: Any) -> Any:
+        outcomes = real(*given, **settings)
+        time.sleep(max(0.0, end - time.time()) + 0.01)
+        return outcomes
+
+    monkeypatch.setattr(layer_entries, "search_all", late)
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    end = time.time() + 0.3
+    with work_force(bench, jobs=1) as evaluated:
+        found = list(evaluated([(0, 0), (0, 1)], [], TimeLeft(end, first_whole)))
+    assert [each is None for each in found] == [not first_whole, True]
+    assert bool(list(tmp_path.glob("store/*/*.json"))) == first_whole  # nothing of a design that was given up is kept
+
+
+def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
+    question = replace(small_question(tmp_path), fuse=True)
+    bench = DesignBench(question, tmp_path / "store")
+    points = list(all_points(question.space))[-2:]
+    with work_force(bench, jobs=2) as evaluated:
+        best = min(evaluated(points, []), key=lambda outcome: outcome.edp)
+    assert bench.plans.point == best.point
+    kept, = bench.networks_at(best.point)
+    again, = DesignBench(question, tmp_path / "store").networks_at(best.point)
+    assert kept is bench.plans.networks[0]
+    assert (kept.stats, kept.unfused_stats, kept.groups) == (again.stats, again.unfused_stats, again.groups)
 
 
 @pytest.mark.parametrize(("settings", "message"), [

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import joblib
 
@@ -19,6 +19,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.mapped_network import MappedNetwork
 
 BACKENDS = ("loky", "dask", "ray")
 """joblib's backends: processes of this machine, and the two kinds of cluster."""
@@ -26,10 +27,45 @@ BACKENDS = ("loky", "dask", "ray")
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
 
-Evaluated = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
-"""Evaluates points against rivals (see `evaluate_design`): outcomes in the order of the points, each as soon as it and
-those before it are there (all at once with `WHOLE` backends); None for a design that was not begun before the
-deadline."""
+@dataclass(frozen=True)
+class TimeLeft:
+    """The time that a round of evaluations has.
+
+    Attributes:
+        end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
+            are given up; None: no limit.
+        first_whole: Whether the first design, once it is begun, is mapped to its end even so: a late answer is better
+            than none.
+    """
+
+    end: float | None = None
+    first_whole: bool = False
+
+    def of(self, place: int) -> tuple[float | None, float | None]:
+        """When a design must have been begun, and when it is given up, by its place in the round."""
+        return self.end, None if place == 0 and self.first_whole else self.end
+
+
+class Evaluated(Protocol):
+    """Evaluates designs."""
+
+    def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+        """Evaluates the designs of a round.
+
+        Args:
+            points: The designs.
+            rivals: See `evaluate_design`.
+            left: The time of the round.
+
+        Returns:
+            Outcomes in the order of the points, each as soon as it and those before it are there (all at once with
+            `WHOLE` backends); None for a design that was not begun in time, or given up.
+        """
+
+
+InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
+"""Evaluates points against rivals as `Evaluated` does, in the time that its maker knows of."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +97,30 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(bench)
 
 
-def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
-          deadline: float | None) -> DesignOutcome | None:
-    """A worker's task: evaluates one design; None where time is over."""
-    if deadline is not None and time.time() > deadline:
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], begun_by: float | None,
+          ended_by: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
+    """A worker's task: evaluates one design; None where time is over.
+
+    Plans come with the outcome where the design is the best that this worker has mapped: each is large.
+    """
+    bench = shared.bench
+    if _past(begun_by):
         return None
-    return evaluate_design(shared.bench, point, rivals)
+    try:
+        outcome = evaluate_design(bench, point, rivals, lambda: _past(ended_by))
+    except TimeoutError:
+        return None
+    return outcome, bench.plans.networks if bench.plans.point == point else ()
+
+
+def _past(moment: float | None) -> bool:
+    """Whether a time of day is over; None never is."""
+    return moment is not None and time.time() > moment
 
 
 @contextmanager
-def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky", address: str | None = None,
-               deadline: float | None = None) -> Iterator[Evaluated]:
+def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky",
+               address: str | None = None) -> Iterator[Evaluated]:
     """Workers for one run, as a context manager.
 
     Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
@@ -81,7 +130,6 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         jobs: Designs at work at a time; None: one for each core, or as many as the cluster has.
         backend: One of `BACKENDS`.
         address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-        deadline: Time of day in seconds since the epoch after which no design is begun; None: no limit.
 
     Yields:
         The function that evaluates points.
@@ -105,10 +153,16 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         # One task a message: a design takes seconds, so there is nothing to gain from sending several.
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
-        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-            found = pool(joblib.delayed(_task)(shared, point, rivals, deadline) for point in points)
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+            found = pool(joblib.delayed(_task)(shared, point, rivals, *left.of(place))
+                         for place, point in enumerate(points))
             try:
-                yield from found
+                for each in found:
+                    outcome, plans = each or (None, ())
+                    if outcome is not None:
+                        bench.plans.offer(outcome, plans)
+                    yield outcome
             finally:  # a caller who has seen enough gives up the rest on purpose
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
