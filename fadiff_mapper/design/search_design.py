@@ -16,7 +16,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
 from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, work_force
 from fadiff_mapper.design.final_figures import designs_to_map, final_figures
@@ -53,7 +53,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
     """
     check_design_options(options)
     _check_question(question)
-    run = DesignRun(question.metrics, options.most_mapped, on_progress)
+    run = DesignRun(question.metrics, options.most_mapped, on_progress, empty_archive(question))
     with ExitStack() as stack:
         folder = options.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
         bench = DesignBench(question, folder)
@@ -162,7 +162,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         name=space.name, space_size=space.size,
         ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
         limits={limit.name: limit.most for limit in space.limits},
-        metrics=question.metrics, outcomes=tuple(run.archive), front=tuple(run.front),
+        metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
         mapped_networks=bench.networks_at(run.front[0].point) if run.front else (), neighbours=neighbours,
         final=final, final_source=source,
