@@ -132,3 +132,24 @@ def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
         gc.unfreeze()  # a worker's memory is frozen, a test's is not
     assert first.bench is second.bench
     assert first.bench == DesignBench(small_question(tmp_path), tmp_path)
+
+
+def test_workers_leave_an_interruption_to_the_run(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), None)
+    with work_force(bench, jobs=2) as evaluated:
+        list(evaluated([(0, 0), (0, 1)], []))
+        ignored = [int(fields["SigIgn"], 16) for fields in map(status_of, Path("/proc").glob("[0-9]*"))
+                   if fields.get("PPid") == str(os.getpid()) and "popen_loky" in fields["command"]]
+    assert len(ignored) >= 2
+    assert all(signals >> signal.SIGINT - 1 & 1 for signals in ignored)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def status_of(process: Path) -> dict[str, str]:
+    """What Linux tells of a process, with its command; empty for one that has ended."""
+    try:
+        lines = (process / "status").read_text().splitlines()
+        return {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines} | {
+            "command": (process / "cmdline").read_text()}
+    except OSError:
+        return {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +147,9 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
     shared = SharedBench(bench)
     with ExitStack() as stack:
         if backend == "dask":
-            stack.enter_context(_dask_client(address))
+            with _interrupts_kept_from_workers():
+                client = _dask_client(address)
+            stack.enter_context(client)
         elif backend == "ray":
             _start_ray(address)
         settings: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
@@ -155,8 +159,9 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-            found = pool(joblib.delayed(_task)(shared, point, rivals, *left.of(place))
-                         for place, point in enumerate(points))
+            with _interrupts_kept_from_workers():
+                found = pool(joblib.delayed(_task)(shared, point, rivals, *left.of(place))
+                             for place, point in enumerate(points))
             try:
                 for each in found:
                     outcome, plans = each or (None, ())
@@ -170,6 +175,23 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
                         found.close()
 
         yield evaluated
+
+
+@contextmanager
+def _interrupts_kept_from_workers() -> Iterator[None]:
+    """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
+
+    It ignores Ctrl-C itself inside, for milliseconds: programs inherit what is ignored. Signals that are blocked, which
+    would not get lost, loky unblocks again before its workers begin.
+    """
+    if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _dask_client(address: str | None) -> Any:
