@@ -72,8 +72,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
             out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
             status = status.replace(SEARCH_ENDED, out_of_time)
         if not run.front and options.shard is None:
-            raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
-                              "evaluated; accepted: more time")
+            reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
+            raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
         return _machine(run, bench, options, neighbours, status)
 
 

@@ -61,8 +61,10 @@ def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
 def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     with work_force(bench, jobs=1) as evaluated:
-        for first_whole in (False, True):
-            assert list(evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1, first_whole))) == [None, None]
+        assert list(evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1))) == [None, None]
+        first, other = evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1, first_whole=True))
+    assert first == evaluate_design(bench, (0, 0))
+    assert other is None
 
 
 @pytest.mark.parametrize("first_whole", [False, True])

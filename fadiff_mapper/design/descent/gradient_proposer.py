@@ -137,9 +137,8 @@ class _GradientProposer:
                 expected[point] = self._value(point, estimates, ranked)
             return expected[point]
         for point in self._candidates(rng, ranked, exponents, known):
-            if self.over():
+            if value_at(point) < inf and self.over():
                 break
-            value_at(point)
         self._walk(expected, value_at)
         self.rounds += 1
         allowed = self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))

@@ -36,16 +36,15 @@ class TimeLeft:
     Attributes:
         end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
             are given up; None: no limit.
-        first_whole: Whether the first design, once it is begun, is mapped to its end even so: a late answer is better
-            than none.
+        first_whole: Whether the first design is mapped to its end even so: a late answer is better than none.
     """
 
     end: float | None = None
     first_whole: bool = False
 
-    def of(self, place: int) -> tuple[float | None, float | None]:
-        """When a design must have been begun, and when it is given up, by its place in the round."""
-        return self.end, None if place == 0 and self.first_whole else self.end
+    def of(self, place: int) -> float | None:
+        """The end for a design by its place in the round."""
+        return None if place == 0 and self.first_whole else self.end
 
 
 class Evaluated(Protocol):
@@ -99,17 +98,17 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(bench)
 
 
-def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], begun_by: float | None,
-          ended_by: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
+          end: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
     """A worker's task: evaluates one design; None where time is over.
 
     Plans come with the outcome where the design is the best that this worker has mapped: each is large.
     """
     bench = shared.bench
-    if _past(begun_by):
+    if _past(end):
         return None
     try:
-        outcome = evaluate_design(bench, point, rivals, lambda: _past(ended_by))
+        outcome = evaluate_design(bench, point, rivals, lambda: _past(end))
     except TimeoutError:
         return None
     return outcome, bench.plans.networks if bench.plans.point == point else ()
@@ -160,7 +159,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
             with _interrupts_kept_from_workers():
-                found = pool(joblib.delayed(_task)(shared, point, rivals, *left.of(place))
+                found = pool(joblib.delayed(_task)(shared, point, rivals, left.of(place))
                              for place, point in enumerate(points))
             try:
                 for each in found:
