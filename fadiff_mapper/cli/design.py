@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.design_options import DesignOptions
     from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 
-WRITING = 0.6
+WRITING = 0.8
 """Seconds that the files take for each second that the command took until its search began: both grow with the networks
-and on a slow machine. 2.7 and 3.8 s for MobileNetV1 fused on a busy machine."""
+and on a slow machine. 0.5 to 0.83 for MobileNetV1 fused on a busy machine (2.7 to 3.9 s)."""
 
 
 def add(commands: Commands) -> None:

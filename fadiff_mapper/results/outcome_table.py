@@ -72,10 +72,10 @@ class OutcomeTable(Sequence[DesignOutcome]):
         size, width = len(self.values), OWN + EACH * len(self.networks)
         point = tuple(self.points[number * size:(number + 1) * size])
         energy, cycles, area, *bounds = self.figures[number * width:number * width + OWN]
-        each = [self.figures[start:start + EACH] for start in range(number * width + OWN, (number + 1) * width, EACH)]
+        rows = [self.figures[start:start + EACH] for start in range(number * width + OWN, (number + 1) * width, EACH)]
         return DesignOutcome(
             point, {name: values[index] for (name, values), index in zip(self.values.items(), point, strict=True)},
             bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
-            tuple(NetworkFigures(name, weight, *figures, int(groups)) for (name, weight), (*figures, groups) in
-                  zip(self.networks, each, strict=True) if not isnan(groups)),
+            tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
+                  for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
             bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]))

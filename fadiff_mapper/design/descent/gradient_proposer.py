@@ -82,7 +82,7 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
             FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
         least_at: The bound of a design by its layers, fused or not; None where it has none.
-        over: Asked again and again; once true, no further design is judged.
+        over: Asked again and again; once true, descents end and no further design is judged.
     """
     return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question), over)
 
@@ -276,7 +276,7 @@ class _GradientProposer:
             return self.read(point)[0]
         area = exponents[2] / max(exponents[:2].max(), 1e-9)
         return proposed_designs(space, curves_around(space, parent, spec_at), network, self.question.mapping_metric,
-                                np.array([area]), self.question.seed + self.rounds)
+                                np.array([area]), self.question.seed + self.rounds, stopped=self.over)
 
     def _widest(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """The layers on the design of all greatest values, whose factors hold those of all designs, where it is one."""
