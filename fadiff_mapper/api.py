@@ -247,7 +247,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         weights: How often each network runs; once by default.
         evaluations: Designs to map at most; 100 by default, all for an exhaustive search, and as many as fit where
             there is a time limit.
-        time_limit: Seconds after which no further design is begun.
+        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, but the
+            first one where none is known.
         seed: The same seed gives the same answer unless time runs out.
         fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
         energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`); by
