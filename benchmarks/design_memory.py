@@ -52,7 +52,7 @@ def main() -> None:
                                                   store=Path(folder)), on_progress=told)
 
 
-def by_formula(specs: Sequence[Spec], options: SearchOptions, store: object) -> list[layer_entries.LayerEntry]:
+def by_formula(specs: Sequence[Spec], options: SearchOptions, *_: object) -> list[layer_entries.LayerEntry]:
     """Stand-ins for searched layers: energy falls and area grows with capacity; the hashes are computed as ever."""
     design = layer_entries.design_digest(specs[0])
     words = sum(level.instances * (level.size or 0) for level in specs[0].arch.levels)

@@ -247,7 +247,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         weights: How often each network runs; once by default.
         evaluations: Designs to map at most; 100 by default, all for an exhaustive search, and as many as fit where
             there is a time limit.
-        time_limit: Seconds after which no further design is begun.
+        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, but the
+            first one where none is known.
         seed: The same seed gives the same answer unless time runs out.
         fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
         energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`); by
@@ -277,7 +278,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.design.design_options import DesignOptions
     from fadiff_mapper.design.evaluation.design_question import DesignQuestion
     from fadiff_mapper.design.search_design import search_design as design_search
-    known, read = _space_of(space, limits), _networks_of(networks, allow_partial)
+    known, read = _space_of(space, limits, strict), _networks_of(networks, allow_partial)
     question = DesignQuestion(known, read, tuple(weights or (1.0,) * len(read)),
                               (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
                               energy or known.energy or "estimate", strict)
@@ -286,12 +287,13 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))
 
 
-def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None) -> DesignSpace:
+def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None,
+              strict: bool) -> DesignSpace:
     """The space, read where it is files or a dict. Raises FadiffError for limits beside a space that has been read."""
     from fadiff_mapper.design.space import DesignSpace, read_space
     if not isinstance(space, DesignSpace):
         sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
-        return read_space(*sources, limits=limits)
+        return read_space(*sources, limits=limits, strict=strict)
     if limits:
         raise FadiffError("limits: found some beside a space that has been read; accepted: limits of `read_space`")
     return space

@@ -73,14 +73,20 @@ def write_shared(path: Path, text: str) -> None:
     """
     # Numbers of processes are those of one machine; writers on others must not share a name.
     partial = path.with_name(f".{path.name}.{os.urandom(16).hex()}.partial")
-    _make(path.parent)
     try:
         with _reported(path):
-            partial.write_text(text, encoding="utf-8")
+            try:
+                file = partial.open("x", encoding="utf-8")
+            except FileNotFoundError:  # the first file of its folder
+                _make(path.parent)
+                file = partial.open("x", encoding="utf-8")
+            with file:
+                file.write(text)
             os.replace(partial, path)
-    finally:
+    except BaseException:
         with suppress(OSError):
             partial.unlink()
+        raise
 
 
 def check_writable(folder: Path | str) -> None:

@@ -26,7 +26,8 @@ class DesignOptions:
         method: One of `METHODS`.
         evaluations: Designs to map at most; None: `EVALUATIONS`, or no limit for an exhaustive search and where there
             is a time limit.
-        time_limit: Seconds after which no further design is begun; None: no limit.
+        time_limit: Seconds for the search with its last steps; None: no limit. Designs that are being mapped then are
+            given up, but the first one where none is known.
         prune: Whether a design whose lower bound is no better than a known design is left out.
         neighbours: Whether designs beside the best one are mapped at the end, beyond the evaluations asked for: an
             octave away, a quarter, and one value; a better one takes its place, until none is better or as many

@@ -10,6 +10,7 @@ from typing import Any
 
 from fadiff_mapper.design.pareto_front import front_of, hypervolume
 from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.outcome_table import OutcomeTable
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class DesignRun:
     metrics: tuple[str, ...]
     wanted: float
     on_progress: OnDesign
-    archive: list[DesignOutcome] = field(default_factory=list)
+    archive: OutcomeTable
     front: list[DesignOutcome] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
     mapped: int = 0

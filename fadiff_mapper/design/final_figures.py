@@ -12,6 +12,17 @@ from fadiff_mapper.energy.find_accelergy import installed
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
 
+def designs_to_map(bench: DesignBench, front: Sequence[DesignOutcome]) -> int:
+    """Counts the designs that are mapped once more after a search: for their last figures, and for plans not kept.
+
+    Args:
+        bench: The question and the store.
+        front: Feasible designs, the best first.
+    """
+    again = len(front) if installed() else 0
+    return again + bool(front and bench.question.fuse and bench.plans.point != front[0].point)
+
+
 def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[tuple[DesignOutcome, ...], str]:
     """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
-from fadiff_mapper.design.evaluation.work_force import Evaluated, work_force
-from fadiff_mapper.design.final_figures import final_figures
+from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, work_force
+from fadiff_mapper.design.final_figures import designs_to_map, final_figures
 from fadiff_mapper.design.no_design import blame
 from fadiff_mapper.design.pareto_front import hypervolume
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
@@ -27,9 +28,12 @@ from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
 
+SEARCH_ENDED = "search ended"
+"""The status of a search that was not cut short."""
+
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
-                  stopped: Callable[[], bool] = lambda: False) -> DesignedMachine:
+                  stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0) -> DesignedMachine:
     """Searches the best designs of a space for some networks.
 
     Args:
@@ -37,6 +41,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         options: Method and effort, and who carries the work.
         on_progress: Told after every design.
         stopped: Asked after every design; once true, the search ends with the best so far.
+        kept_back: Seconds of the time limit that the caller has spent already, or needs for the files.
 
     Returns:
         The best design, or the front, every number exact; a shard may end without any.
@@ -48,22 +53,27 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
     """
     check_design_options(options)
     _check_question(question)
-    run = DesignRun(question.metrics, options.most_mapped, on_progress)
-    deadline = None if options.time_limit is None else time.time() + options.time_limit
+    run = DesignRun(question.metrics, options.most_mapped, on_progress, empty_archive(question))
     with ExitStack() as stack:
         folder = options.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
         bench = DesignBench(question, folder)
-        bench.store.check()
-        proposer = _proposer(bench, options)
-        with work_force(bench, options.jobs, options.backend, options.address, deadline) as evaluated:
-            status = _rounds(run, proposer, evaluated, options, stopped)
+        stack.enter_context(bench.store.opened())
+        limit = None if options.time_limit is None else options.time_limit - kept_back
+        clock = DesignClock(limit, lambda: designs_to_map(bench, run.front), time.time())
+        proposer = _proposer(bench, options, lambda: clock.left() < 0)
+        with work_force(bench, options.jobs, options.backend, options.address) as evaluated:
+            in_time = _in_time(run, clock, evaluated)
+            status = _rounds(run, clock, proposer, in_time, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
             neighbours = () if ended or not options.neighbours else settled(
-                run, question.space, evaluated, stopped, options.prune)
+                run, question.space, in_time, stopped, options.prune)
+        if clock.missed:
+            out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
+            status = status.replace(SEARCH_ENDED, out_of_time)
         if not run.front and options.shard is None:
-            raise FadiffError(blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was "
-                              "evaluated; accepted: more time")
+            reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
+            raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
         return _machine(run, bench, options, neighbours, status)
 
 
@@ -83,38 +93,54 @@ def _check_question(question: DesignQuestion) -> None:
             raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
 
 
-def _proposer(bench: DesignBench, options: DesignOptions) -> Proposer:
-    """The proposer of designs for the method of the options. Raises FadiffError."""
+def _proposer(bench: DesignBench, options: DesignOptions, over: Callable[[], bool]) -> Proposer:
+    """The proposer for the method of the options, which comes to an end once `over` is true. Raises FadiffError."""
     if options.method in BLACK_BOX:
         return BLACK_BOX[options.method](bench.question)
     from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer  # loads torch
-    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at, bench.least_at)
+    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at, bench.least_at, over)
 
 
-def _rounds(run: DesignRun, proposer: Proposer, evaluated: Evaluated, options: DesignOptions,
+def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
+    """Evaluates designs in the time that the clock gives, and notes how long the first mapping of a round takes."""
+    def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
+        begun, mapped = time.time(), False
+        for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
+            if outcome is None:
+                clock.missed = True
+            elif outcome.mapped and not mapped:
+                clock.mappings.append(time.time() - begun)
+                mapped = True
+            yield outcome
+    return in_time
+
+
+def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
             stopped: Callable[[], bool]) -> str:
     """Evaluates round by round until there is nothing left to do; returns the reason in words."""
     known: set[Point] = set()
     proposed = idle = 0
-    while run.mapped < run.wanted:
+    while run.mapped < run.wanted and not clock.missed:
+        begun = time.time()
         points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
                   if point not in known]
+        clock.proposals.append(time.time() - begun)
         if not points:
             return "all designs that the method proposes were evaluated"
         known.update(points)
         mine = _dealt(points, proposed, options.shard)
         proposed += len(points)
         before = run.mapped
-        for outcome in evaluated(mine, run.values() if options.prune else []):
-            if outcome is None:
-                return f"out of time after {options.time_limit:g} s: the best designs so far"
-            run.add(outcome)
+        for outcome in in_time(mine, run.values() if options.prune else []):
+            if outcome is not None:
+                run.add(outcome)
             if stopped():
                 return "interrupted: the best designs so far"
         idle = 0 if run.mapped > before else idle + 1
+        clock.missed |= run.mapped < run.wanted and clock.too_late()
         if idle >= proposer.idle_rounds:
             return f"no design to map in {idle} rounds: all were refused or no better by their lower bounds"
-    return "search ended"
+    return SEARCH_ENDED
 
 
 def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None) -> list[Point]:
@@ -136,7 +162,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         name=space.name, space_size=space.size,
         ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
         limits={limit.name: limit.most for limit in space.limits},
-        metrics=question.metrics, outcomes=tuple(run.archive), front=tuple(run.front),
+        metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
         mapped_networks=bench.networks_at(run.front[0].point) if run.front else (), neighbours=neighbours,
         final=final, final_source=source,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from fadiff_mapper.design.design_run import DesignRun
-from fadiff_mapper.design.evaluation.work_force import Evaluated
+from fadiff_mapper.design.evaluation.work_force import InTime
 from fadiff_mapper.design.space import DesignSpace, Point, points_beside
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
@@ -15,7 +15,7 @@ STRIDES = (1.0, 0.25)
 value alone would creep (DOSA's memories have 128 values, 8 KB apart)."""
 
 
-def settled(run: DesignRun, space: DesignSpace, evaluated: Evaluated, stopped: Callable[[], bool],
+def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Callable[[], bool],
             prune: bool) -> tuple[DesignOutcome, ...]:
     """Moves to better designs beside the best one until there is none.
 

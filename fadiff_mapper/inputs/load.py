@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.energy.choose_source import check_choice, find_tables
+from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.arch import read_architecture
@@ -20,7 +21,7 @@ from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.spec.native.tables import IN_INPUT, read_tables
 from fadiff_mapper.spec.spec import WARNING, Spec
-from fadiff_mapper.spec.tables import missing_actions
+from fadiff_mapper.spec.tables import Tables, missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.load import load_file, load_files
@@ -134,8 +135,6 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
-    given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"),
-                        IN_INPUT, keys)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")
@@ -147,14 +146,37 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     literal = {**arch.native, "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
                 if document.get(key)}
-    energies = find_tables(arch, given, energy, literal)
+    tables, energy_notes = find_energies(document, arch, literal, energy, keys)
     notes = [f"{WARNING}{text}" for text in leniency.warnings]
     notes += [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
     notes += problem_notes(document["problem"], problem)
-    notes += [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
-              for actions in missing_actions(arch, energies.tables)]
-    notes += energies.notes
-    return Spec(arch, problem, constraints, energies.tables, mapping, options, literal, files, tuple(notes), sparse)
+    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, (*notes, *energy_notes), sparse)
+
+
+def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, Any], energy: str,
+                  leniency: Leniency = STRICT) -> tuple[Tables, tuple[str, ...]]:
+    """Finds the energies and areas of a document whose architecture has been read.
+
+    Args:
+        document: The merged input, see `read_document`, in either dialect.
+        arch: Its architecture.
+        literal: Its sections, see `Spec.literal`.
+        energy: As in `load`.
+        leniency: Decides about unknown keys of the tables.
+
+    Returns:
+        (the tables in force, notes on energies that are missing)
+
+    Raises:
+        SpecError: A table cannot be understood.
+        FadiffError: Accelergy is asked and fails.
+    """
+    given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
+                        leniency)
+    found = find_tables(arch, given, energy, literal)
+    missing = [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
+               for actions in missing_actions(arch, found.tables)]
+    return found.tables, (*missing, *found.notes)
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeAlias
@@ -140,7 +141,7 @@ class DesignedMachine:
     ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]
     limits: dict[str, float]
     metrics: tuple[str, ...]
-    outcomes: tuple[DesignOutcome, ...]
+    outcomes: Sequence[DesignOutcome]
     front: tuple[DesignOutcome, ...]
     documents: tuple[Map, ...]
     mapped_networks: tuple[MappedNetwork, ...]

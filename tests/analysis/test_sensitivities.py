@@ -11,6 +11,7 @@ from fadiff_validation.random_mappings import constrained_nests
 from scipy.optimize import minimize_scalar
 
 from fadiff_mapper import load
+from fadiff_mapper.analysis.sensitivity import shadow_price
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS
 from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
 from fadiff_mapper.analysis.sensitivity.shadow_price import shadow_prices
@@ -103,6 +104,15 @@ def test_a_capacity_that_the_optimum_leaves_slack_is_worth_nothing() -> None:
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     found = shadow_prices(layer, pack([spec.mapping], spec.problem), "energy")
     assert found.certain and not found.elasticity.any()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_solver_that_steps_beyond_all_numbers_is_uncertain_and_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = matmul(1024)
+    assert spec.mapping is not None
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+    monkeypatch.setattr(shadow_price, "_solve", lambda problem: np.full(len(problem.loops.start) + 1, 800.0))
+    assert not shadow_price.shadow_prices(layer, pack([spec.mapping], spec.problem), "energy").certain
 
 
 def rescaled(layer: PreparedLayer, mesh: str, scale: float) -> PreparedLayer:

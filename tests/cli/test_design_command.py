@@ -70,7 +70,7 @@ def test_a_mistake_is_told_in_one_line_and_nothing_is_written(given: Path, words
     printed = capsys.readouterr().err
     assert code == 2
     assert said in printed and "Traceback" not in printed
-    assert not (given / "out" / "design.html").exists()
+    assert not (given / "out").exists()
 
 
 def test_a_space_is_no_input_of_map(given: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import (
     DesignSpace,
@@ -290,6 +291,22 @@ def test_limits_pull_a_descent_back(bench: Bench) -> None:
         ends = proposed_designs(own, curves, network, "edp", np.array([0.0]), 0, DescentOptions(steps=15, restarts=4))
         widest.append(max(design.point[0] for design in ends))
     assert widest[1] < widest[0]
+
+
+def test_without_time_no_more_is_judged_than_one_proposal_needs(bench: Bench) -> None:
+    judged: list[Point] = []
+    least_at = DesignBench(bench.question, None).least_at
+
+    def noted(point: Point) -> LeastFigures | None:
+        judged.append(point)
+        return least_at(point)
+
+    proposer = gradient_proposer(bench.question, bench.reader.specs, bench.mappings, noted, lambda: True)
+    first = proposer.propose(3, [])
+    assert first == judged
+    assert len(first) == 1
+    proposer.propose(3, [bench.outcome(first[0])])  # with a descent, which ends before its first step
+    assert len(judged) <= 2
 
 
 def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -> None:

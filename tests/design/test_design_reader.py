@@ -60,6 +60,29 @@ def test_constraints_that_depend_on_layer_and_fanout_are_those_of_each(buffer: s
         assert list(reader.specs(point)) == read_one_by_one(question, point)
 
 
+def test_notes_on_a_design_are_those_of_a_full_reading(tmp_path: Path) -> None:
+    file = tmp_path / "arch.yaml"
+    ert = """\
+ERT:
+  version: 0.4
+  tables:
+  - {name: "Lanes.MACC[1..4]", actions: [{name: compute, arguments: {}, energy: 0.5}]}
+"""
+    text = (ARCHITECTURE % ("", "", "")).replace("{width: 64, ", "{read_bandwith: 7, width: 64, ")
+    file.write_text(text + ert, encoding="utf-8")
+    question = DesignQuestion(read_space(file, strict=False), (small_network(tmp_path),), (1.0,), energy="bundled",
+                              strict=False)
+    reader = DesignReader(question)
+    for point in all_points(question.space):
+        document = design_document(question.space, point)
+        assert list(reader.specs(point)) == [
+            read_spec(with_problem(document, layer.literal), question.space.files, "bundled", strict=False)
+            for layer in question.layers]
+    assert any("read_bandwith" in note for note in reader.specs(point)[1].notes)
+    assert any("the ERT has no energy for" in note for note in reader.specs(point)[1].notes)
+    assert len(reader.readings) == 1
+
+
 def test_an_attribute_that_looks_at_the_layer_is_worked_out_for_each(tmp_path: Path) -> None:
     bandwidth = "datawidth: 8, read_bandwidth: len(spec.problem.instance)}}\n  - !Container"
     text = (ARCHITECTURE % ("", "", "")).replace("datawidth: 8}}\n  - !Container", bandwidth)

@@ -55,7 +55,7 @@ def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path,
     fresh = evaluate_design(DesignBench(question, None), (2, 1))
     assert evaluate_design(DesignBench(question, tmp_path / "store"), (2, 1)) == fresh
 
-    def searched(*_: object) -> None:
+    def searched(*_: object, **__: object) -> None:
         raise AssertionError("a layer was searched again")
 
     monkeypatch.setattr(entries_module, "search_all", searched)

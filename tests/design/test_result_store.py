@@ -50,10 +50,24 @@ def test_a_file_that_is_no_entry_counts_as_missing(content: bytes, tmp_path: Pat
 def test_a_folder_that_cannot_be_written_is_named_before_the_run(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(FadiffError, match="cannot be written"):
-        ResultStore(tmp_path / "store").check()
+        ResultStore(tmp_path / "store").opened().__enter__()
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
     with pytest.raises(FadiffError, match="there is a file where the folder should be"):
-        ResultStore(tmp_path / "store").check()
+        ResultStore(tmp_path / "store").opened().__enter__()
+
+
+def test_a_new_folder_that_stays_empty_is_removed_and_any_other_is_not(tmp_path: Path) -> None:
+    folder, store = tmp_path / "store", ResultStore(tmp_path / "store")
+    with store.opened():
+        assert folder.is_dir()
+    assert not folder.exists()
+    with store.opened():
+        store.put(KEY, {})
+    assert store.get(KEY) == {}
+    (tmp_path / "empty").mkdir()
+    with ResultStore(tmp_path / "empty").opened():
+        pass
+    assert (tmp_path / "empty").is_dir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
+from fadiff_mapper.design.evaluation import work_force as work_force_module
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluation.work_force import TimeLeft
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
@@ -70,11 +74,11 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     calls: list[int] = []
     real = entries_module.search_all
 
-    def dying(tasks: list[Any], options: Any) -> Any:
+    def dying(tasks: list[Any], options: Any, **settings: Any) -> Any:
         calls.append(len(tasks))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(tasks, options)
+        return real(tasks, options, **settings)
 
     monkeypatch.setattr(entries_module, "search_all", dying)
     settings = {"method": "exhaustive", "evaluations": 5, "store": tmp_path / "store", "prune": False}
@@ -92,7 +96,7 @@ def test_shards_put_their_designs_together(truth: list[DesignOutcome], tmp_path:
     points = [outcome.point for part in parts for outcome in part.outcomes]
     assert sorted(points) == [outcome.point for outcome in truth]
 
-    def none_left(*_: object) -> None:
+    def none_left(*_: object, **__: object) -> None:
         raise AssertionError("a layer was searched again")
 
     monkeypatch.setattr(entries_module, "search_all", none_left)
@@ -159,8 +163,54 @@ def test_time_and_interruption_end_a_search_with_what_there_is(store: Path, tmp_
     assert len(machine.outcomes) == 2
     assert isinstance(steps[-1], DesignProgress)
     assert steps[-1].best == machine.best
-    with pytest.raises(FadiffError, match="no design was evaluated; accepted: more time"):
-        searched(question, time_limit=1e-9)
+    late = searched(question, time_limit=1e-9)
+    assert (late.evaluations, late.status) == (1, "out of time after 1e-09 s: the best designs so far")
+    refused = small_question(tmp_path, SECTION + "  limits: {units: 20}\n")
+    with pytest.raises(FadiffError, match=r"above 20.*\ntime was over then; accepted: more time"):
+        searched(refused, time_limit=1e-9)
+
+
+class SlowDesigns:
+    """The time that designs take, of a clock that only they move: half a second to map one, a tenth to propose."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        real = work_force_module.evaluate_design
+
+        def slow(bench: DesignBench, point: tuple[int, ...], rivals: Any, stopped: Any) -> DesignOutcome:
+            for _ in range(5):
+                self.now += 0.1
+                if stopped():
+                    raise TimeoutError
+            return real(bench, point, rivals)
+
+        monkeypatch.setattr(work_force_module, "evaluate_design", slow)
+        monkeypatch.setattr(time, "time", lambda: self.now)
+
+
+@pytest.mark.parametrize("method", ["exhaustive", "gradient"])
+@pytest.mark.parametrize(("limit", "least", "most"), [(0.2, 0.5, 0.5), (1.2, 1.0, 1.2), (3.3, 2.0, 3.3)])
+def test_a_search_ends_within_its_time(method: str, limit: float, least: float, most: float, store: Path,
+                                       truth: list[DesignOutcome], tmp_path: Path,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    question, clock = small_question(tmp_path), SlowDesigns(monkeypatch)
+    machine = searched(question, method=method, time_limit=limit, store=store, prune=False, neighbours=True)
+    assert least - 1e-9 <= clock.now - 1000.0 <= most + 0.1 + 1e-9  # a step of the clock may cross the limit
+    assert machine.status == f"out of time after {limit:g} s: the best designs so far"
+    assert 1 <= machine.evaluations == len(machine.outcomes) <= max(1, limit / 0.5)
+
+
+def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) -> None:
+    clock = DesignClock(60.0, lambda: 1, time.time())
+    assert clock.left() > 59  # nothing is known of designs yet
+    clock.mappings += [4.0, 10.0, 5.0]
+    assert 54 < clock.left() <= 55
+    assert not clock.too_late()
+    clock.proposals.append(50.5)
+    assert clock.too_late()
+    assert clock.round(any_known=True).of(0) == clock.round(any_known=True).of(1) == clock.start + 55
+    assert clock.round(any_known=False).of(0) is None
+    assert DesignClock(None, lambda: 1, 0.0).round(any_known=True) == TimeLeft()
 
 
 @pytest.mark.parametrize(("settings", "message"), [

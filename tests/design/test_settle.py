@@ -9,12 +9,17 @@ from fadiff_mapper.design.design_run import DesignRun
 from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Parameter, Point, read_space
 from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.outcome_table import OutcomeTable
 
 
 def outcome(point: Point) -> DesignOutcome:
     """A bowl in octaves around x = 40, y = 3 and 64 values each from 1."""
     x, y = (index + 1 for index in point)
     return DesignOutcome(point, {"x": x, "y": y}, True, "", max(x / 40, 40 / x), max(y / 3, 3 / y), mapped=True)
+
+
+def archive() -> OutcomeTable:
+    return OutcomeTable({"x": range(1, 65), "y": range(1, 65)}, [])
 
 
 def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
@@ -24,7 +29,7 @@ def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> I
 def test_the_bottom_of_a_fine_grid_is_reached_in_octaves_first() -> None:
     space = replace(read_space("bundled:spaces/dosa_gemmini"),
                     parameters=(Parameter("x", "", range(1, 65)), Parameter("y", "", range(1, 65))))
-    run = DesignRun(("edp",), 40, lambda _: None)
+    run = DesignRun(("edp",), 40, lambda _: None, archive())
     run.add(outcome((2, 60)))
     beside = settled(run, space, evaluated, lambda: False, True)
     assert run.front[0].point == (39, 2)
@@ -36,7 +41,7 @@ def test_the_bottom_of_a_fine_grid_is_reached_in_octaves_first() -> None:
 def test_a_stop_leaves_the_best_so_far() -> None:
     space = replace(read_space("bundled:spaces/dosa_gemmini"),
                     parameters=(Parameter("x", "", range(1, 65)), Parameter("y", "", range(1, 65))))
-    run = DesignRun(("edp",), 1, lambda _: None)
+    run = DesignRun(("edp",), 1, lambda _: None, archive())
     run.add(outcome((2, 60)))
     beside = settled(run, space, evaluated, lambda: True, True)
     assert len(beside) == 4
@@ -46,7 +51,7 @@ def test_a_stop_leaves_the_best_so_far() -> None:
 def test_a_short_search_ends_after_as_many_designs_again_and_one_look_around() -> None:
     space = replace(read_space("bundled:spaces/dosa_gemmini"),
                     parameters=(Parameter("x", "", range(1, 65)), Parameter("y", "", range(1, 65))))
-    run = DesignRun(("edp",), 3, lambda _: None)
+    run = DesignRun(("edp",), 3, lambda _: None, archive())
     run.add(outcome((2, 60)))
     beside = settled(run, space, evaluated, lambda: False, True)
     assert run.mapped <= 2 * 3 + len(beside)

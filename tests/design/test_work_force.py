@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_spaces import small_question
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation import layer_entries
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.work_force import work_force
+from fadiff_mapper.design.evaluation.work_force import SharedBench, TimeLeft, work_force
 from fadiff_mapper.design.proposers.random_designs import all_points
 
 
@@ -54,10 +58,45 @@ def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
     assert found == [evaluate_design(bench, point) for point in points]
 
 
-def test_no_design_is_begun_after_the_deadline(tmp_path: Path) -> None:
+def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
-    with work_force(bench, jobs=1, deadline=time.time() - 1) as evaluated:
-        assert list(evaluated([(0, 0), (0, 1)], [])) == [None, None]
+    with work_force(bench, jobs=1) as evaluated:
+        assert list(evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1))) == [None, None]
+        first, other = evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1, first_whole=True))
+    assert first == evaluate_design(bench, (0, 0))
+    assert other is None
+
+
+@pytest.mark.parametrize("first_whole", [False, True])
+def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
+        first_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = layer_entries.search_all
+
+    def late(*given: Any, **settings: Any) -> Any:
+        outcomes = real(*given, **settings)
+        time.sleep(max(0.0, end - time.time()) + 0.01)
+        return outcomes
+
+    monkeypatch.setattr(layer_entries, "search_all", late)
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    end = time.time() + 0.3
+    with work_force(bench, jobs=1) as evaluated:
+        found = list(evaluated([(0, 0), (0, 1)], [], TimeLeft(end, first_whole)))
+    assert [each is None for each in found] == [not first_whole, True]
+    assert bool(list(tmp_path.glob("store/*/*.json"))) == first_whole  # nothing of a design that was given up is kept
+
+
+def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
+    question = replace(small_question(tmp_path), fuse=True)
+    bench = DesignBench(question, tmp_path / "store")
+    points = list(all_points(question.space))[-2:]
+    with work_force(bench, jobs=2) as evaluated:
+        best = min(evaluated(points, []), key=lambda outcome: outcome.edp)
+    assert bench.plans.point == best.point
+    kept, = bench.networks_at(best.point)
+    again, = DesignBench(question, tmp_path / "store").networks_at(best.point)
+    assert kept is bench.plans.networks[0]
+    assert (kept.stats, kept.unfused_stats, kept.groups) == (again.stats, again.unfused_stats, again.groups)
 
 
 @pytest.mark.parametrize(("settings", "message"), [
@@ -85,3 +124,34 @@ def test_a_task_carries_the_question_and_nothing_that_was_read(tmp_path: Path) -
     assert bench.reader.readings
     assert len(pickle.dumps(bench)) == before
     assert pickle.loads(pickle.dumps(bench)) == bench
+
+
+def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
+    tasks = [pickle.dumps(SharedBench(DesignBench(small_question(tmp_path), tmp_path))) for _ in range(2)]
+    try:
+        first, second = map(pickle.loads, tasks)
+    finally:
+        gc.unfreeze()  # a worker's memory is frozen, a test's is not
+    assert first.bench is second.bench
+    assert first.bench == DesignBench(small_question(tmp_path), tmp_path)
+
+
+def test_workers_leave_an_interruption_to_the_run(tmp_path: Path) -> None:
+    bench = DesignBench(small_question(tmp_path), None)
+    with work_force(bench, jobs=2) as evaluated:
+        list(evaluated([(0, 0), (0, 1)], []))
+        ignored = [int(fields["SigIgn"], 16) for fields in map(status_of, Path("/proc").glob("[0-9]*"))
+                   if fields.get("PPid") == str(os.getpid()) and "popen_loky" in fields["command"]]
+    assert len(ignored) >= 2
+    assert all(signals >> signal.SIGINT - 1 & 1 for signals in ignored)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def status_of(process: Path) -> dict[str, str]:
+    """What Linux tells of a process, with its command; empty for one that has ended."""
+    try:
+        lines = (process / "status").read_text().splitlines()
+        return {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines} | {
+            "command": (process / "cmdline").read_text()}
+    except OSError:
+        return {}

@@ -86,8 +86,12 @@ class _ContinuousProblem:
         return 1 + len(self.layer.arch.levels)
 
     def at(self, point: np.ndarray) -> ContinuousCost:
-        """All functions at a point [V + 1], whose last variable they do not depend on."""
-        return evaluate(self.layer, self.nest, self.loops, list(self.limits), self.metric, point[:-1])
+        """All functions at a point [V + 1], whose last variable they do not depend on.
+
+        A solver that takes a step beyond all numbers gets ones that are none, and its end then counts as uncertain.
+        """
+        with np.errstate(all="ignore"):
+            return evaluate(self.layer, self.nest, self.loops, list(self.limits), self.metric, point[:-1])
 
     def objective(self, point: np.ndarray, functions: ContinuousCost) -> tuple[float, np.ndarray]:
         """The logarithm of the metric and its derivatives, [V + 1]."""

@@ -73,7 +73,7 @@ bound lies from the nearest mapped one. Set by hand."""
 
 
 def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: MappingsAt,
-                      least_at: LeastAt) -> Proposer:
+                      least_at: LeastAt, over: Callable[[], bool] = lambda: False) -> Proposer:
     """The proposer of the method "gradient".
 
     Args:
@@ -82,8 +82,9 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
             FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
         least_at: The bound of a design by its layers, fused or not; None where it has none.
+        over: Asked again and again; once true, descents end and no further design is judged.
     """
-    return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question))
+    return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question), over)
 
 
 @dataclass
@@ -96,6 +97,7 @@ class _GradientProposer:
         mappings_at: The mappings of a mapped design.
         least_at: Bounds a design.
         networks: The layers of all networks.
+        over: Whether time is over.
         rounds: Rounds so far.
         judged: The bound and the area of the designs judged so far; None where they have no bound.
         allowed: Whether designs can be read and keep all limits.
@@ -110,6 +112,7 @@ class _GradientProposer:
     mappings_at: MappingsAt
     least_at: LeastAt
     networks: JointNetworks
+    over: Callable[[], bool]
     rounds: int = 0
     judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
     allowed: dict[Point, bool] = field(default_factory=dict)
@@ -134,7 +137,8 @@ class _GradientProposer:
                 expected[point] = self._value(point, estimates, ranked)
             return expected[point]
         for point in self._candidates(rng, ranked, exponents, known):
-            value_at(point)
+            if value_at(point) < inf and self.over():
+                break
         self._walk(expected, value_at)
         self.rounds += 1
         allowed = self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
@@ -168,7 +172,7 @@ class _GradientProposer:
         judged, started = len(self.judged), set[Point]()
 
         def enough() -> bool:
-            return len(self.judged) - judged >= JUDGED
+            return len(self.judged) - judged >= JUDGED or self.over()
         while not enough():
             starts = [point for point in expected if point not in started and expected[point] < inf]
             if not starts:
@@ -272,7 +276,7 @@ class _GradientProposer:
             return self.read(point)[0]
         area = exponents[2] / max(exponents[:2].max(), 1e-9)
         return proposed_designs(space, curves_around(space, parent, spec_at), network, self.question.mapping_metric,
-                                np.array([area]), self.question.seed + self.rounds)
+                                np.array([area]), self.question.seed + self.rounds, stopped=self.over)
 
     def _widest(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """The layers on the design of all greatest values, whose factors hold those of all designs, where it is one."""

@@ -11,7 +11,7 @@ Axes: P (parameter), R (restart).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +54,8 @@ class ProposedDesign:
 
 
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
-                     area_exponents: np.ndarray, seed: int, options: DescentOptions = EFFORT) -> list[ProposedDesign]:
+                     area_exponents: np.ndarray, seed: int, options: DescentOptions = EFFORT,
+                     stopped: Callable[[], bool] = lambda: False) -> list[ProposedDesign]:
     """Descends around the centre of the curves and decodes the ends.
 
     Args:
@@ -65,6 +66,7 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
         area_exponents: Exponents of the area in the loss, drawn from for each restart.
         seed: The same seed gives the same designs.
         options: Effort.
+        stopped: Asked before every step; once true, the descent ends where it is.
 
     Returns:
         The designs, the lowest loss first, each once.
@@ -88,7 +90,7 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
             beyond = beyond + excess(figure, limit)
         return design.machine, exponents * design.area.log(), OUTSIDE * beyond
 
-    end = descend(network, metric, "refined", seed, options, hardware=DescendedHardware(place, RATE, design_at))
+    end = descend(network, metric, "refined", seed, options, stopped, DescendedHardware(place, RATE, design_at))
     assert end.place is not None
     found: dict[Point, float] = {}
     for column, loss in zip(end.place.T, end.loss, strict=True):

@@ -10,6 +10,7 @@ from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
 from fadiff_mapper.results.designed_machine import metric_exponents
+from fadiff_mapper.results.outcome_table import OutcomeTable
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Operator, Workload
 
@@ -105,6 +106,17 @@ class DesignQuestion:
         """
         return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
                               calibration=self.calibration)
+
+
+def empty_archive(question: DesignQuestion) -> OutcomeTable:
+    """The table that takes the outcomes of a question's designs.
+
+    Args:
+        question: The question.
+    """
+    return OutcomeTable({parameter.name: parameter.values for parameter in question.space.parameters},
+                        [(network.name, weight) for network, weight in
+                         zip(question.networks, question.weights, strict=True)])
 
 
 def _fusable(network: Workload) -> set[str]:

@@ -1,26 +1,28 @@
 """Designs read many times over: what does not change from design to design is read once.
 
-A design differs from the next in a few numbers, and its layers differ in their bounds. So one layer of a design is read
-in full, which gives architecture and energies. The constraints of the others depend on the layer and the shape of the
-architecture alone: not on attributes of components, and not on how wide a fan-out is, but where `maximize_dims` fills
-it. So they are kept by both. Documents in which more depends on the layer are read in full for each.
+A design differs from the next in a few numbers, and its layers differ in their bounds. So of most designs only the
+architecture and its energies are read. Constraints depend on the layer and the shape of the architecture alone: not on
+attributes of components, and not on how wide a fan-out is, but where `maximize_dims` fills it. So layers are read in
+full on the first design of every shape. Documents in which more depends on the layer, and sparse ones, are read in full
+for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import Point, design_document
-from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.inputs.load import find_energies, read_spec
 from fadiff_mapper.network.layers.one_design import with_problem
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.constraints import Constraints
-from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.workload import Operator
+from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.located import Map
 
 MOST_SHAPES = 64
@@ -37,24 +39,8 @@ or none. A list of constraints under the name `spatial` stands among `constraint
 FILLING = "maximize_dims"
 """The constraint whose factors depend on the width of a fan-out."""
 
-
-@dataclass(frozen=True)
-class LayerReading:
-    """The parts of a layer's reading beside the architecture and its energies.
-
-    Attributes:
-        problem: The layer.
-        literal: The layer as plain data.
-        constraints: The constraints of its map space.
-        notes: Notes that the first layer of the same design has not.
-        less: Notes of the first layer that this one has not.
-    """
-
-    problem: Problem
-    literal: dict[str, Any]
-    constraints: Constraints
-    notes: tuple[str, ...]
-    less: frozenset[str]
+SPARSE = "sparse_optimizations"
+"""The key of what a design does about zeros, whose densities are those of a layer."""
 
 
 class DesignReader:
@@ -62,13 +48,14 @@ class DesignReader:
 
     Attributes:
         question: The question.
-        readings: Layers as read before, by the shape of the architecture and the number of the layer.
+        readings: All layers as read with the first design of each shape, each spec with its notes but those on
+            energies.
         designs: The latest designs as read.
     """
 
     def __init__(self, question: DesignQuestion) -> None:
         self.question = question
-        self.readings: dict[Hashable, dict[int, LayerReading]] = {}
+        self.readings: dict[Hashable, tuple[Spec, ...]] = {}
         self.designs: dict[Point, tuple[Spec, ...]] = {}
 
     def specs(self, point: Point) -> tuple[Spec, ...]:
@@ -92,44 +79,43 @@ class DesignReader:
 
     def _specs(self, point: Point) -> tuple[Spec, ...]:
         """Reads a design with every layer of the question. Raises SpecError."""
-        document, files = design_document(self.question.space, point), self.question.space.files
-        layers = self.question.layers
-        first = self._read(document, files, layers[0])
-        if "sparse_optimizations" in document or _mentions_problem(document):
-            return (first, *(self._read(document, files, layer) for layer in layers[1:]))
-        known = self._readings_of(_shape(document, first.arch))
-        return (first, *(self._with_layer(document, files, first, number, known)
-                         for number in range(1, len(layers))))
+        question, document = self.question, design_document(self.question.space, point)
+        leniency = Leniency(question.strict)
+        native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
+        arch = read_architecture(native, native.where, leniency=leniency)
+        seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
+                     for key, value in document.items()])
+        if SPARSE in seen or _mentions_problem(document):
+            return tuple(self._read(document, layer) for layer in question.layers)
+        shape = (seen, *_meshes(arch, FILLING in seen), tuple(leniency.warnings))
+        if shape not in self.readings:
+            return self._first_of(shape, document)
+        known = self.readings[shape]
+        literals = [spec.literal | arch.native for spec in known]
+        tables, notes = find_energies(document, arch, literals[0], question.energy)
+        return tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
+                     for spec, literal in zip(known, literals, strict=True))
 
-    def _read(self, document: Map, files: tuple[str, ...], layer: Operator) -> Spec:
-        """A full reading with one layer. Raises SpecError."""
-        return read_spec(with_problem(document, layer.literal), files, self.question.energy, self.question.strict)
-
-    def _readings_of(self, shape: Hashable) -> dict[int, LayerReading]:
-        """The readings kept for a shape of the architecture; the oldest shape gives way to a new one."""
-        if shape not in self.readings and len(self.readings) >= MOST_SHAPES:
+    def _first_of(self, shape: Hashable, document: Map) -> tuple[Spec, ...]:
+        """Reads the first design of a shape in full, and keeps it; the oldest shape gives way. Raises SpecError."""
+        specs = tuple(self._read(document, layer) for layer in self.question.layers)
+        first = specs[0]
+        _, notes = find_energies(document, first.arch, first.literal, self.question.energy)
+        if len(self.readings) >= MOST_SHAPES:
             del self.readings[next(iter(self.readings))]
-        return self.readings.setdefault(shape, {})
+        self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)]) for spec in specs)
+        return specs
 
-    def _with_layer(self, document: Map, files: tuple[str, ...], first: Spec, number: int,
-                    known: dict[int, LayerReading]) -> Spec:
-        """The design with another layer, read in full the first time. Raises SpecError."""
-        if number not in known:
-            spec = self._read(document, files, self.question.layers[number])
-            known[number] = LayerReading(
-                spec.problem, spec.literal["problem"], spec.constraints,
-                tuple(note for note in spec.notes if note not in first.notes), frozenset(first.notes) - {*spec.notes})
-        reading = known[number]
-        notes = (*(note for note in first.notes if note not in reading.less), *reading.notes)
-        return replace(first, problem=reading.problem, constraints=reading.constraints, notes=notes,
-                       literal=first.literal | {"problem": reading.literal})
+    def _read(self, document: Map, layer: Operator) -> Spec:
+        """A full reading with one layer. Raises SpecError."""
+        question = self.question
+        return read_spec(with_problem(document, layer.literal), question.space.files, question.energy, question.strict)
 
 
-def _shape(document: Map, arch: Architecture) -> Hashable:
-    """Equal for designs whose constraints are equal for every layer."""
-    seen = repr({key: _without_unseen(value) if key == "architecture" else value for key, value in document.items()})
+def _meshes(arch: Architecture, widths: bool) -> tuple[Hashable, ...]:
+    """The names of the levels with their fan-outs, as far as constraints see them: how wide they are, or if any."""
     meshes = [arch.fanout(level) for level in range(len(arch.levels))]
-    return seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes])
+    return arch.level_names(), tuple(meshes if widths else [x * y > 1 for x, y in meshes])
 
 
 def _without_unseen(node: Any) -> Any:

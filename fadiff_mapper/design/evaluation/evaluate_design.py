@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses, least_unfused
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.kept_plans import KeptPlans
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, layer_entries, mapping_of
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
@@ -51,6 +52,11 @@ class DesignBench:
         """Holds what has been evaluated."""
         return ResultStore(self.folder)
 
+    @cached_property
+    def plans(self) -> KeptPlans:
+        """Keeps the plans of the best design that was mapped here."""
+        return KeptPlans(self.question.metrics[0])
+
     def specs_at(self, point: Point) -> tuple[Spec, ...]:
         """A design with every distinct layer, in the order of `DesignQuestion.layers`.
 
@@ -77,11 +83,13 @@ class DesignBench:
         return tuple(mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True))
 
     def networks_at(self, point: Point) -> tuple[MappedNetwork, ...]:
-        """All networks as they run on a design, with every mapping.
+        """All networks as they run on a design, with every mapping; plans that are not kept are found again.
 
         Raises:
             FadiffError: A layer has no mapping.
         """
+        if point == self.plans.point:
+            return self.plans.networks
         specs = self.reader.specs(point)
         entries = _required(self, specs)
         return tuple(mapped_network(self.question, number, specs, entries)
@@ -97,7 +105,8 @@ def _required(bench: DesignBench, specs: Sequence[Spec]) -> list[LayerEntry]:
     return entries
 
 
-def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = ()) -> DesignOutcome:
+def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = (),
+                    stopped: Callable[[], bool] = lambda: False) -> DesignOutcome:
     """Evaluates one design exactly.
 
     Limits are checked first, then lower bounds; only then layers are mapped and networks planned, where the store has
@@ -108,9 +117,11 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         point: The design.
         rivals: Metrics of designs that are known; a design that is proven to be no better than one of them is not
             mapped. Empty: every design is.
+        stopped: Asked again and again while layers are mapped and networks planned; once true, the design is given up.
 
     Raises:
         FadiffError: The store cannot be written.
+        TimeoutError: The design was given up.
     """
     question, parameters = bench.question, parameter_values(bench.question.space, point)
 
@@ -133,14 +144,17 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     if least is not None:
         return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",
                              area_mm2=area, bounds=(least.energy_pj, least.cycles))
-    entries = layer_entries(specs, question.layer_options, bench.store)
+    entries = layer_entries(specs, question.layer_options, bench.store, stopped)
     missing = _missing_layer(question, entries)
     if missing:
         return refused(missing, area, mapped=True)
-    figures = tuple(network_figures(question, number, specs, entries, bench.store)
-                    for number in range(len(question.networks)))
-    return DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
-                         sum(each.weight * each.cycles for each in figures), area, figures, mapped=True)
+    planned = [network_figures(question, number, specs, entries, bench.store, stopped)
+               for number in range(len(question.networks))]
+    figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)
+    outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
+                            sum(each.weight * each.cycles for each in figures), area, figures, mapped=True)
+    bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
+    return outcome
 
 
 def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -101,25 +101,28 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore) -> list[LayerEntry]:
+def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
+                  stopped: Callable[[], bool] = lambda: False) -> list[LayerEntry]:
     """Maps layers of one design, those that the store has not; the others are searched in one batch and stored.
 
     Args:
         specs: The design with each layer.
         options: Options of the search; without a time limit, so that an entry is the answer for good.
         store: Entries of earlier runs and of others that run now.
+        stopped: Asked again and again; once true, the search is given up.
 
     Returns:
         One entry per spec. They do not depend on which of them the store had.
 
     Raises:
         FadiffError: The store cannot be written.
+        TimeoutError: The search was given up; nothing of it is stored.
     """
     design = design_digest(specs[0])
     keys = [layer_key(design, spec, options) for spec in specs]
     known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
-    for key, entry in zip(missing, _searched(list(missing.values()), options), strict=True):
+    for key, entry in zip(missing, _searched(list(missing.values()), options, stopped), strict=True):
         store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies the mapping
         known[key] = entry
     return [known[key] for key in keys]
@@ -136,8 +139,8 @@ def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
     return entry if sound else None
 
 
-def _searched(specs: Sequence[Spec], options: SearchOptions) -> list[LayerEntry]:
-    """One entry for each layer; all that can have a mapping are searched together."""
+def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool]) -> list[LayerEntry]:
+    """One entry for each layer; all that can have a mapping are searched together. Raises TimeoutError if stopped."""
     entries: dict[int, LayerEntry] = {}
     tasks: dict[int, MappingTask] = {}
     for number, spec in enumerate(specs):
@@ -147,7 +150,9 @@ def _searched(specs: Sequence[Spec], options: SearchOptions) -> list[LayerEntry]
                 check_calibrated([tasks[number]], options.calibration)
         except FadiffError as error:
             entries[number] = no_mapping(str(error))
-    outcomes = search_all(list(tasks.values()), options) if tasks else []
+    outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
+    if stopped():
+        raise TimeoutError
     entries |= {number: _entry(specs[number], task, outcome, options)
                 for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
     return [entries[number] for number in range(len(specs))]

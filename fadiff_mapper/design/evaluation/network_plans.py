@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from fadiff_mapper.base.version import __version__
@@ -19,7 +19,8 @@ from fadiff_mapper.workload.readers.network_text import network_text
 
 
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
-                    store: ResultStore) -> NetworkFigures:
+                    store: ResultStore, stopped: Callable[[], bool] = lambda: False,
+                    ) -> tuple[NetworkFigures, MappedNetwork | None]:
     """The figures of one network on a design.
 
     Args:
@@ -28,23 +29,30 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
         store: Plans of earlier runs and of others that run now.
+        stopped: Asked again and again; once true, planning is given up.
+
+    Returns:
+        (the figures, the plan where one had to be made for them)
 
     Raises:
         FadiffError: The store cannot be written.
+        TimeoutError: Planning was given up.
     """
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
         energy = sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
         cycles = sum(entry.times * entries[entry.layer].cycles for entry in runs)
-        return NetworkFigures(network.name, weight, energy, cycles, energy, cycles)
-    key = _plan_key(question, number, specs)
+        return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
+    plan, key = None, _plan_key(question, number, specs)
     known = _figures_of(store.get(key) or {})
     if known is None:
-        plan = mapped_network(question, number, specs, entries)
+        plan = mapped_network(question, number, specs, entries, stopped)
+        if stopped():
+            raise TimeoutError
         known = NetworkFigures(network.name, weight, plan.stats.energy_pj, float(plan.stats.cycles),
                                plan.unfused_stats.energy_pj, float(plan.unfused_stats.cycles), len(plan.groups))
         store.put(key, asdict(known))
-    return replace(known, name=network.name, weight=weight)
+    return replace(known, name=network.name, weight=weight), plan
 
 
 def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
@@ -59,7 +67,7 @@ def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
 
 
 def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
-                   entries: Sequence[LayerEntry]) -> MappedNetwork:
+                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
     """One network on a design with every mapping.
 
     Args:
@@ -67,14 +75,18 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         number: Index of one of its networks.
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
+        stopped: Asked again and again; once true, planning ends with the best plan so far.
     """
     network, runs = question.networks[number], question.runs[number]
     own = tuple(specs[entry.layer] for entry in runs)
     mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
                    for entry, spec in zip(runs, own, strict=True))
     if question.fuse:
-        from fadiff_mapper.network.map_network import plan_network  # both load torch, which designs of layers need not
-        return plan_network(network, own, question.network_options, mapped=mapped)
+        # All of these load torch, which designs of layers need not.
+        from fadiff_mapper.network.map_network import plan_network
+        from fadiff_mapper.network.plan.planning_clock import PlanningClock
+        return plan_network(network, own, question.network_options, mapped=mapped,
+                            clock=PlanningClock(None, stopped))
     from fadiff_mapper.network.plan.outcome import network_result
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), "search ended", 0.0)

@@ -10,6 +10,8 @@ them is run.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,24 @@ class ResultStore:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def check(self) -> None:
-        """Makes the folder, so that a long run does not fail at its first entry. Raises FadiffError."""
-        if self.folder is not None:
-            check_writable(self.folder)
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Makes the folder, so that a long run does not fail at its first entry; removes a new one that stays empty.
+
+        Raises:
+            FadiffError: The folder cannot be made or written to.
+        """
+        if self.folder is None:
+            yield
+            return
+        new = not self.folder.exists()
+        check_writable(self.folder)
+        try:
+            yield
+        finally:
+            if new:
+                with suppress(OSError):  # there are entries
+                    self.folder.rmdir()
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Reads an entry.

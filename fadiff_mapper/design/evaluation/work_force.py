@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import gc
+import pickle
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import joblib
 
@@ -18,6 +21,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.mapped_network import MappedNetwork
 
 BACKENDS = ("loky", "dask", "ray")
 """joblib's backends: processes of this machine, and the two kinds of cluster."""
@@ -25,42 +29,99 @@ BACKENDS = ("loky", "dask", "ray")
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
 
-Evaluated = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
-"""Evaluates points against rivals (see `evaluate_design`): outcomes in the order of the points, each as soon as it and
-those before it are there (all at once with `WHOLE` backends); None for a design that was not begun before the
-deadline."""
+@dataclass(frozen=True)
+class TimeLeft:
+    """The time that a round of evaluations has.
+
+    Attributes:
+        end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
+            are given up; None: no limit.
+        first_whole: Whether the first design is mapped to its end even so: a late answer is better than none.
+    """
+
+    end: float | None = None
+    first_whole: bool = False
+
+    def of(self, place: int) -> float | None:
+        """The end for a design by its place in the round."""
+        return None if place == 0 and self.first_whole else self.end
+
+
+class Evaluated(Protocol):
+    """Evaluates designs."""
+
+    def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+        """Evaluates the designs of a round.
+
+        Args:
+            points: The designs.
+            rivals: See `evaluate_design`.
+            left: The time of the round.
+
+        Returns:
+            Outcomes in the order of the points, each as soon as it and those before it are there (all at once with
+            `WHOLE` backends); None for a design that was not begun in time, or given up.
+        """
+
+
+InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
+"""Evaluates points against rivals as `Evaluated` does, in the time that its maker knows of."""
 
 
 @dataclass(frozen=True)
-class BenchKey:
-    """A bench under a name, so that a worker reads what it needs once for all its tasks.
+class SharedBench:
+    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker.
 
     Attributes:
-        name: Unique name of the run.
         bench: The bench.
     """
 
-    name: str
-    bench: DesignBench = field(compare=False)
+    bench: DesignBench
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bench, pickled."""
+        return pickle.dumps(self.bench)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], SharedBench], tuple[bytes]]:
+        return _received, (self.content,)
 
 
 @lru_cache(maxsize=2)
-def _kept(key: BenchKey) -> DesignBench:
-    """The bench of a run as the worker first got it, with all that has been read since."""
-    return key.bench
+def _received(content: bytes) -> SharedBench:
+    """The bench as a worker first got it, with all that it has read since."""
+    bench: DesignBench = pickle.loads(content)  # from the process that began the run, as the task around it is
+    # All that is loaded by now stays, so no collection need look at it again: each one took 19 ms, and loky's workers
+    # ask for one a second where psutil is not installed.
+    gc.freeze()
+    return SharedBench(bench)
 
 
-def _task(key: BenchKey, point: Point, rivals: Sequence[tuple[float, ...]],
-          deadline: float | None) -> DesignOutcome | None:
-    """A worker's task: evaluates one design; None where time is over."""
-    if deadline is not None and time.time() > deadline:
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
+          end: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
+    """A worker's task: evaluates one design; None where time is over.
+
+    Plans come with the outcome where the design is the best that this worker has mapped: each is large.
+    """
+    bench = shared.bench
+    if _past(end):
         return None
-    return evaluate_design(_kept(key), point, rivals)
+    try:
+        outcome = evaluate_design(bench, point, rivals, lambda: _past(end))
+    except TimeoutError:
+        return None
+    return outcome, bench.plans.networks if bench.plans.point == point else ()
+
+
+def _past(moment: float | None) -> bool:
+    """Whether a time of day is over; None never is."""
+    return moment is not None and time.time() > moment
 
 
 @contextmanager
-def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky", address: str | None = None,
-               deadline: float | None = None) -> Iterator[Evaluated]:
+def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky",
+               address: str | None = None) -> Iterator[Evaluated]:
     """Workers for one run, as a context manager.
 
     Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
@@ -70,7 +131,6 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         jobs: Designs at work at a time; None: one for each core, or as many as the cluster has.
         backend: One of `BACKENDS`.
         address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-        deadline: Time of day in seconds since the epoch after which no design is begun; None: no limit.
 
     Yields:
         The function that evaluates points.
@@ -83,10 +143,12 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
     if address is not None and backend == "loky":
         raise FadiffError(f"address: found {address!r} with the backend loky, whose workers are processes of this "
                           "machine; accepted: an address with the backends dask and ray")
-    key = BenchKey(f"{os.getpid()}-{time.time_ns()}", bench)
+    shared = SharedBench(bench)
     with ExitStack() as stack:
         if backend == "dask":
-            stack.enter_context(_dask_client(address))
+            with _interrupts_kept_from_workers():
+                client = _dask_client(address)
+            stack.enter_context(client)
         elif backend == "ray":
             _start_ray(address)
         settings: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
@@ -94,10 +156,17 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
         # One task a message: a design takes seconds, so there is nothing to gain from sending several.
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
-        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-            found = pool(joblib.delayed(_task)(key, point, rivals, deadline) for point in points)
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+            with _interrupts_kept_from_workers():
+                found = pool(joblib.delayed(_task)(shared, point, rivals, left.of(place))
+                             for place, point in enumerate(points))
             try:
-                yield from found
+                for each in found:
+                    outcome, plans = each or (None, ())
+                    if outcome is not None:
+                        bench.plans.offer(outcome, plans)
+                    yield outcome
             finally:  # a caller who has seen enough gives up the rest on purpose
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -105,6 +174,23 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
                         found.close()
 
         yield evaluated
+
+
+@contextmanager
+def _interrupts_kept_from_workers() -> Iterator[None]:
+    """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
+
+    It ignores Ctrl-C itself inside, for milliseconds: programs inherit what is ignored. Signals that are blocked, which
+    would not get lost, loky unblocks again before its workers begin.
+    """
+    if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _dask_client(address: str | None) -> Any:

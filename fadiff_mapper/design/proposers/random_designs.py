@@ -53,6 +53,7 @@ class RandomDesigns:
         space: The space.
         rng: Source of the draws.
         proposed: All points so far.
+        seen: Outcomes of the archive whose points are among them.
         idle_rounds: See `Proposer`.
     """
 
@@ -61,10 +62,12 @@ class RandomDesigns:
     def __init__(self, space: DesignSpace, seed: int) -> None:
         self.space, self.rng = space, np.random.default_rng(seed)
         self.proposed: set[Point] = set()
+        self.seen = 0
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`; of the archive only that its designs are not proposed again plays a role."""
-        self.proposed.update(outcome.point for outcome in archive)
+        self.proposed.update(outcome.point for outcome in archive[self.seen:])
+        self.seen = len(archive)
         sizes = [len(parameter.values) for parameter in self.space.parameters]
         points: list[Point] = []
         for _ in range(DRAWS * count):

@@ -13,6 +13,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.yaml.expressions import Literal, evaluate
+from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.located import LARGEST_WHOLE, Map
 
 SECTION = "design_space"
@@ -58,8 +59,9 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     document = design_document(space, point)
     with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
                        places=document.places)
-    native = translated_architecture(with_problem)
-    return read_architecture(native, native.where)
+    leniency = Leniency(space.strict)
+    native = translated_architecture(with_problem, leniency)
+    return read_architecture(native, native.where, leniency=leniency)
 
 
 def tied_values(space: DesignSpace, values: Mapping[str, Value]) -> dict[str, Any]:

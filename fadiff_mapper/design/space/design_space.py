@@ -92,6 +92,7 @@ class DesignSpace:
         files: Paths of the files.
         sources: Where the document was read from; it is read again for every design where templates have parameters.
         jinja_data: The fixed variables of the templates.
+        strict: Whether input of a design that Timeloop ignores is an error, as in `inputs.load.load`.
     """
 
     name: str
@@ -103,6 +104,7 @@ class DesignSpace:
     files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = field(default=(), repr=False)
     jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    strict: bool = True
 
     @property
     def size(self) -> int:

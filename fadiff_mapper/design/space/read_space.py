@@ -40,7 +40,7 @@ def is_space(document: Map) -> bool:
 
 
 def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, vary: Vary = (),
-               limits: Mapping[str, float] | None = None) -> DesignSpace:
+               limits: Mapping[str, float] | None = None, strict: bool = True) -> DesignSpace:
     """Reads a space of designs.
 
     Args:
@@ -49,6 +49,7 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
         vary: Variables of the templates that are parameters of the space: texts such as "side=8:64:x2", or a mapping
             from names to such ranges, lists of values, or mappings as under `parameters`.
         limits: Greatest values by name, besides those in the section; the same name takes the section's place.
+        strict: Whether input of the designs that Timeloop ignores is an error.
 
     Returns:
         The space, of which every path, expression and value has been checked.
@@ -74,7 +75,7 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     files = source_files(sources)
     space = DesignSpace(Path(files[0]).stem if files else "space", parameters, ties,
                         tuple(Limit(name, most) for name, (most, _) in bounds.items()), without_section(document),
-                        energy, files, sources, data)
+                        energy, files, sources, data, strict)
     _check(space, {name: place for name, (_, place) in bounds.items()}, document.at(SECTION))
     return space
 

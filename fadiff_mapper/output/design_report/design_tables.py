@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def front_csv(result: DesignedMachine) -> str:
 
 def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
     """Every design that was proposed, in the order of proposal; a figure that is not known is an empty cell."""
-    rows = [{"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
+    rows = ({"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
              "least_energy_pj": outcome.bounds[0] if outcome.bounds else None,
              "least_cycles": outcome.bounds[1] if outcome.bounds else None,
              **_parameters(outcome), **_figures(outcome), **_networks(outcome)}
-            for number, outcome in enumerate(outcomes, 1)]
+            for number, outcome in enumerate(outcomes, 1))
     return _written(("number", *_parameter_columns(outcomes), *FIGURES, *ABOUT[1:], *_network_columns(outcomes)), rows)
 
 
@@ -67,7 +67,7 @@ def _networks(outcome: DesignOutcome) -> dict[str, Any]:
             for figure in ("energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles", "fused_groups")}
 
 
-def _written(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+def _written(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
     """CSV with a heading; floats with all their digits."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")

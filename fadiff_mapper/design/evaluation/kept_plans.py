@@ -1,0 +1,41 @@
+"""The plans of the best design that a process has mapped, so that they need not be found again at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.results.mapped_network import MappedNetwork
+
+
+@dataclass
+class KeptPlans:
+    """The plans of the best design so far; those of other designs are dropped, as each has every mapping in it.
+
+    Attributes:
+        metric: The metric by which designs are compared.
+        value: Its least value so far.
+        point: The design with this value whose plans are kept.
+        networks: Its plans, network by network.
+    """
+
+    metric: str
+    value: float = inf
+    point: tuple[int, ...] | None = None
+    networks: tuple[MappedNetwork, ...] = ()
+
+    def offer(self, outcome: DesignOutcome, networks: tuple[MappedNetwork, ...]) -> bool:
+        """Keeps the plans of a design where it is the best so far.
+
+        Args:
+            outcome: The design.
+            networks: Its plans; empty where they were not made, as the store had the figures.
+
+        Returns:
+            Whether they were kept.
+        """
+        better = bool(networks) and outcome.of(self.metric) < self.value
+        if better:
+            self.value, self.point, self.networks = outcome.of(self.metric), outcome.point, networks
+        return better
