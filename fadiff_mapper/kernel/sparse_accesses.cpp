@@ -14,9 +14,9 @@ struct Left {
     UnitCounts units[ACCESSES][MOST_RANKS];
 };
 
-class Saver {
+class AccessSavings {
 public:
-    Saver(const SparseDesign& design, const SparseTiles& tiles, int tensor, TileAccesses* accesses, Mask& aborted)
+    AccessSavings(const SparseDesign& design, const SparseTiles& tiles, int tensor, TileAccesses* accesses, Mask& aborted)
         : design_(design), tiles_(tiles), tensor_(tensor), written_(design.layer.spaces[tensor].written), accesses_(accesses),
           aborted_(aborted) {}
 
@@ -198,7 +198,7 @@ void convert(const SparseDesign& design, const SparseTiles& tiles, int tensor, T
 
 void save_accesses(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int tensor,
                    TileAccesses* accesses, Mask& aborted) {
-    Saver(design, tiles, tensor, accesses, aborted).save(dense);
+    AccessSavings(design, tiles, tensor, accesses, aborted).save(dense);
     convert(design, tiles, tensor, accesses, aborted);
 }
 

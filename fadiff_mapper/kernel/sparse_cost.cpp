@@ -85,12 +85,12 @@ Mask instances_suffice(const Layer& layer, const SparseTiles& tiles, const Works
     return enough;
 }
 
-class Coster {
+class CostSum {
 public:
-    Coster(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work)
+    CostSum(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work)
         : design_(design), layer_(design.layer), tiles_(tiles), dense_(dense), work_(work) {}
 
-    SparseCost cost() {
+    SparseCost total() {
         aborted_ = ~instances_suffice(layer_, tiles_, dense_);
         const Computes computes = save_computes(design_, tiles_, aborted_);
         cycles_ = ceil((computes.actual + computes.gated) / (dense_.tiles.used_x[0] * dense_.tiles.used_y[0]));
@@ -174,7 +174,7 @@ private:
 }  // namespace
 
 SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work) {
-    return Coster(design, tiles, dense, work).cost();
+    return CostSum(design, tiles, dense, work).total();
 }
 
 }  // namespace fadiff::sparse
