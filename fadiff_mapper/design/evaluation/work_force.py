@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -28,6 +28,7 @@ BACKENDS = ("loky", "dask", "ray")
 
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
+
 
 @dataclass(frozen=True)
 class TimeLeft:
@@ -158,7 +159,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-            with _interrupts_kept_from_workers():
+            # Such a backend works here to the end of the round, and no Ctrl-C may get lost for so long.
+            with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
                 found = pool(joblib.delayed(_task)(shared, point, rivals, left.of(place))
                              for place, point in enumerate(points))
             try:
