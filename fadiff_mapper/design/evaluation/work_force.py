@@ -182,8 +182,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 def _interrupts_kept_from_workers() -> Iterator[None]:
     """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
 
-    It ignores Ctrl-C itself inside, for milliseconds: programs inherit what is ignored. Signals that are blocked, which
-    would not get lost, loky unblocks again before its workers begin.
+    This process ignores it inside, too, for milliseconds: programs inherit what is ignored. Signals that are blocked,
+    which would not get lost, loky unblocks again before its workers begin.
     """
     if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
         yield
