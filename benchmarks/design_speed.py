@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measured(question: DesignQuestion, designs: int, jobs: int, folder: Path) -> Stamps:
-    """What so many designs cost after the first round; rounds end when all their designs have been evaluated."""
+    """The cost of so many designs after the first round; rounds end when all their designs have been evaluated."""
     told: list[Stamps] = []
     stamps = folder / "stamps"
     stamps.mkdir()

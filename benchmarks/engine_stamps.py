@@ -43,7 +43,7 @@ class Stamps:
 
 
 OWN = Stamps()
-"""What this worker has spent; `everything` is not known to it."""
+"""Seconds of this worker; `everything` is not known to it."""
 
 
 def stamped_task(*task: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,6 @@ from fadiff_mapper.output.design_report import STORE
 if TYPE_CHECKING:
     from fadiff_mapper.design.design_options import DesignOptions
     from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-
-WRITING = 0.8
-"""Seconds that the files take for each second that the command took until its search began: both grow with the networks
-and on a slow machine. 0.5 to 0.83 for MobileNetV1 fused on a busy machine (2.7 to 3.9 s)."""
 
 
 def add(commands: Commands) -> None:
@@ -102,12 +97,12 @@ def run(options: argparse.Namespace) -> int:
     root = Path(options.output)
     with (atomic_files.lock(root), interruptible() as stopped,
           progress(question.metrics[0], quiet=options.quiet) as on_progress):
+        from fadiff_mapper.design.design_clock import kept_back
         from fadiff_mapper.design.search_design import search_design
         from fadiff_mapper.output.design_report.write_design import write_open_folder
         atomic_files.check_writable(root)
-        spent = time.monotonic() - options.begun
         result = search_design(question, search, on_progress=on_progress, stopped=stopped,
-                               kept_back=spent * (1 + WRITING))
+                               kept_back=kept_back(options.begun))
         write_open_folder(result, root)
     if not options.quiet:
         print_design(result, options.output)

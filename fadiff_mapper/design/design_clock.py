@@ -10,6 +10,10 @@ from statistics import median
 
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
 
+WRITING = 0.8
+"""Seconds that the files take for each second that the command took until its search began: both grow with the networks
+and on a slow machine. 0.5 to 0.83 for MobileNetV1 fused on a busy machine (2.7 to 3.9 s)."""
+
 
 @dataclass
 class DesignClock:
@@ -54,3 +58,12 @@ class DesignClock:
         if self.limit is None:
             return None
         return self.start + self.limit - (self.designs_after() * median(self.mappings) if self.mappings else 0.0)
+
+
+def kept_back(begun: float) -> float:
+    """Seconds of a command's limit that a search which starts now has not: spent already, or needed for the files.
+
+    Args:
+        begun: When the command began, by the monotonic clock.
+    """
+    return (time.monotonic() - begun) * (1 + WRITING)

@@ -125,7 +125,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
         points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
                   if point not in known]
         clock.proposals.append(time.time() - begun)
-        if not points:
+        if not points and clock.left() >= 0:  # a proposer without time may have nothing to propose
             return "all designs that the method proposes were evaluated"
         known.update(points)
         mine = _dealt(points, proposed, options.shard)
@@ -138,7 +138,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
                 return "interrupted: the best designs so far"
         idle = 0 if run.mapped > before else idle + 1
         clock.missed |= run.mapped < run.wanted and clock.too_late()
-        if idle >= proposer.idle_rounds:
+        if idle >= proposer.idle_rounds and not clock.missed:
             return f"no design to map in {idle} rounds: all were refused or no better by their lower bounds"
     return SEARCH_ENDED
 

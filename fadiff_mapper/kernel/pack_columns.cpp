@@ -5,7 +5,7 @@
 namespace fadiff {
 
 // Whole numbers of one row of a batch in the lanes.
-struct Wholes {
+struct RowNumbers {
     Bits parts[PARTS];
 };
 
@@ -30,10 +30,10 @@ struct Columns {
         std::memcpy(result.parts, values, sizeof values);
         return result;
     }
-    Wholes wholes(const std::int64_t* row) const {
+    RowNumbers numbers(const std::int64_t* row) const {
         alignas(64) std::int64_t values[LANES];
         read(row, values);
-        Wholes result;
+        RowNumbers result;
         std::memcpy(result.parts, values, sizeof values);
         return result;
     }
@@ -61,9 +61,9 @@ struct Columns {
 template <bool FULL>
 static void check_order(const std::int64_t* rows, std::size_t batch, int dims, const Columns<FULL>& columns) {
     Mask known = mask_of(true);
-    Wholes met{};
+    RowNumbers met{};
     for (int at = 0; at < dims; ++at) {
-        const Wholes here = columns.wholes(rows + at * batch);
+        const RowNumbers here = columns.numbers(rows + at * batch);
         for (int i = 0; i < PARTS; ++i) {
             known.parts[i] &= (here.parts[i] >= 0) & (here.parts[i] < dims);
             met.parts[i] |= (Bits{} + 1) << (here.parts[i] & 63);
@@ -82,7 +82,7 @@ static void find_positions(const std::int64_t* rows, std::size_t batch, int dims
         const int d = __builtin_ctzll(left);
         Lanes found = 0.0;
         for (int at = 0; at < dims; ++at) {
-            const Wholes here = columns.wholes(rows + at * batch);
+            const RowNumbers here = columns.numbers(rows + at * batch);
             Mask it;
             for (int i = 0; i < PARTS; ++i) it.parts[i] = here.parts[i] == d;
             found = select(it, double(at), found);

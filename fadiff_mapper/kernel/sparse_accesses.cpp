@@ -1,7 +1,5 @@
 #include "sparse_accesses.hpp"
 
-#include <algorithm>
-
 namespace fadiff::sparse {
 
 namespace {

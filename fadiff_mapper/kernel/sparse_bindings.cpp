@@ -30,6 +30,7 @@ static std::vector<Choice> choices_of(const py::handle& table, int tensors) {
             if (target < 0 || target >= tensors) throw std::invalid_argument("target: out of range");
             choices.back().push_back({target, leaders});
         }
+        if (choices.back().empty()) throw std::invalid_argument("choices: one without an option");
     }
     return choices;
 }

@@ -12,6 +12,7 @@ from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress
@@ -22,6 +23,7 @@ from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluat
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.design.space import Point
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
 
 
@@ -198,6 +200,19 @@ def test_a_search_ends_within_its_time(method: str, limit: float, least: float, 
     assert least - 1e-9 <= clock.now - 1000.0 <= most + 0.1 + 1e-9  # a step of the clock may cross the limit
     assert machine.status == f"out of time after {limit:g} s: the best designs so far"
     assert 1 <= machine.evaluations == len(machine.outcomes) <= max(1, limit / 0.5)
+
+
+def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    question, clock = small_question(tmp_path), SlowDesigns(monkeypatch)
+
+    def descended(*_: object) -> list[Point]:
+        clock.now += 9.0
+        return []
+
+    monkeypatch.setattr(proposer_module._GradientProposer, "_descended", descended)
+    machine = searched(question, method="gradient", time_limit=8.0, store=store, prune=False)
+    assert machine.status == "out of time after 8 s: the best designs so far"
 
 
 def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) -> None:

@@ -25,17 +25,13 @@ class KeptPlans:
     point: tuple[int, ...] | None = None
     networks: tuple[MappedNetwork, ...] = ()
 
-    def offer(self, outcome: DesignOutcome, networks: tuple[MappedNetwork, ...]) -> bool:
+    def offer(self, outcome: DesignOutcome, networks: tuple[MappedNetwork, ...]) -> None:
         """Keeps the plans of a design where it is the best so far.
 
         Args:
             outcome: The design.
             networks: Its plans; empty where they were not made, as the store had the figures.
-
-        Returns:
-            Whether they were kept.
         """
-        better = bool(networks) and outcome.of(self.metric) < self.value
-        if better:
-            self.value, self.point, self.networks = outcome.of(self.metric), outcome.point, networks
-        return better
+        value = outcome.of(self.metric)
+        if networks and value < self.value:
+            self.value, self.point, self.networks = value, outcome.point, networks

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -28,6 +28,7 @@ BACKENDS = ("loky", "dask", "ray")
 
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
+
 
 @dataclass(frozen=True)
 class TimeLeft:
@@ -158,7 +159,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-            with _interrupts_kept_from_workers():
+            # Such a backend works here to the end of the round, and no Ctrl-C may get lost for so long.
+            with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
                 found = pool(joblib.delayed(_task)(shared, point, rivals, left.of(place))
                              for place, point in enumerate(points))
             try:
@@ -180,8 +182,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 def _interrupts_kept_from_workers() -> Iterator[None]:
     """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
 
-    It ignores Ctrl-C itself inside, for milliseconds: programs inherit what is ignored. Signals that are blocked, which
-    would not get lost, loky unblocks again before its workers begin.
+    This process ignores it inside, too, for milliseconds: programs inherit what is ignored. Signals that are blocked,
+    which would not get lost, loky unblocks again before its workers begin.
     """
     if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
         yield
