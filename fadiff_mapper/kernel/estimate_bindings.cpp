@@ -47,7 +47,6 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     FusedLayer layer;
     layer.bounds = entry<std::vector<double>>(table, "bounds");
     if (layer.bounds.size() > 63) throw std::invalid_argument("bounds: more than 63 dimensions");
-    layer.lanes = row<double>(table, "lanes", layer.bounds.size());
     layer.output = entry<int>(table, "output");
     layer.linked = entry<int>(table, "linked");
     for (const Ranks& ranks : entry<std::vector<Ranks>>(table, "spaces"))
@@ -56,7 +55,11 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     if (tensors > 31 || layer.output < 0 || layer.output >= tensors || layer.linked < -1 || layer.linked >= tensors)
         throw std::invalid_argument("spaces, output, linked: out of range");
     layer.inside = entry<double>(table, "inside");
-    layer.compute = entry<double>(table, "compute");
+    for (const auto& [compute, lanes] : entry<std::vector<std::pair<double, std::vector<double>>>>(table, "known")) {
+        if (lanes.size() != layer.bounds.size()) throw std::invalid_argument("known: lanes of wrong length");
+        layer.known.push_back({compute, lanes});
+    }
+    if (layer.known.empty()) throw std::invalid_argument("known: no mapping");
     layer.sums_room = entry<double>(table, "sums_room");
     layer.read = entry<double>(table, "read");
     layer.write = entry<double>(table, "write");

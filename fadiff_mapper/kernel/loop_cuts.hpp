@@ -35,19 +35,26 @@ struct FusedSpace {
 
 double extent_of(const Rank& rank, const double* extents);
 
+// Units side by side of one mapping of a layer, and its cycles of everything but the outermost level.
+struct SideBySide {
+    double compute = 0;
+    std::vector<double> lanes;                   // [D]
+};
+
 // A layer of a group, with what is known of its mapping by itself (network/tilings/layer_estimate.py, LayerBase).
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
-    std::vector<double> lanes;                   // [D]; units side by side
     std::vector<FusedSpace> spaces;              // [T]
     int output = 0, linked = -1;                 // data spaces; linked: the intermediate that it reads
-    double inside = 0, compute = 0;              // pJ and cycles of everything but the outermost level
+    double inside = 0;                           // pJ of everything but the outermost level
+    std::vector<SideBySide> known;               // the fastest first
     double sums_room = 0;                        // words of output that can be summed up at once
     double read = 0, write = 0;                  // pJ per word of the outermost level
     double words_per_cycle = 0;                  // its bandwidth
     std::vector<double> home_reads, home_price;  // [H][T] words that each home gives by itself; [H] pJ per word
 
     int dims() const { return int(bounds.size()); }
+    const std::vector<double>& lanes() const { return known[0].lanes; }
     bool moves(int tensor, int dim) const { return spaces[tensor].relevant >> dim & 1; }
 };
 

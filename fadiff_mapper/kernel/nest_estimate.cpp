@@ -87,17 +87,31 @@ static double busy(double extent, double lanes) {
     return 1 / lanes;
 }
 
+// Cycles of a layer's work once over, as the mapping does it whose lanes its tiles fill best.
+static double compute_cycles(const FusedLayer& layer, const LoopCut* cuts, int loops) {
+    std::vector<double> extents = layer.bounds;
+    for (int loop = 0; loop < loops; ++loop)
+        if (cuts[loop].dim >= 0) extents[cuts[loop].dim] = cuts[loop].usual();
+    double least = NEVER;
+    for (const SideBySide& known : layer.known) {
+        double part = 1;
+        for (int d = 0; d < layer.dims(); ++d)
+            if (known.lanes[d] > 1) part *= busy(extents[d], known.lanes[d]);
+        least = std::min(least, known.compute / part);
+    }
+    return least;
+}
+
 NestEstimate::Work NestEstimate::work_of(int index, const Cuts& cuts) const {
     const FusedLayer& layer = segment_.layers[index];
     const LoopCut* own = cuts.of.data() + std::size_t(index) * cuts.loops;
     const bool last = index + 1 == int(segment_.layers.size());
     const double made = layer.spaces[layer.output].words(layer.bounds.data());
-    double rounds = 1, busy_lanes = 1, again = 0, passed_on = 0, joined = 0;
+    double rounds = 1, again = 0, passed_on = 0, joined = 0;
     for (int loop = 0; loop < cuts.loops; ++loop) {
         const LoopCut& cut = own[loop];
         // Spilled sums are written once per step along the loops that add to them, and read again but the first time.
         if (last && options_.spilled && !layer.moves(layer.output, cut.dim)) rounds *= cut.steps;
-        if (cut.dim >= 0 && layer.lanes[cut.dim] > 1) busy_lanes *= busy(cut.usual(), layer.lanes[cut.dim]);
     }
     const double* alone = layer.home_reads.data() + std::size_t(options_.home) * layer.spaces.size();
     for (int t = 0; t < int(layer.spaces.size()); ++t)
@@ -111,7 +125,7 @@ NestEstimate::Work NestEstimate::work_of(int index, const Cuts& cuts) const {
     }
     const double times = computed(layer, own, cuts.loops);
     const bool handed = last || segment_.links[index].written_whole;
-    return {times, times / busy_lanes, made * (rounds - 1) + joined, (handed ? made * rounds : 0) + passed_on,
+    return {times, times * compute_cycles(layer, own, cuts.loops), made * (rounds - 1) + joined, (handed ? made * rounds : 0) + passed_on,
             (again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], 0, 0};
 }
 
@@ -217,7 +231,7 @@ void NestEstimate::price_column(const std::vector<int>& pick, std::size_t column
                 * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
         }
         energy += layer.inside * own.computed + reads * layer.read + own.writes * layer.write + own.extra;
-        cycles += std::max(layer.compute * own.slowed, (reads + own.writes) / layer.words_per_cycle);
+        cycles += std::max(own.compute, (reads + own.writes) / layer.words_per_cycle);
     }
     energy *= segment_.repeat;
     cycles *= segment_.repeat;

@@ -69,7 +69,7 @@ public:
 
 private:
     struct Work {  // a layer with some tile sizes, apart from the operands that come from outside
-        double computed, slowed, reads, writes, extra, room, sums;
+        double computed, compute, reads, writes, extra, room, sums;
     };
 
     const Work& work(std::size_t column, int layer) const { return work_[column * segment_.layers.size() + layer]; }

@@ -56,10 +56,10 @@ static Side side_of(const FusedLayer& layer, int tensor, int other, const double
         if (output >> dim & 1) {
             if (layer.moves(other, dim)) continue;
             side.rows *= tile[dim];
-            unit *= std::min(layer.lanes[dim], layer.bounds[dim]);
+            unit *= std::min(layer.lanes()[dim], layer.bounds[dim]);
         } else if (!(whole >> dim & 1)) {
             if (space.moved_by(dim).terms.size() > 1) side.windows |= Dims(1) << dim;
-            else side.slice *= std::min(layer.lanes[dim], tile[dim]) / tile[dim];
+            else side.slice *= std::min(layer.lanes()[dim], tile[dim]) / tile[dim];
         }
     }
     side.fewest = std::min(unit, side.rows);

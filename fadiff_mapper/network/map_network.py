@@ -27,6 +27,7 @@ from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.one_design import Design, specs_of
 from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
+from fadiff_mapper.network.layers.padded import padded_layers
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.outcome import network_result
@@ -145,7 +146,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if relaxed:
         from fadiff_mapper.network.descent.decoding import decoded_layers
         results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
-    run = PlanningRun(workload, options, results, mappings, relaxed, clock, saved, on_progress)
+    padded = _padded(results, options, clock)
+    run = PlanningRun(workload, options, results, mappings, padded, relaxed, clock, saved, on_progress)
     run.note("layers")
     groups = planned_groups(run) if options.fuse and not run.over() else ()
     status = "interrupted: the best plan so far" if clock.stopped() else (
@@ -188,6 +190,15 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
         return [[result] for result in results]
     return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over_for_layers)
+
+
+def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
+            clock: PlanningClock) -> list[list[MappedLayer]]:
+    """For every distinct layer mappings with padded bounds, where groups are planned and time is not short."""
+    ample = clock.left() * options.workers > AMPLE_S * len(results)
+    if not options.fuse or not ample or clock.over_for_layers():
+        return [[] for _ in results]
+    return padded_layers(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over_for_layers)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

@@ -46,7 +46,13 @@ from fadiff_mapper.network.plan.strategy_search import TileStrategy
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase, OutermostPrices, layer_base, revised
+from fadiff_mapper.network.tilings.layer_estimate import (
+    LayerBase,
+    OutermostPrices,
+    SideBySide,
+    layer_base,
+    revised,
+)
 from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.relaxation.objective import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
@@ -77,7 +83,7 @@ def segment_of(fused: FusedGroup) -> Segment:
 
 def compiled(segment: Segment) -> CompiledSegment:
     """A segment of layers of which nothing is known, on a design with one level where tensors can stay."""
-    base = LayerBase(0.0, 0.0, {}, inf, {}, OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+    base = LayerBase(0.0, {}, inf, (SideBySide(0.0, {}),), OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
     return compiled_segment(hardware(), segment, [base] * len(segment.problems))
 
 
@@ -151,7 +157,8 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
 def refetched(problem: Problem, passing: Collection[str], staying: Collection[str], room: float, sums: float,
               lanes: dict[str, int]) -> dict[str, float] | None:
     """How often each operand of one tile, the whole problem, comes in; None where no schedule fits."""
-    base = LayerBase(0.0, 0.0, {}, sums, lanes, OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+    base = LayerBase(0.0, {}, sums, (SideBySide(0.0, lanes),),
+                     OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     names = problem.dataspace_names()
     masks = [sum(1 << names.index(name) for name in some) for some in (passing, staying)]
@@ -238,10 +245,11 @@ def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, 
 def test_estimates_learn_from_groups_that_run_a_layer_in_fewer_cycles() -> None:
     _, segment, (base, _) = products()
     mapping = next(iter(fused_products().layers[0].mappings.values()))
-    assert revised(base, base.compute, mapping) is base
-    assert revised(base, 2 * base.compute, mapping) is base
-    faster = revised(base, base.compute / 2, mapping)
-    assert faster.compute == base.compute / 2 and faster.whole == base.whole
+    compute = base.known[0].compute
+    assert revised(base, compute, mapping) is base
+    assert revised(base, 2 * compute, mapping) is base
+    faster = revised(base, compute / 2, mapping)
+    assert faster.known[0].compute == compute / 2 and faster.whole == base.whole
     assert faster.lanes == {dim: prod(level.spatial[dim] for level in mapping.levels)
                             for dim in segment.problems[0].dimensions}
 

@@ -40,6 +40,7 @@ class PlanningRun:
         options: Options of the run.
         results: Mapping of every distinct layer by itself, chosen for the network.
         variants: For every distinct layer mappings that trade energy against cycles.
+        padded: For every distinct layer mappings of it with padded bounds.
         relaxed: The relaxed network and the end of its descent, if there was one.
         clock: When to come to an end.
         saved: Checkpoint.
@@ -63,6 +64,7 @@ class PlanningRun:
     options: NetworkOptions
     results: tuple[MappedLayer, ...]
     variants: Sequence[Sequence[MappedLayer]]
+    padded: Sequence[Sequence[MappedLayer]]
     relaxed: tuple[RelaxedNetwork, DescentEnd] | None
     clock: PlanningClock
     saved: checkpoint.Checkpoint
@@ -77,8 +79,8 @@ class PlanningRun:
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = by_node(self.workload, self.results)
-        self.bases = by_node(self.workload, [layer_base(result, others) for result, others in zip(
-            self.results, self.variants, strict=True)])
+        self.bases = by_node(self.workload, [layer_base(*known) for known in zip(
+            self.results, self.variants, self.padded, strict=True)])
         repeats = repeats_of(self.workload)
         self.alone = {name: OperatingPoint(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
                       for name, base in self.bases.items()}

@@ -74,11 +74,12 @@ def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: La
     """The kernel's FusedLayer."""
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return {
-        "bounds": list(problem.bounds.values()), "lanes": [base.lanes.get(dim, 1) for dim in problem.dimensions],
+        "bounds": list(problem.bounds.values()),
+        "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
                    for space in problem.dataspaces],
         "output": names.index(problem.output.name), "linked": -1 if linked is None else names.index(linked),
-        "inside": base.inside, "compute": base.compute, "sums_room": base.sums_room, "read": base.prices.read,
+        "inside": base.inside, "sums_room": base.sums_room, "read": base.prices.read,
         "write": base.prices.write, "words_per_cycle": base.prices.words_per_cycle,
         "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
         "home_price": [base.prices.level_read.get(level, 0.0) for level in levels],

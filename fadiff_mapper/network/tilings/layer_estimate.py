@@ -28,28 +28,49 @@ LESS = 1e-6
 """The part by which cycles must be fewer to count as fewer: a guard against rounding, not tuned."""
 
 
+KNOWN_LANES = 6
+"""Mappings of a layer that estimates know the lanes of, the fastest ones. Set by hand, not measured."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The units that one mapping of a layer uses side by side.
+
+    Attributes:
+        compute: Cycles of the arithmetic and of all levels but the outermost one.
+        lanes: Units that work side by side on each dimension.
+    """
+
+    compute: float
+    lanes: dict[str, int]
+
+
 @dataclass(frozen=True)
 class LayerBase:
     """A layer by itself, as its best mapping runs it.
 
     Attributes:
         inside: pJ of everything but the outermost level's accesses.
-        compute: Cycles of the arithmetic and of all levels but the outermost one, as the layer's fastest mapping runs
-            it: where the outermost level holds a layer up, its best mapping has no use for more units.
         home_reads: Words that each level gives inwards: level -> data space -> words.
         sums_room: Words of output that fit where sums are finished, all instances together.
-        lanes: Units that work side by side on each dimension in the fastest mapping.
+        known: Mappings that tiles may be run like, the fastest first: the layer's own fastest one, as the outermost
+            level may hold the best one up, which then has no use for more units; those of the layer with padded
+            bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have.
         prices: Prices of words, and the bandwidth of the outermost level.
         whole: Energy and cycles of the best mapping, one run.
     """
 
     inside: float
-    compute: float
     home_reads: dict[str, dict[str, float]]
     sums_room: float
-    lanes: dict[str, int]
+    known: tuple[SideBySide, ...]
     prices: OutermostPrices
     whole: OperatingPoint
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """Units that work side by side on each dimension in the fastest mapping."""
+        return self.known[0].lanes
 
 
 @dataclass(frozen=True)
@@ -69,20 +90,26 @@ class OutermostPrices:
     level_read: dict[str, float]
 
 
-def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = ()) -> LayerBase:
+def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = (),
+               padded: Sequence[MappedLayer] = ()) -> LayerBase:
     """Reads off a layer's mappings what estimates need.
 
     Args:
         result: Its best mapping by itself.
         others: Mappings of the layer that trade energy against cycles.
+        padded: Mappings of the layer with padded bounds.
     """
     accesses = sum(space["energy_pj_total"] for space in result.stats.levels[-1]["dataspaces"].values())
     fastest = min((result, *others), key=_cycles_inside)
+    operations = prod(result.spec.problem.bounds.values())
+    known = [SideBySide(_cycles_inside(fastest), _lanes(fastest.mapping))]
+    known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
+              for one in padded]
     return LayerBase(
-        result.stats.energy_pj - accesses, _cycles_inside(fastest),
+        result.stats.energy_pj - accesses,
         {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in result.stats.levels},
-        _sums_room(result.spec), _lanes(fastest.mapping), _prices(result),
+        _sums_room(result.spec), _fastest(known), _prices(result),
         OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
 
 
@@ -100,7 +127,16 @@ def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
     Returns:
         `base` itself unless the group was faster.
     """
-    return base if cycles >= base.compute * (1 - LESS) else replace(base, compute=cycles, lanes=_lanes(mapping))
+    if cycles >= base.known[0].compute * (1 - LESS):
+        return base
+    return replace(base, known=_fastest([SideBySide(cycles, _lanes(mapping)), *base.known]))
+
+
+def _fastest(known: Sequence[SideBySide]) -> tuple[SideBySide, ...]:
+    """The fastest mappings, each with other lanes."""
+    ranked = sorted(known, key=lambda one: one.compute)
+    return tuple(one for index, one in enumerate(ranked)
+                 if all(one.lanes != other.lanes for other in ranked[:index]))[:KNOWN_LANES]
 
 
 def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerBase]:
@@ -118,7 +154,9 @@ def _runs(base: LayerBase, runs: int) -> LayerBase:
     if runs == 1:
         return base
     reads = {level: {name: runs * words for name, words in own.items()} for level, own in base.home_reads.items()}
-    return replace(base, inside=runs * base.inside, compute=runs * base.compute, home_reads=reads,
+    # Mappings over several runs may spread these over units, so lanes of one run say nothing of them.
+    known = (SideBySide(runs * base.known[0].compute, {}),)
+    return replace(base, inside=runs * base.inside, known=known, home_reads=reads,
                    whole=OperatingPoint(runs * base.whole.energy_pj, runs * base.whole.cycles))
 
 
