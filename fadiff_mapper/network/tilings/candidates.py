@@ -28,12 +28,13 @@ from fadiff_mapper.network.tilings.estimate_sheet import Candidate, Sheet, Sized
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests_of, tile_nests
 
-SIZES = {1: 40, 2: 20, 3: 6}
+SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
 
-6 instead of 10 for three loops halve the time of segments of two and three layers, which take four fifths. Of 182
-such segments of six networks (22 November 2026) the best estimate is the same but for one, which is 0.5 % dearer
-(MobileNetV1 on `gemmini_small`). 14 instead of 20 for two loops make one 1.2 % dearer and save nothing.
+With 6 instead of 10 for three loops MobileNetV2 saves 33.6 % of its EDP on `gemmini_small` instead of 36.0 (seed 1: 35.1
+and 36.1) and 55.1 instead of 55.3 on `eyeriss_like`; on `simba_like` and `gemmini_large`, and for YOLOv8n and
+EfficientNet-B0, the same, and planning takes 5 to 15 % less time (23 November 2026). 14 give 35.8 % on `gemmini_small`.
+14 instead of 20 for two loops made one segment of 182 1.2 % dearer and saved nothing (22 November 2026).
 """
 
 MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
