@@ -6,7 +6,7 @@ whole layer does not, which estimates from the whole layer's mapping alone do no
 
 Method. The layer is mapped for speed with its bounds rounded up to numbers with many divisors. The cycles of a group
 are evaluated exactly later, as for every candidate. EDP saved without and with these mappings (23 November 2026, seed
-0): MobileNetV2 on `simba_like` 55.7 and 59.7 %, `gemmini_small` 33.0 and 33.6 (36.0 with more tile sizes), `gemmini_large` 69.9 and 69.7,
+0): MobileNetV2 on `simba_like` 55.7 and 59.7 %, `gemmini_small` 33.0 and 33.6, `gemmini_large` 69.9 and 69.7,
 `eyeriss_like` 56.0 and 55.1; MobileNetV1 on `simba_like` 24.1 and 28.6; ViT-B on `gemmini_large` 6.5 and 17.1.
 """
 

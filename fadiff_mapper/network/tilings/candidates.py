@@ -31,8 +31,8 @@ from fadiff_mapper.network.tilings.tile_nests import TileNest, cuts_whole, nests
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
 
-With 6 instead of 10 for three loops MobileNetV2 saves 33.6 % of its EDP on `gemmini_small` instead of 36.0 (seed 1: 35.1
-and 36.1) and 55.1 instead of 55.3 on `eyeriss_like`; on `simba_like` and `gemmini_large`, and for YOLOv8n and
+With 6 instead of 10 for three loops MobileNetV2 saves 33.6 % of its EDP on `gemmini_small` instead of 36.0 (seed 1:
+35.1 and 36.1) and 55.1 instead of 55.3 on `eyeriss_like`; on `simba_like` and `gemmini_large`, and for YOLOv8n and
 EfficientNet-B0, the same, and planning takes 5 to 15 % less time (23 November 2026). 14 give 35.8 % on `gemmini_small`.
 14 instead of 20 for two loops made one segment of 182 1.2 % dearer and saved nothing (22 November 2026).
 """
