@@ -18,6 +18,7 @@ from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.options import layer_search
+from fadiff_mapper.network.layers.padded import padded_layers
 from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.exact_evaluation import SHORT
@@ -62,9 +63,11 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint
     options = NetworkOptions(seed=seed, threads=1, longest=LONGEST)
     specs = specs_of(workload, bundled_files.find(f"arch/{design}"))
     mapped = map_layers(specs, layer_search(options))
-    choices = variants(mapped, replace(VARIANTS, seed=seed, threads=1), lambda: False)
+    effort = replace(VARIANTS, seed=seed, threads=1)
+    choices = variants(mapped, effort, lambda: False)
     results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
-    run = PlanningRun(workload, options, results, choices, None, PlanningClock(None, lambda: False),
+    padded = padded_layers(results, effort, lambda: False)
+    run = PlanningRun(workload, options, results, choices, padded, None, PlanningClock(None, lambda: False),
                       saved or checkpoint.opened(None, workload, specs, options), lambda *_: None)
     every = segments(workload, LONGEST)
     keys = {segment.key: segment for segment in reversed(every)}
