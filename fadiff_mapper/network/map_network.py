@@ -189,7 +189,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
     if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
         return [[result] for result in results]
-    return variants(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over_for_layers)
+    return variants(results, _short_search(options), clock.over_for_layers)
 
 
 def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
@@ -198,7 +198,12 @@ def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
     ample = clock.left() * options.workers > AMPLE_S * len(results)
     if not options.fuse or not ample or clock.over_for_layers():
         return [[] for _ in results]
-    return padded_layers(results, replace(VARIANTS, seed=options.seed, threads=options.workers), clock.over_for_layers)
+    return padded_layers(results, _short_search(options), clock.over_for_layers)
+
+
+def _short_search(options: NetworkOptions) -> SearchOptions:
+    """Effort for further mappings of layers that have one."""
+    return replace(VARIANTS, seed=options.seed, threads=options.workers)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

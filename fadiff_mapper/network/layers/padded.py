@@ -17,13 +17,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.network.layers.unfused import with_nest
+from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.network.layers.unfused import searched
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
+from fadiff_mapper.spec.spec import Spec
 
 ODD_PARTS = (1, 3)
 """Padded bounds are powers of two times one of these. Set by hand, not measured."""
@@ -39,34 +39,35 @@ def padded_layers(results: Sequence[MappedLayer], options: SearchOptions,
     Args:
         results: The best mapping of each layer by itself.
         options: Effort of the searches.
-        stopped: Asked again and again; once true, the searches end with what they have.
+        stopped: As for `variants`.
 
     Returns:
         For each layer mappings of its padded problems: of that with all bounds padded, and of those with one of them
         padded, as a group may cut one dimension alone. Fewer, or none, where bounds need no padding, or where the
         constraints leave a padded problem without a legal mapping.
     """
-    tasks = [(index, task) for index, result in enumerate(results) for task in _padded_tasks(result)]
+    specs = [(index, spec) for index, result in enumerate(results) for spec in _padded_specs(result.spec)]
+    places: list[int] = []
+    tasks: list[MappingTask] = []
+    for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
+        with suppress(FadiffError):  # constraints that the padded bounds cannot meet
+            tasks.append(replace(checked_task(spec, layer), weights=DELAY))
+            places.append(index)
     found: list[list[MappedLayer]] = [[] for _ in results]
-    outcomes = search_all([task for _, task in tasks], options, stopped=stopped) if tasks else []
-    legal = [(index, task, outcome.nest) for (index, task), outcome in zip(tasks, outcomes, strict=True)
-             if outcome.legal]
-    specs = [replace(results[index].spec, problem=task.layer.problem) for index, task, _ in legal]
-    stats = evaluate_nests(specs, [task.layer for _, task, _ in legal], [nest for _, _, nest in legal])
-    for (index, _, nest), spec, own in zip(legal, specs, stats, strict=True):
-        found[index].append(with_nest(replace(results[index], spec=spec), nest, own))
+    outcomes = searched([results[index] for index in places], tasks, options, stopped)
+    for index, mapped in zip(places, outcomes, strict=True):
+        if mapped is not None:
+            found[index].append(mapped)
     return found
 
 
-def _padded_tasks(result: MappedLayer) -> Iterator[MappingTask]:
-    """The search problems of a layer with padded bounds."""
-    problem = result.spec.problem
-    short = {dim: padded(bound) for dim, bound in problem.bounds.items() if padded(bound) != bound}
-    for chosen in [short, *([{dim: bound} for dim, bound in short.items()] if len(short) > 1 else [])]:
-        if chosen:
-            with suppress(FadiffError):  # constraints that the padded bounds cannot meet
-                task = checked_task(replace(result.spec, problem=replace(problem, bounds={**problem.bounds, **chosen})))
-                yield replace(task, weights=DELAY)
+def _padded_specs(spec: Spec) -> Iterator[Spec]:
+    """A layer with all bounds padded, then, where these are several, with one of them padded."""
+    bounds = spec.problem.bounds
+    wider = {dim: padded(bound) for dim, bound in bounds.items() if padded(bound) != bound}
+    alone = [{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else []
+    for chosen in [wider, *alone] if wider else []:
+        yield replace(spec, problem=replace(spec.problem, bounds={**bounds, **chosen}))
 
 
 def padded(bound: int) -> int:

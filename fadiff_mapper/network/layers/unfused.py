@@ -18,7 +18,7 @@ from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
@@ -50,11 +50,32 @@ def variants(results: Sequence[MappedLayer], options: SearchOptions,
     first = [mapping_task(spec, given=pack([result.mapping], spec.problem), layer=layer)
              for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
     tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
-    nests = [outcome.nest for outcome in search_all(tasks, options, stopped=stopped)]
-    stats = iter(evaluate_nests([spec for spec in specs for _ in TRADES], [task.layer for task in tasks], nests))
-    others = iter(nests)
-    return [_undominated([result, *(with_nest(result, next(others), next(stats)) for _ in TRADES)])
+    others = iter(searched([result for result in results for _ in TRADES], tasks, options, stopped))
+    return [_undominated([result, *(other for _ in TRADES if (other := next(others)) is not None)])
             for result in results]
+
+
+def searched(results: Sequence[MappedLayer], tasks: Sequence[MappingTask], options: SearchOptions,
+             stopped: Callable[[], bool]) -> list[MappedLayer | None]:
+    """Replaces the mapping of each result by that which another search finds.
+
+    Args:
+        results: Mapped layers.
+        tasks: For each of them the search problem, whose problem the new mapping is of.
+        options: Effort of the searches.
+        stopped: As for `variants`.
+
+    Returns:
+        The results with their new mappings; None where no legal mapping was found.
+    """
+    outcomes = search_all(tasks, options, stopped=stopped) if tasks else []
+    legal = [index for index, outcome in enumerate(outcomes) if outcome.legal]
+    specs = {index: replace(results[index].spec, problem=tasks[index].layer.problem) for index in legal}
+    stats = evaluate_nests(list(specs.values()), [tasks[index].layer for index in legal],
+                           [outcomes[index].nest for index in legal])
+    found = {index: with_nest(replace(results[index], spec=specs[index]), outcomes[index].nest, own)
+             for index, own in zip(legal, stats, strict=True)}
+    return [found.get(index) for index in range(len(results))]
 
 
 def with_nest(result: MappedLayer, nest: Nest, stats: Stats | None = None) -> MappedLayer:
