@@ -93,8 +93,9 @@ def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
 def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> EvaluatedGroup | None:
     """Searches the tiles of a candidate; strategies of other groups are not known."""
     run = task.run
+    price = NetworkPrice(run.total, run.options.metric)
     effort = (THOROUGH if thorough else LIGHT).of(run.options.seed, 1)
-    return evaluated(run.hardware, [candidate], run.by_node, run.total, effort, run.over, run.saved, {})[0]
+    return evaluated(run.hardware, [candidate], run.by_node, price, effort, run.over, run.saved, {})[0]
 
 
 def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:

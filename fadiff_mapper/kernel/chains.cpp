@@ -33,7 +33,8 @@ double Objective::value(const Scores& scores) const {
     double sum = 0;
     for (const Term& term : terms) {
         const double quantity = term.quantity == EDP ? scores.cycles * scores.energy : term.quantity == ENERGY ? scores.energy
-                                : term.quantity == DELAY ? scores.cycles : scores.last_level_accesses;
+                                : term.quantity == DELAY ? scores.cycles
+                                : term.quantity == SHARE ? price.of(scores.energy, scores.cycles) : scores.last_level_accesses;
         sum += term.weight * std::log(quantity + TINY);
     }
     return std::isnan(sum) ? ILLEGAL : sum;

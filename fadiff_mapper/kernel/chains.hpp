@@ -10,17 +10,19 @@
 
 #include "evaluate.hpp"
 #include "moves.hpp"
+#include "price.hpp"
 
 namespace fadiff {
 
 // Metrics as one number to minimise (relaxation/objective.py): the sum of weight * log(quantity).
 struct Objective {
-    enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES };
+    enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
     struct Term {
         double weight;
         Quantity quantity;
     };
     std::vector<Term> terms;
+    Price price{1, 1};  // of which SHARE is the value
 
     double value(const Scores& scores) const;
 };

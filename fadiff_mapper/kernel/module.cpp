@@ -357,10 +357,11 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
 
 namespace {
 
-Objective objective_of(const std::vector<std::pair<double, int>>& terms) {
-    Objective objective;
+Objective objective_of(const std::vector<std::pair<double, int>>& terms, std::pair<double, double> sums) {
+    Objective objective{{}, {sums.first, sums.second}};
+    need(sums.first > 0 && sums.second > 0, "sums");
     for (auto [weight, quantity] : terms) {
-        need(quantity >= Objective::EDP && quantity <= Objective::LAST_LEVEL_ACCESSES, "terms");
+        need(quantity >= Objective::EDP && quantity <= Objective::SHARE, "terms");
         objective.terms.push_back({weight, Objective::Quantity(quantity)});
     }
     return objective;
@@ -430,11 +431,12 @@ PYBIND11_MODULE(_kernel, module) {
     add_residuals(module);
     py::class_<Chains>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
-                         const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse) {
-            return Chains(layer, map_space_of(space, layer), objective_of(terms), room_of(layer, words, counted),
+                         const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse,
+                         std::pair<double, double> sums) {
+            return Chains(layer, map_space_of(space, layer), objective_of(terms, sums), room_of(layer, words, counted),
                           seed, sparse_evaluation(sparse));
         }), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
-             py::arg("sparse") = py::none())
+             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0))
         .def("start_random", &Chains::start_random, Release())
         .def("start_at", &start_at)
         .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,

@@ -11,16 +11,10 @@
 
 #pragma once
 
+#include "price.hpp"
 #include "refetch.hpp"
 
 namespace fadiff {
-
-// Weights of energy and cycles in the network's metric: their sums, infinite where one does not count.
-struct Price {
-    double energy, cycles;
-
-    double of(double pj, double some) const { return pj / energy + some / cycles; }
-};
 
 // A residency of an operand that comes from outside the group; arrays over the B tile sizes.
 struct Residency {

@@ -21,24 +21,34 @@ PRIORITY = 1e-6
 """Weight of each metric relative to the one before: a later metric decides between mappings whose earlier one differs
 by less than about this fraction. Small enough to be a tie-break, large enough to survive in float64; not measured."""
 
+SHARE_WEIGHT = 2.0
+"""Weight of the logarithm of a share in a network: at equal shares in energy and cycles, values then change with both
+together as the logarithm of EDP does, for which the temperatures of the refinement were chosen."""
+
 TINY = 1e-30
 """Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
 
 
-def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None) -> np.ndarray:
+def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None,
+                sums: np.ndarray | None = None) -> np.ndarray:
     """One number per mapping to minimise: logarithms of the metrics, weighted by priority.
 
     Args:
         scores: Exact scores of a batch.
         metrics: Metrics in order of priority.
         weights: [2, B]. Weights of the logarithms of energy and of cycles, in place of the metrics.
+        sums: [2, B]. Energy and cycles of a network, in place of the metrics: the share of the mapping in both counts.
 
     Returns:
         [B]. Values; from `ILLEGAL` upwards by excess for illegal mappings.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = (_weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics) if weights is None
-                 else weights[0] * np.log(scores.energy + TINY) + weights[1] * np.log(scores.cycles))
+        if sums is not None:
+            value = SHARE_WEIGHT * np.log(scores.energy / sums[0] + scores.cycles / sums[1] + TINY)
+        elif weights is not None:
+            value = weights[0] * np.log(scores.energy + TINY) + weights[1] * np.log(scores.cycles)
+        else:
+            value = _weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics)
     values: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
     return values
 

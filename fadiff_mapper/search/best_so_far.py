@@ -38,12 +38,15 @@ class MetricTerms:
             [L, W] and [L, T, W]. None: the whole capacities.
         weights: Exponents of energy (row 0) and of delay (row 1) in the product that is minimised, [2, W], in place
             of the options' metrics. None: the metrics.
+        sums: Energy (row 0) and cycles (row 1) of the network in which a member's share is minimised, [2, W], in place
+            of the metrics; infinite where they do not count. None: the metrics.
         sparse: The layer on its sparse design, for a family of one, evaluated in place of the dense one; with the
             whole capacities. None: the dense layer.
     """
 
     room: Room | None = None
     weights: np.ndarray | None = None
+    sums: np.ndarray | None = None
     sparse: SparseDesign | None = None
 
     def score(self, family: LayerFamily, nest: Nest, member: np.ndarray, threads: int) -> Scores:
@@ -113,9 +116,9 @@ class SearchState:
         Returns:
             Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
         """
-        weights = None if self.terms.weights is None else self.terms.weights[:, member]
+        weights, sums = (None if row is None else row[:, member] for row in (self.terms.weights, self.terms.sums))
         scores = self.terms.score(self.family, nest, member, self.options.workers)
-        values = exact_value(scores, self.options.priorities, weights)
+        values = exact_value(scores, self.options.priorities, weights, sums)
         if self.family.spaces[0].constraints.min_parallelism > 0:
             values = np.maximum(values, self._parallelism_shortfall(nest))
         self.evaluations += np.bincount(member, minlength=len(self.best))

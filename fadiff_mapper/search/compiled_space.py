@@ -9,15 +9,15 @@ import numpy as np
 
 from fadiff_mapper.mapspace import available
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import PRIORITY
+from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.family_decisions import DecisionKind, decisions_of
 
 DRAWS = {DecisionKind.ORDER: 2, DecisionKind.LAYOUT: 1, DecisionKind.KEEP: 1}
 """How often each kind stands among the decisions that moves draw from: orders twice, because a level has many more
 orders than there are choices to keep or bypass. Nothing was measured."""
 
-QUANTITIES = ("edp", "energy", "delay", "last_level_accesses")
-"""Metrics in the order of the kernel's `Objective::Quantity`."""
+QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
+"""Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
 
 
 def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dict[str, Any]:
@@ -49,16 +49,20 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dic
     }
 
 
-def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None) -> list[tuple[float, int]]:
+def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None = None,
+                       sums: tuple[float, float] | None = None) -> dict[str, Any]:
     """The objective in the form that the compiled search takes.
 
     Args:
         metrics: Metrics in order of priority.
         weights: Exponents of energy and delay, in place of the metrics.
+        sums: Energy and cycles of a network in which the share counts, in place of both.
 
     Returns:
-        Terms (weight, number of the quantity) of a sum of weighted logarithms.
+        Arguments of the kernel's objective, by name: terms (weight, number of the quantity) of a sum of weighted
+        logarithms, and the sums.
     """
-    if weights is not None:
-        return [(float(weights[0]), QUANTITIES.index("energy")), (float(weights[1]), QUANTITIES.index("delay"))]
-    return [(PRIORITY ** i, QUANTITIES.index(name)) for i, name in enumerate(metrics)]
+    named = ([("share", SHARE_WEIGHT)] if sums is not None
+             else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
+             else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
+    return {"terms": [(float(weight), QUANTITIES.index(name)) for name, weight in named], "sums": sums or (1.0, 1.0)}

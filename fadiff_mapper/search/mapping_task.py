@@ -35,6 +35,9 @@ class MappingTask:
             (without the batch axis); None: the whole capacity.
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
+        sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T,
+            to first order its part in the network's EDP (`network.layers.edp_prices`), is minimised in place of the
+            metrics. Infinite where they do not count; None: the metrics of the options.
         sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
             then have the capacities of `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
     """
@@ -44,6 +47,7 @@ class MappingTask:
     given: Nest | None = None
     room: Room | None = None
     weights: tuple[float, float] | None = None
+    sums: tuple[float, float] | None = None
     sparse: SparseDesign | None = None
 
     @cached_property
@@ -60,7 +64,7 @@ class MappingTask:
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
-                 room: Room | None = None, weights: tuple[float, float] | None = None,
+                 room: Room | None = None, sums: tuple[float, float] | None = None,
                  layer: PreparedLayer | None = None) -> MappingTask:
     """Prepares the problem of a spec for a search.
 
@@ -70,7 +74,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
             follows the spec's own constraints in either case.
         given: See `MappingTask`.
         room: See `MappingTask`.
-        weights: See `MappingTask`.
+        sums: See `MappingTask`.
         layer: The spec's problem on its dense design where it is prepared already.
 
     Returns:
@@ -85,4 +89,4 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
-    return MappingTask(layer, space, given, room, weights, sparse)
+    return MappingTask(layer, space, given, room, None, sums, sparse)

@@ -104,6 +104,7 @@ class Refinement:
 def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
                   watcher: Callable[[Nest, Progress], None], out_of_time: Callable[[], bool],
                   room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
+                  sums: tuple[float, float] | None = None,
                   sparse: SparseTables | None = None) -> Refinement:
     """The chains of one problem at their first mappings.
 
@@ -117,14 +118,16 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
         out_of_time: See `Refinement`.
         room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
         weights: Exponents of energy and delay in place of the metrics.
+        sums: Energy and cycles of a network in which the share counts, in place of the metrics.
         sparse: The sparse design that is evaluated in place of the dense layer; None: the layer.
 
     Returns:
         The refinement, before its first round.
     """
     words, counted = room or (None, None)
-    chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders),
-                    compiled_objective(options.priorities, weights), words, counted, options.seed, sparse)
+    chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders), room_words=words,
+                    room_counted=counted, seed=options.seed, sparse=sparse,
+                    **compiled_objective(options.priorities, weights, sums))
     if starts is not None:
         chains.start_at(*nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))

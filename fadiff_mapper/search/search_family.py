@@ -127,8 +127,10 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
 
     room = None if terms.room is None else (terms.room.words[..., member], terms.room.counted[..., member])
     weights = None if terms.weights is None else tuple(float(weight) for weight in terms.weights[:, member])
+    sums = None if terms.sums is None else (float(terms.sums[0, member]), float(terms.sums[1, member]))
     refinement = refinement_of(family, member, options, starts, watcher=watch, out_of_time=out_of_time, room=room,
-                               weights=weights, sparse=None if terms.sparse is None else terms.sparse.compiled)
+                               weights=weights, sums=sums,
+                               sparse=None if terms.sparse is None else terms.sparse.compiled)
     converged = options.refinement and not out_of_time() and refinement.run()
     status = early_end(options, stopped(), out_of_time()) or (
         "converged: no neighbour of the best mapping is better" if converged else "search ended")

@@ -123,7 +123,7 @@ def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hasha
     sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
                               tuple(task.space.problem.bounds.items()), _choices(task), _given(task))
     return (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
-            task.weights is None, sparse)
+            task.weights is None, task.sums is None, sparse)
 
 
 def _choices(task: MappingTask) -> Hashable:
@@ -141,19 +141,21 @@ def _identity(task: MappingTask, family: Hashable) -> Hashable:
     """Equal for tasks of the same problem under the same terms, which one search answers; `family`: `_family_key`."""
     return (family, _choices(task), tuple(task.space.problem.bounds.items()), _given(task),
             task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
-            task.weights)
+            task.weights, task.sums)
 
 
 def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
-    """The terms of the members of one family; either all of them have room and weights of their own, or none.
+    """The terms of the members of one family; either all of them have room, weights and sums of their own, or none.
 
     A layer on a sparse design is a family by itself.
     """
     rooms = [task.room for task in tasks if task.room is not None]
     weights = [task.weights for task in tasks if task.weights is not None]
+    sums = [task.sums for task in tasks if task.sums is not None]
     return MetricTerms(Room(np.stack([room.words for room in rooms], axis=-1),
                             np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
-                       np.array(weights).T if weights else None, tasks[0].sparse)
+                       np.array(weights).T if weights else None, np.array(sums).T if sums else None,
+                       tasks[0].sparse)
 
 
 class _Clock:

@@ -81,6 +81,22 @@ def test_the_optimum_under_weights_of_energy_and_delay() -> None:
     assert len(optima) > 1, "the weights decide"
 
 
+def test_the_optimum_of_a_share_in_a_network() -> None:
+    spec = product()
+    of, scores = alone(spec), score(alone(spec).layer, whole_space(spec))
+    energy, cycles = float(scores.energy[scores.legal].min()), float(scores.cycles[scores.legal].min())
+    optima = set()
+    for sums in ((energy, cycles), (energy, 30 * cycles), (30 * energy, cycles), (np.inf, cycles), (energy, np.inf)):
+        values = exact_value(scores, ("edp",), sums=np.array(sums)[:, None])
+        share = scores.energy / sums[0] + scores.cycles / sums[1]
+        assert values[scores.legal] == pytest.approx(2 * np.log(share[scores.legal]), abs=1e-12)
+        found = begun(of, sums=sums)
+        found.run()
+        assert found.chains.best_value == pytest.approx(values.min(), abs=1e-9)
+        optima.add(float(score(of.layer, found.best()).energy[0]))
+    assert len(optima) > 1, "the sums decide"
+
+
 def test_the_optimum_beside_what_lies_there_already() -> None:
     spec = product()
     of, nest = alone(spec), whole_space(spec)
@@ -114,7 +130,8 @@ def test_too_few_units_count_as_a_broken_limit() -> None:
     spec = product(mapspace_constraints=[{"target": "Buffer", "type": "utilization", "min": 0.75}])
     of, nest = alone(spec), whole_space(spec)
     one_unit = nest.take([int(np.flatnonzero((nest.spatial.prod(axis=(0, 1)) == 1) & score(of.layer, nest).legal)[0])])
-    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), compiled_objective(("edp",), None), None, None, 0)
+    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
+                            seed=0, **compiled_objective(("edp",)))
     chains.start_at(*nest_arrays(one_unit))
     assert chains.best_value == pytest.approx(ILLEGAL + np.log2(0.75 / 0.25))
 
@@ -151,8 +168,8 @@ def test_the_history_counts_every_evaluation_and_only_falls() -> None:
 
 def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple[Nest, float, int]:
     """The answer of chains that run a few rounds at a time."""
-    objective = compiled_objective(("edp",), None)
-    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), objective, None, None, seed)
+    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
+                            seed=seed, **compiled_objective(("edp",)))
     chains.start_random(12)
     chains.begin(40, 0.8, 0.01, 10, 6, 4, False, divided=0.5)
     while not chains.anneal(slices()):

@@ -112,10 +112,16 @@ def test_a_map_space_is_refused_whose_tables_lead_out_of_others(space: dict[str,
         _kernel.random_points(LAYER, space, 1, 0)
 
 
-@pytest.mark.parametrize("term", [(1.0, -1), (1.0, 4)])
+@pytest.mark.parametrize("term", [(1.0, -1), (1.0, 5)])
 def test_a_search_minimises_known_quantities(term: tuple[float, int]) -> None:
     with pytest.raises(ValueError, match="terms"):
         _kernel.Chains(LAYER, space_table(), [term], None, None, 0)
+
+
+@pytest.mark.parametrize("sums", [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0)])
+def test_shares_are_of_positive_sums(sums: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="sums"):
+        _kernel.Chains(LAYER, space_table(), [(1.0, 4)], None, None, 0, sums=sums)
 
 
 def test_a_search_cannot_keep_fewer_chains_than_none() -> None:

@@ -62,6 +62,9 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.window_slide import WindowSlide
 
+SUMS = (1e9, 1e6)
+"""Energy in pJ and cycles of a network, in which tiles minimise their shares."""
+
 MATMULS = """
 workload:
   version: 1
@@ -238,7 +241,7 @@ def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, 
     bare = FusedGroup(tuple(FusedLayer(problem, {}, {"Weights": stay} if kept else {}) for problem in segment.problems),
                       tuple(replace(link, stay=stay) for link in segment.links), loops)
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    (mapped,) = with_mappings(hardware, [bare], [[spec_of[name] for name in names]], [(1.0, 1.0)], LIGHT)
+    (mapped,) = with_mappings(hardware, [bare], [[spec_of[name] for name in names]], SUMS, LIGHT)
     assert mapped and not group_violations(hardware, mapped)
 
 
@@ -277,7 +280,7 @@ def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
 def fused_products() -> FusedGroup:
     """The two products in the tiles that promise most."""
     hardware, _, _ = products()
-    (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], [(1.0, 1.0)], LIGHT)
+    (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], SUMS, LIGHT)
     assert mapped
     return mapped
 
@@ -333,9 +336,9 @@ def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them(
     hardware, _, _ = products()
     known: dict[str, str] = {}
     group, specs = found(1)[0].group, [product_specs()[1]]
-    (thorough,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], THOROUGH, known=known)
+    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, known=known)
     assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
-    (light,) = with_mappings(hardware, [group], specs, [(1.0, 1.0)], LIGHT, known=known)
+    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, known=known)
     assert thorough and light
     assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
 

@@ -21,6 +21,9 @@ from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
 
+SUMS = (1e9, 1e6)
+"""Energy in pJ and cycles of a network, in which tiles minimise their shares."""
+
 SIZE = 12
 
 
@@ -46,7 +49,7 @@ def fused(rows: int) -> FusedGroup:
 def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory: TileMemory) -> FusedGroup | None:
     specs = two_layers()[1]
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    return with_mappings(hardware, [group], [specs], [(1.0, 1.0)], effort, known=known, memory=memory)[0]
+    return with_mappings(hardware, [group], [specs], SUMS, effort, known=known, memory=memory)[0]
 
 
 @pytest.fixture

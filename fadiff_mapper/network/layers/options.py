@@ -27,7 +27,8 @@ class NetworkOptions:
         model: The relaxed model: "refined", or "paper" for FADiff's equations as printed. Their plans are compared by
             `benchmarks/agatf/ablations.py`.
         longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
-        kept: Candidates of each segment that are evaluated exactly, 1 to 64. A limit of time, not measured.
+        kept: Candidates of each segment that are evaluated exactly, 1 to 64; `tilings.candidates.KEPT` are listed at
+            most, and measured there.
         gradient: True adds a descent on the relaxed network and the groups that it proposes, for which torch is
             loaded. `benchmarks/agatf/ablations.py` measures both sources of groups, each alone and together.
         enumeration: False leaves out enumerated groups.
@@ -42,7 +43,7 @@ class NetworkOptions:
     time_limit: float | None = None
     model: str = "refined"
     longest: int = 16
-    kept: int = 4
+    kept: int = 8
     gradient: bool = False
     enumeration: bool = True
     threads: int | None = None

@@ -175,15 +175,15 @@ class Checkpoint:
             raise self._broken(error) from None
 
 
-def batch_key(groups: Sequence[FusedGroup], weights: Sequence[tuple[float, float]], effort: TileEffort) -> str:
+def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups and how they are searched.
 
     Args:
         groups: The groups; their mappings play no role.
-        weights: Exponents of energy and of cycles of each group.
+        sums: Energy and cycles of the network, shares in which tiles minimise.
         effort: Effort of the searches.
     """
-    content = [[_plain(group) for group in groups], list(weights), effort.options.as_dict(),
+    content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
                effort.deep and effort.deep.as_dict(), effort.again]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

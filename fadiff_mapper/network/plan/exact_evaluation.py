@@ -33,7 +33,7 @@ def evaluate_candidates(board: PlanningBoard, chosen: list[Candidate], effort: T
     if run.over() or not chosen:
         return
     own = effort.of(run.options.seed, run.options.workers)
-    outcome = evaluated(run.hardware, chosen, run.by_node, run.total, own, run.over, run.saved, run.strategies,
+    outcome = evaluated(run.hardware, chosen, run.by_node, price_of(run), own, run.over, run.saved, run.strategies,
                         run.memory)
     for candidate, group in zip(chosen, outcome, strict=True):
         facts = known[candidate.segment.key]

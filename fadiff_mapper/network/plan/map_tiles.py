@@ -81,7 +81,7 @@ class TileMemory:
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
-                  weights: Sequence[tuple[float, float]], effort: TileEffort,
+                  sums: tuple[float, float], effort: TileEffort,
                   stopped: Callable[[], bool] = lambda: False,
                   known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side.
@@ -90,7 +90,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         hardware: The design.
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
-        weights: For each group the exponents of energy and cycles that its tiles minimise.
+        sums: Energy and cycles of the network; tiles minimise their share in both (see `MappingTask`).
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
         known: Strategies to begin with; those that a thorough search finds best are added.
@@ -101,8 +101,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     """
     memory = TileMemory() if memory is None else memory
     known = {} if known is None else known
-    wanted = [_tile_shapes(hardware, group, own, weight, memory)
-              for group, own, weight in zip(groups, specs, weights, strict=True)]
+    wanted = [_tile_shapes(hardware, group, own, sums, memory) for group, own in zip(groups, specs, strict=True)]
     tiles = [tile for group in wanted for tile in group]
     outcomes = searched(tiles, effort, stopped, known, memory.outcomes)
     compared = [pair for pair in zip(tiles, outcomes, strict=True) if compares(pair[0], effort, known)]
@@ -161,7 +160,7 @@ def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
-                 weights: tuple[float, float], memory: TileMemory) -> list[TileShape]:
+                 sums: tuple[float, float], memory: TileMemory) -> list[TileShape]:
     """All shapes of tiles of a group with their searches, layer by layer; `memory` takes up whole layers."""
     tiles = []
     rooms_of = _rooms(hardware, group, specs[-1])
@@ -174,9 +173,9 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
             held = partial(held_spaces, hardware, group, index, tile, goes_on)
             tiles.append(TileShape(
                 index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
-                (text, shape, tuple(rooms_of[index]), weights, *held(True), *held(False)),
+                (text, shape, tuple(rooms_of[index]), sums, *held(True), *held(False)),
                 tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
-                partial(_tile_task, tile, prepared.resized(tile.problem), held, rooms_of[index], weights)))
+                partial(_tile_task, tile, prepared.resized(tile.problem), held, rooms_of[index], sums)))
     return tiles
 
 
@@ -190,13 +189,13 @@ def _fitting(hardware: Hardware, spec: Spec, writes_intermediate: bool, held: Ca
 
 
 def _tile_task(spec: Spec, layer: PreparedLayer, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
-               weights: tuple[float, float], strategy: TileStrategy) -> MappingTask:
+               sums: tuple[float, float], strategy: TileStrategy) -> MappingTask:
     """The search of a tile with one strategy."""
     problem, lying_there = spec.problem, held(strategy.whole)
     lying = {(resident.level, resident.space) for resident in lying_there if not resident.apart}
     room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
                                            for level in range(len(rooms))]))
-    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, weights=weights,
+    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, sums=sums,
                         layer=layer)
 
 

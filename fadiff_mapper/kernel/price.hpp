@@ -1,0 +1,16 @@
+// The price of a part of a network: its share in the network's energy plus that in its cycles.
+//
+// To first order the change of the logarithm of the network's EDP (network/layers/edp_prices.py).
+
+#pragma once
+
+namespace fadiff {
+
+// Energy and cycles of the whole network, by which those of a part are divided; infinite where they do not count.
+struct Price {
+    double energy, cycles;
+
+    double of(double pj, double some) const { return pj / energy + some / cycles; }
+};
+
+}  // namespace fadiff
