@@ -247,7 +247,8 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
                             NetworkPrice(total)).values()
     best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, NetworkPrice(total), LIGHT, lambda: False, Checkpoint(None, {}, ()), {})
+    exact, = evaluated(hardware, [best], results, NetworkPrice(total), LIGHT, lambda: False, Checkpoint(None, {}, ()),
+                       {})
     assert exact is not None and exact.point.edp < 0.7 * total.edp
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 

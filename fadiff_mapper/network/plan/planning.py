@@ -19,7 +19,7 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted
+from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, relist, unlisted
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
 from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
@@ -87,8 +87,7 @@ def _propose_at_prices_of_plan(board: PlanningBoard) -> None:
     if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
         return
     run.total = planned
-    for facts in board.known.values():
-        facts.listed = False
+    relist(board, best_known_plan(board))
     _propose_all(board)
     if not run.value(best_known_plan(board)) < before * (1 - WORTH):
         run.total = first
