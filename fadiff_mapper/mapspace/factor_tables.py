@@ -30,7 +30,7 @@ REMEMBERED = 2048
 NONE = -1
 """The number of a quotient or product that is no divisor of the bound."""
 
-DIVISOR_AXES = (1, 2, 2, 1, 2, 0)
+DIVISOR_AXES = (1, 2, 2, 1, 2, 0, 0)
 """How many axes of each table of `FactorTables`, in order, run over divisors."""
 
 
@@ -46,6 +46,9 @@ class FactorTables:
         completable: Whether, with the i-th divisor left to distribute over a place and those further out, the place
             may take the j-th divisor so that the others can still take the rest, [W, P, D, N, N].
         bound: Number of the bound itself, [W, D].
+        outermost: Numbers of the factors that leave as much as can be to the outermost places: place by place from the
+            innermost outwards, the smallest divisor that the places further out can complete to the bound, or 1 where
+            there is none, [W, P, D]. NONE at all places of a dimension where these do not multiply to its bound.
     """
 
     divisor: np.ndarray
@@ -54,6 +57,7 @@ class FactorTables:
     allowed: np.ndarray
     completable: np.ndarray
     bound: np.ndarray
+    outermost: np.ndarray
 
     @property
     def looping(self) -> np.ndarray:
@@ -89,10 +93,10 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
         for name, bound in space.problem.bounds.items():
             columns.append(_dimension_tables(bound, tuple(choice[name] for choice in choices), width))
     count = len(spaces)
-    divisor, quotient, product, allowed, completable, bound_number = (
-        np.stack(column).reshape(count, -1, *column[0].shape) for column in zip(*columns, strict=True))
+    divisor, quotient, product, allowed, completable, whole, outermost = (
+        np.concatenate(column).reshape(count, -1, *column[0].shape[1:]) for column in zip(*columns, strict=True))
     return FactorTables(divisor, quotient, product, np.ascontiguousarray(allowed.swapaxes(1, 2)),
-                        np.ascontiguousarray(completable.swapaxes(1, 2)), bound_number)
+                        np.ascontiguousarray(completable.swapaxes(1, 2)), whole, outermost.swapaxes(1, 2))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -103,6 +107,9 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
         bound: The dimension's bound.
         choices: The factors that each place may have.
         width: N, the divisors of the richest bound.
+
+    Returns:
+        Each table with an axis D of one entry in front.
     """
     values = np.array(divisors(bound))
     quotient, times = (_numbers(values, table) for table in (values[:, None] / values, values[:, None] * values))
@@ -114,10 +121,20 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     for here in allowed[::-1]:
         completable.append((quotient >= 0) & here & rest[quotient])
         rest = completable[-1].any(axis=1)
+    completable.reverse()
     tables: list[np.ndarray] = [
-        values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed,
-        np.stack(completable[::-1]), np.array(len(values) - 1)]
-    return [_padded(table, axes, width) for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
+        values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed, np.stack(completable),
+        np.array(len(values) - 1), np.array(_outermost(quotient, completable), dtype=np.int64)]
+    return [_padded(table, axes, width)[None] for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
+
+
+def _outermost(quotient: np.ndarray, completable: Sequence[np.ndarray]) -> list[int]:
+    """`FactorTables.outermost` of one dimension, from the numbers of quotients and for each place `completable`."""
+    left, numbers = len(quotient) - 1, []
+    for table in completable:
+        numbers.append(int(table[left].argmax()))  # the first that can be completed; 0, which is 1, where none can
+        left = quotient[left, numbers[-1]]
+    return [NONE] * len(numbers) if left else numbers
 
 
 def _numbers(values: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints
@@ -60,7 +61,7 @@ class LevelSpace:
     bypass: frozenset[str]
     open: frozenset[str]
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         """A value that is equal for levels with equal choices."""
         return (self.name, self.temporal.key, self.spatial.key, self.fanout, tuple(self.axes.items()), self.keep,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -198,19 +199,18 @@ def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
     Returns:
         The mapping, with full reuse (directives that switch reuse off are not part of a nest).
     """
-    names = problem.dimensions
+    names, dataspaces = problem.dimensions, problem.dataspace_names()
     levels = []
-    for level in range(nest.temporal.shape[0]):
-        on_y = nest.on_y[level, :, row]
-        spatial_order = [int(d) for d in nest.spatial_order[level, :, row]]
+    for temporal, spatial, order, keep, on_y, spatial_order in zip(
+            *(array[..., row].tolist() for array in nest_arrays(nest)), strict=True):  # lists: single entries are slow
         ordered = [d for d in spatial_order if not on_y[d]] + [d for d in spatial_order if on_y[d]]
         levels.append(LevelMapping(
-            temporal={name: round(float(nest.temporal[level, d, row])) for d, name in enumerate(names)},
-            order=tuple(names[int(d)] for d in nest.order[level, :, row]),
-            spatial={name: round(float(nest.spatial[level, d, row])) for d, name in enumerate(names)},
+            temporal=dict(zip(names, map(round, temporal), strict=True)),
+            order=tuple(names[d] for d in order),
+            spatial=dict(zip(names, map(round, spatial), strict=True)),
             spatial_order=tuple(names[d] for d in ordered),
-            split=sum(not on_y[d] for d in spatial_order),
-            keep=frozenset(name for t, name in enumerate(problem.dataspace_names()) if nest.keep[level, t, row]),
+            split=on_y.count(False),
+            keep=frozenset(compress(dataspaces, keep)),
         ))
     return Mapping(tuple(levels))
 

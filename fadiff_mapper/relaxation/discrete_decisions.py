@@ -8,6 +8,7 @@ dimension that slides a window is tried innermost, because only the innermost lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -47,7 +48,7 @@ class DiscreteDecisions:
     spatial_order: np.ndarray
 
 
-def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: np.ndarray) -> np.ndarray:
+def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: Sequence[bool]) -> np.ndarray:
     """Candidate orders of one level's temporal loops within the constraints.
 
     Args:
@@ -60,17 +61,18 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
     Returns:
         [n, D]. Distinct orders as dimension indices, innermost first.
     """
-    loops, index = space.levels[level].temporal, _index(space)
-    inner, between, outer = (tuple(index[name] for name in part) for part in (loops.inner, loops.between, loops.outer))
-    return _orders(inner, between, outer, tuple(looping.tolist()), projection.relevance, projection.shared)
+    loops = space.levels[level].temporal
+    return _orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(looping),
+                   projection.relevance, projection.shared)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _orders(inner: Dimensions, between: Dimensions, outer: Dimensions, looping: tuple[bool, ...],
-            relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from dimension indices; many levels of many layers share them.
+def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
+            looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
+    """`temporal_orders` from all that it depends on, which many levels of many layers share.
 
     Args:
+        dimensions: Names of the dimensions, D.
         inner: The innermost dimensions in order.
         between: The dimensions whose order is free.
         outer: The outermost dimensions in order.
@@ -81,19 +83,20 @@ def _orders(inner: Dimensions, between: Dimensions, outer: Dimensions, looping: 
     Returns:
         [n, D]. Distinct orders, innermost first; not to be written to.
     """
-    movable, fixed = [d for d in between if looping[d]], [d for d in between if not looping[d]]
+    innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
+    movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]
     orders: dict[Dimensions, None] = {}
     for ranking in permutations(range(len(relevant))):
         for first in leading:
             ordered = sorted(movable, key=lambda d: (*(relevant[t][d] for t in ranking), d != first))
-            orders[(*inner, *fixed, *ordered, *outer)] = None
+            orders[(*innermost, *fixed, *ordered, *outermost)] = None
     return np.array(list(orders))
 
 
-def _index(space: MapSpace) -> dict[str, int]:
-    """Index of each dimension by its name."""
-    return {name: i for i, name in enumerate(space.problem.dimensions)}
+def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:
+    """Indices of some dimensions."""
+    return tuple(dimensions.index(name) for name in names)
 
 
 def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
@@ -144,20 +147,20 @@ def layouts(space: MapSpace, level: int) -> SpatialLayouts:
     Returns:
         One placement where the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
     """
-    here, index = space.levels[level], _index(space)
-    inner, between, outer = (tuple(index[name] for name in part)
-                             for part in (here.spatial.inner, here.spatial.between, here.spatial.outer))
-    return _layouts(inner, between, outer, here.fanout, space.constraints.levels[level].spatial.split, level)
+    here = space.levels[level]
+    return _layouts(space.problem.dimensions, here.spatial.inner, here.spatial.between, here.spatial.outer,
+                    here.fanout, space.constraints.levels[level].spatial.split, level)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _layouts(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int], split: int | None,
-             seed: int) -> SpatialLayouts:
-    """`layouts` from dimension indices, which many layers share; not to be written to."""
+def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
+             fanout: tuple[int, int], split: int | None, seed: int) -> SpatialLayouts:
+    """`layouts` from all that it depends on, which many layers share; not to be written to."""
     rng = np.random.default_rng(seed)
+    innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
     count = LAYOUTS if min(fanout) > 1 else 1
     order, on_y = (np.stack(part) for part in zip(*(
-        _random_layout(inner, between, outer, fanout, split, rng) for _ in range(count)), strict=True))
+        _random_layout(innermost, free, outermost, fanout, split, rng) for _ in range(count)), strict=True))
     _, distinct = np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)
     return SpatialLayouts(order[np.sort(distinct)], on_y[np.sort(distinct)])
 

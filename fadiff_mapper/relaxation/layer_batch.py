@@ -27,6 +27,38 @@ KEPT = 0.7
 
 
 @dataclass(frozen=True)
+class OpenChoices:
+    """How many candidates the decisions of a family have.
+
+    Attributes:
+        members: W, the members of the family.
+        orders: Of the temporal loops of each level.
+        layouts: Of the spatial loops of each level.
+        keeps: (level, index of the data space) of each decision to keep or bypass.
+    """
+
+    members: int
+    orders: tuple[int, ...]
+    layouts: tuple[int, ...]
+    keeps: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Candidates picked at random, one of every decision for each column of a batch; not to be written to.
+
+    Attributes:
+        order: [L, B]. Rows of the candidate orders: of all levels, and in a level of all members, one after the other.
+        layout: [L, B]. The same for layouts.
+        keep: For each decision to keep or bypass whether the data space is kept, [B].
+    """
+
+    order: np.ndarray
+    layout: np.ndarray
+    keep: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
 class LayerFamily:
     """W map spaces over one design and one shape of problem, with the candidates of their decisions.
 
@@ -50,6 +82,12 @@ class LayerFamily:
         """The member that every column of a batch belongs to, [B], as in `FactorPlaces.member_of`."""
         return np.arange(batch) // (batch // len(self.spaces))
 
+    @property
+    def open_choices(self) -> OpenChoices:
+        """How many candidates the decisions have."""
+        return OpenChoices(len(self.spaces), tuple(orders.shape[1] for orders in self.orders),
+                           tuple(placed.order.shape[1] for placed in self.layouts), self.keeps)
+
 
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
     """The family of some map spaces.
@@ -62,10 +100,11 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
         The family, with members in the order of `spaces`.
     """
     tables = factor_tables(spaces)
+    looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
     orders, placed = [], []
     for level in range(len(spaces[0].levels)):
-        orders.append(_side_by_side([temporal_orders(space, layer.projection, level, tables.looping[w, 2 * level + 1])
-                                     for w, space in enumerate(spaces)]))
+        orders.append(_side_by_side([temporal_orders(space, layer.projection, level, own[level])
+                                     for space, own in zip(spaces, looping, strict=True)]))
         candidates = [layouts(space, level) for space in spaces]
         placed.append(SpatialLayouts(_side_by_side([layout.order for layout in candidates]),
                                      _side_by_side([layout.on_y for layout in candidates])))
@@ -92,19 +131,56 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) 
         Decisions. The first column of each member keeps every data space where it may, the second bypasses them
         wherever it may inside the outermost level, the others keep at random.
     """
-    order, spatial_order, on_y, member = [], [], [], family.member_of(batch)
-    for orders, placed in zip(family.orders, family.layouts, strict=True):
-        order.append(orders[member, rng.integers(0, orders.shape[1], batch)].T)
-        pick = rng.integers(0, placed.order.shape[1], batch)
-        spatial_order.append(placed.order[member, pick].T)
-        on_y.append(placed.on_y[member, pick].T)
+    return decided(family, draws(family.open_choices, batch, rng))
+
+
+def draws(choices: OpenChoices, batch: int, rng: np.random.Generator) -> Draws:
+    """The random part of `random_decisions`, for which the candidates themselves play no role.
+
+    Args:
+        choices: How many candidates there are.
+        batch: Number of columns, B, a multiple of the members.
+        rng: Source of randomness.
+
+    Returns:
+        A candidate of each decision for every column.
+    """
+    member, column = np.divmod(np.arange(batch), batch // choices.members)
+    order, layout = np.empty((2, len(choices.orders), batch), dtype=np.int64)
+    orders_before = layouts_before = 0
+    for level, (orders, placed) in enumerate(zip(choices.orders, choices.layouts, strict=True)):
+        order[level] = orders_before + member * orders + rng.integers(0, orders, batch)
+        layout[level] = layouts_before + member * placed + rng.integers(0, placed, batch)
+        orders_before, layouts_before = (orders_before + choices.members * orders,
+                                         layouts_before + choices.members * placed)
+    outermost = len(choices.orders) - 1
+    keep = [np.select([column == 0, column == 1], [True, level == outermost], rng.random(batch) < KEPT)
+            for level, _ in choices.keeps]
+    return Draws(order, layout, tuple(keep))
+
+
+def decided(family: LayerFamily, picked: Draws) -> DiscreteDecisions:
+    """The decisions of a batch.
+
+    Args:
+        family: The family.
+        picked: Candidates of all decisions, drawn for `LayerFamily.open_choices`.
+    """
     space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
-    keep = np.array([[name in here.keep for name in names] for here in space.levels])[..., None].repeat(batch, axis=-1)
-    column = np.arange(batch) % (batch // len(family.spaces))
-    for level, t in family.keeps:
-        outermost = level == len(space.levels) - 1
-        keep[level, t] = np.select([column == 0, column == 1], [True, outermost], rng.random(batch) < KEPT)
-    return DiscreteDecisions(np.stack(order), keep, np.stack(on_y), np.stack(spatial_order))
+    keep = np.array([[name in here.keep for name in names] for here in space.levels])
+    keep = keep[..., None].repeat(picked.order.shape[1], axis=-1)
+    for (level, t), kept in zip(family.keeps, picked.keep, strict=True):
+        keep[level, t] = kept
+    return DiscreteDecisions(_rows(family.orders, picked.order), keep,
+                             _rows([placed.on_y for placed in family.layouts], picked.layout),
+                             _rows([placed.order for placed in family.layouts], picked.layout))
+
+
+def _rows(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """[L, D, B] from the candidates [W, n, D] of each level and rows [L, B] as in `Draws`."""
+    dims = candidates[0].shape[-1]
+    table = np.concatenate([level.reshape(-1, dims) for level in candidates])
+    return np.ascontiguousarray(table[rows].swapaxes(1, 2))
 
 
 def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -59,8 +62,9 @@ class MappingTask:
     def impossible(self) -> tuple[str, ...]:
         """The dimensions whose factors cannot multiply to their bounds; with any, the map space is empty."""
         tables = self.family.factors
-        return tuple(name for number, name in enumerate(self.space.problem.dimensions)
-                     if not tables.completable[0, 0, number, tables.bound[0, number]].any())
+        every = np.arange(tables.bound.shape[1])
+        possible = tables.completable[0, 0, every, tables.bound[0]].any(axis=-1)
+        return tuple(compress(self.space.problem.dimensions, ~possible))
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,

@@ -1,4 +1,7 @@
-"""Constraints on the map space, per storage level (values only; `spec/native/constraints.py` reads them)."""
+"""Constraints on the map space, per storage level (values only; `spec/native/constraints.py` reads them).
+
+They serve as keys: factors by dimension count for equality but not for the hash, which a `dict` does not have.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ class LoopConstraint:
         sources: Place of each part for messages, such as {"fixed.C": "arch.yaml:31: ...", "order": "..."}.
     """
 
-    fixed: dict[str, int] = field(default_factory=dict)
-    minimum: dict[str, int] = field(default_factory=dict)
-    maximum: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict, hash=False)
+    minimum: dict[str, int] = field(default_factory=dict, hash=False)
+    maximum: dict[str, int] = field(default_factory=dict, hash=False)
     inner: tuple[str, ...] = ()
     outer: tuple[str, ...] = ()
     split: int | None = None

@@ -1,4 +1,7 @@
-"""A mapping: for every storage level its loops, where its spatial loops lie, and what it keeps."""
+"""A mapping: for every storage level its loops, where its spatial loops lie, and what it keeps.
+
+Mappings serve as keys: factors by dimension count for equality but not for the hash, which a `dict` does not have.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ class LevelMapping:
         spatial_last: The same for the spatial loops.
     """
 
-    temporal: dict[str, int]
+    temporal: dict[str, int] = field(hash=False)
     order: tuple[str, ...]
-    spatial: dict[str, int]
+    spatial: dict[str, int] = field(hash=False)
     spatial_order: tuple[str, ...]
     split: int
     keep: frozenset[str]
@@ -40,8 +43,8 @@ class LevelMapping:
     no_link_transfer: frozenset[str] = frozenset()
     rmw_first_update: frozenset[str] = frozenset()
     no_coalesce: frozenset[str] = frozenset()
-    temporal_last: dict[str, int] = field(default_factory=dict)
-    spatial_last: dict[str, int] = field(default_factory=dict)
+    temporal_last: dict[str, int] = field(default_factory=dict, hash=False)
+    spatial_last: dict[str, int] = field(default_factory=dict, hash=False)
 
     def axis_factors(self, axis: str) -> dict[str, int]:
         """The spatial loops on one axis.

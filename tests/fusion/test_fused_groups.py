@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from fadiff_mapper import FadiffError, evaluate_fused
 from fadiff_mapper.fusion.groups import step_evaluation
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.groups.group_cost import checked_cost, evaluate_group, evaluate_groups, group_cost, single
+from fadiff_mapper.fusion.groups.group_cost import (
+    checked_cost,
+    checked_costs,
+    evaluate_group,
+    evaluate_groups,
+    group_cost,
+    single,
+)
 from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.live_words import live_words
 from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
@@ -388,7 +395,7 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
     calls: list[Problem] = []
 
     def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
-        calls.append(layer.problem)
+        calls.extend([layer.problem] * nest.batch)
         return evaluate_nest(layer, nest)
 
     fused = group(CONV_1D, [("P", 4)], "P")
@@ -398,11 +405,17 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)
 
 
+def test_groups_evaluated_side_by_side_cost_what_each_costs_by_itself() -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
+    groups = [fused, replace(fused, links=()), group(CONV_1D, [("P", 2)], "P")]
+    assert checked_costs(hardware(), groups) == [checked_cost(hardware(), one) for one in groups]
+
+
 def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Problem] = []
 
     def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
-        calls.append(layer.problem)
+        calls.extend([layer.problem] * nest.batch)
         return evaluate_nest(layer, nest)
 
     monkeypatch.setattr(step_evaluation, "evaluate_nest", counted)

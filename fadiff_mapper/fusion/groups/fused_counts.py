@@ -47,7 +47,7 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         Words per instance, [L, T, 1], as `model.access_counts` counts them.
     """
     layer = group.layers[index]
-    counts = tile.evaluation.counts
+    counts = tile.counts
     for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
         counts = _fetched_only(counts, tile, name, hardware.level(stay.level), fresh)
     if index and group.links[index - 1].written_pooled:
@@ -120,7 +120,7 @@ def _copied(counts: Counts, tile: EvaluatedTile, home: int) -> Counts:
     inside = [level for level in kept_levels(tile, name) if level < home]
     if not inside:
         return counts
-    instances = tile.evaluation.use.instances[:, 0]
+    instances = tile.use.instances[:, 0]
     words = copied(1.0, counts.updates[home, t, 0], instances[home])
     return _changed(counts, inside[-1], t, reads=float(words / instances[inside[-1]]))
 

@@ -29,6 +29,8 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     EvaluatedTile,
     TileEvaluations,
     evaluate_tiles,
+    evaluate_tiles_of,
+    side_by_side,
 )
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
@@ -130,10 +132,28 @@ def checked_cost(hardware: Hardware, group: FusedGroup,
     Returns:
         (violations, cost) as of `group_violations` and `group_cost`; the cost is None where the group cannot run.
     """
-    broken = structure_violations(hardware, group)
-    if broken:
-        return broken, None
-    layers = evaluate_tiles(hardware, group, known)
+    return checked_costs(hardware, [group], known)[0]
+
+
+def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
+                  known: TileEvaluations | None = None) -> list[tuple[list[Violation], FusedCost | None]]:
+    """The same of many groups, whose tiles are evaluated side by side.
+
+    Args:
+        hardware: architecture and energy tables.
+        groups: any groups.
+        known: as for `checked_cost`.
+    """
+    unsound = [structure_violations(hardware, group) for group in groups]
+    sound = [group for group, broken in zip(groups, unsound, strict=True) if not broken]
+    evaluated = iter(evaluate_tiles_of(hardware, sound, known))
+    return [(broken, None) if broken else _checked(hardware, group, next(evaluated))
+            for group, broken in zip(groups, unsound, strict=True)]
+
+
+def _checked(hardware: Hardware, group: FusedGroup,
+             layers: Sequence[EvaluatedLayer]) -> tuple[list[Violation], FusedCost | None]:
+    """Violations and cost of a group whose structure is sound."""
     broken = tile_violations(hardware, group, layers)
     return broken, None if broken else _total_cost(hardware, group, layers)
 
@@ -174,42 +194,43 @@ def _total_cost(hardware: Hardware, group: FusedGroup, evaluated: Sequence[Evalu
 
 
 def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, evaluated: EvaluatedLayer) -> LayerCost:
-    """Sums over the steps of one layer, each class of equal steps priced once."""
+    """Sums over the steps of one layer, each class of equal steps priced once, all classes side by side."""
+    tiles = [evaluated.tiles[step.shape] for step in evaluated.classes]
+    counts = side_by_side([fused_counts(hardware, group, index, step, tile)
+                           for step, tile in zip(evaluated.classes, tiles, strict=True)])
+    use = side_by_side([tile.use for tile in tiles])
+    computes = [tile.layer.problem.computes for tile in tiles]
+    price = cost(counts, use, tiles[0].layer.machine, np.array(computes, dtype=np.float64), EXACT)
     cycles = energy = 0.0
-    computes = 0
     traffic: dict[tuple[str, str], GroupTraffic] = {}
     components: Counter[str] = Counter()
-    for step, times in evaluated.classes.items():
-        tile = evaluated.tiles[step.shape]
-        counts = fused_counts(hardware, group, index, step, tile)
-        price = cost(counts, tile.evaluation.use, tile.layer.machine, float(tile.layer.problem.computes), EXACT)
-        wires = 0.0 if tile.evaluation.network is None else float(tile.evaluation.network.total[0])
-        cycles += times * float(price.cycles[0])
-        energy += times * (float(price.energy[0]) + wires)
-        computes += times * tile.layer.problem.computes
-        components.update(_components(tile, price, wires, times))
-        for key, words in _traffic(tile, counts, times).items():
+    for row, (times, tile) in enumerate(zip(evaluated.classes.values(), tiles, strict=True)):
+        cycles += times * float(price.cycles[row])
+        energy += times * (float(price.energy[row]) + tile.wires)
+        components.update(_components(tile, price, row, times))
+        for key, words in _traffic(tile, counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    whole = group.layers[index].problem.computes
-    return LayerCost(cycles, energy, computes, computes - whole, traffic, dict(components))
+    executed = sum(times * own for times, own in zip(evaluated.classes.values(), computes, strict=True))
+    return LayerCost(cycles, energy, executed, executed - group.layers[index].problem.computes, traffic,
+                     dict(components))
 
 
-def _components(tile: EvaluatedTile, price: Cost, wires: float, times: int) -> dict[str, float]:
+def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:
     """pJ of each component in `times` steps; levels that stand only for a fan-out have none."""
-    levels = {level.name: times * float(price.level_energy[k, 0]) for k, level in enumerate(tile.layer.arch.levels)
+    levels = {level.name: times * float(price.level_energy[k, row]) for k, level in enumerate(tile.layer.arch.levels)
               if not level.is_dummy}
-    arithmetic = {tile.layer.arch.arithmetic.name: times * float(price.compute_energy[0])}
-    return arithmetic | levels | ({NOC: times * wires} if wires else {})
+    arithmetic = {tile.layer.arch.arithmetic.name: times * float(price.compute_energy[row])}
+    return arithmetic | levels | ({NOC: times * tile.wires} if tile.wires else {})
 
 
-def _traffic(tile: EvaluatedTile, counts: Counts, times: int) -> dict[tuple[str, str], GroupTraffic]:
+def _traffic(tile: EvaluatedTile, counts: Counts, row: int, times: int) -> dict[tuple[str, str], GroupTraffic]:
     """Words per level and data space in `times` steps, where the level keeps the data space or moves words of it."""
     names, spaces = tile.layer.arch.level_names(), tile.layer.problem.dataspace_names()
-    scale = times * tile.evaluation.use.instances[:, 0]     # counts are per instance
-    return {(names[level], spaces[t]): GroupTraffic(*(float(values[level, t, 0] * scale[level])
-                                                      for values in (counts.reads, counts.fills, counts.updates)))
-            for level, t in np.argwhere(tile.evaluation.nest.keep[:, :, 0] | (counts.updates[:, :, 0] > 0)
-                                        | (counts.reads[:, :, 0] > 0))}
+    reads, fills, updates = (values[..., row] for values in (counts.reads, counts.fills, counts.updates))
+    moved = np.argwhere(tile.keep | (updates > 0) | (reads > 0)).tolist()
+    scale = times * tile.use.instances     # [L, 1]; counts are per instance
+    words = np.stack([reads, fills, updates], axis=-1) * scale[..., None]
+    return {(names[level], spaces[t]): GroupTraffic(*words[level, t].tolist()) for level, t in moved}
 
 
 def single(layer: FusedLayer, repeat: int = 1) -> FusedGroup:

@@ -35,7 +35,7 @@ from fadiff_mapper.fusion.groups.step_evaluation import (
     kept_levels,
 )
 from fadiff_mapper.fusion.groups.tile_steps import StepClass, layer_steps, read_slide, space_of
-from fadiff_mapper.model.legality import Violation, violations
+from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.spec.problem import Problem
 
 
@@ -173,8 +173,7 @@ def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedL
                 yield _unmapped(layer, step)
                 continue
             # A constraint's least fill of a level (Timeloop's utilization) is asked of layers, not of their tiles.
-            inner = [violation for violation in violations(tile.evaluation.checks, 0)
-                     if violation.constraint != "utilization"]
+            inner = [violation for violation in tile.broken if violation.constraint != "utilization"]
             yield from inner
             if not inner:
                 yield from _stay_violations(hardware, group, index, step, tile)
@@ -212,10 +211,10 @@ def _whole(hardware: Hardware, tile: EvaluatedTile, name: str, level: str) -> It
     """A tensor that stays lies whole in its level, and comes there once."""
     home, problem = hardware.level(level), tile.layer.problem
     t, words = dataspace_index(tile, name), problem.tensor_size(space_of(problem, name))
-    size = tile.evaluation.tile.size[home, t, 0]
+    size = tile.size[home, t]
     if home not in kept_levels(tile, name):
         yield _broken("whole", level, f"the mapping does not keep {name} in {level}", 0, words)
-    elif size != words or tile.evaluation.counts.fills[home, t, 0] > words:
+    elif size != words or tile.counts.fills[home, t, 0] > words:
         yield _broken("whole", level, f"{level} holds {size:g} words of {name} at a time, its tile has {words}", size,
                       words)
 
@@ -223,7 +222,7 @@ def _whole(hardware: Hardware, tile: EvaluatedTile, name: str, level: str) -> It
 def _finished(tile: EvaluatedTile, level: int, name: str) -> Iterator[Violation]:
     """No partial sums come back from a level."""
     output = tile.layer.problem.output.name
-    back = float(tile.evaluation.counts.reads[level, dataspace_index(tile, output), 0])
+    back = float(tile.counts.reads[level, dataspace_index(tile, output), 0])
     if back:
         yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
 

@@ -13,22 +13,45 @@ difference to the access counts afterwards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, compress
 from math import prod
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.loop_nest import Nest, pack, project
+from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.legality import Violation, violations
+from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.usage import Usage
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
+
+Batch = TypeVar("Batch", Counts, Usage)
+"""Results of several mappings side by side, whose arrays have the axis B last."""
+
+
+def side_by_side(parts: Sequence[Batch]) -> Batch:
+    """Several batches as one.
+
+    Args:
+        parts: batches of the same architecture and problem.
+    """
+    return type(parts[0])(*(np.concatenate([getattr(part, array.name) for part in parts], axis=-1)
+                            for array in fields(parts[0])))
+
+
+def _alone(batch: Batch, row: int) -> Batch:
+    """One mapping of a batch as a batch of one."""
+    return type(batch)(*(getattr(batch, array.name)[..., row:row + 1].copy() for array in fields(batch)))
 
 
 @dataclass(frozen=True)
@@ -37,11 +60,21 @@ class EvaluatedTile:
 
     Attributes:
         layer: the tile as a problem on the group's architecture.
-        evaluation: its result, a batch of one mapping (B = 1).
+        keep: [L, T]. Whether the level keeps the data space.
+        size: [L, T]. Words of the tile of a data space, kept or not.
+        use: instances in use and compute cycles, a batch of one (B = 1).
+        counts: accesses, a batch of one.
+        wires: pJ of all interconnects.
+        broken: the limits that the mapping breaks.
     """
 
     layer: PreparedLayer
-    evaluation: Evaluation
+    keep: np.ndarray
+    size: np.ndarray
+    use: Usage
+    counts: Counts
+    wires: float
+    broken: tuple[Violation, ...]
 
 
 @dataclass(frozen=True)
@@ -64,12 +97,36 @@ class TileEvaluations:
     """Tiles evaluated so far on one design, which many groups of a network have in common.
 
     Attributes:
-        tiles: tiles by problem, bounds and mapping, the latter as text.
-        layers: layers prepared for evaluation, by problem and levels without reuse.
+        tiles: tiles by the layer below, extents and mapping.
+        layers: layers prepared for evaluation, by problem and levels without reuse; tiles of one differ in their
+            extents and mappings alone.
     """
 
-    tiles: dict[Hashable, EvaluatedTile] = field(default_factory=dict)
+    tiles: dict[TileKey, EvaluatedTile] = field(default_factory=dict)
     layers: dict[Hashable, PreparedLayer] = field(default_factory=dict)
+
+
+TileKey: TypeAlias = tuple[int, Shape, Mapping]
+"""A tile by the identity of its layer in `TileEvaluations.layers`, its extents and its mapping."""
+
+
+@dataclass(frozen=True)
+class _PlannedLayer:
+    """A layer of a group whose tiles may not be evaluated yet.
+
+    Attributes:
+        steps: as of `EvaluatedLayer`.
+        classes: as of `EvaluatedLayer`.
+        tiles: shape of a tile that a mapping covers -> its layer as prepared for evaluation, and its mapping.
+    """
+
+    steps: LayerSteps
+    classes: Counter[StepClass]
+    tiles: AnyMapping[Shape, tuple[PreparedLayer, Mapping]]
+
+    def keys(self) -> dict[Shape, TileKey]:
+        """Where the tiles stand in `TileEvaluations.tiles`."""
+        return {shape: (id(prepared), shape, mapping) for shape, (prepared, mapping) in self.tiles.items()}
 
 
 def evaluate_tiles(hardware: Hardware, group: FusedGroup,
@@ -85,32 +142,58 @@ def evaluate_tiles(hardware: Hardware, group: FusedGroup,
         Entries per layer, first to last. A tile without a mapping, or with one that does not cover it, is left out;
         `group_legality.tile_violations` names it.
     """
-    layers, known = [], known or TileEvaluations()
-    for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
-        classes = step_classes(group, layer, steps)
-        mappings = {shape: fused_mapping(hardware, group, index, layer.mappings[shape])
-                    for shape in dict.fromkeys(step.shape for step in classes) if covered_shape(layer, shape) == shape}
-        layers.append(EvaluatedLayer(steps, classes, _evaluated_tiles(hardware, layer, mappings, known)))
-    return tuple(layers)
+    return evaluate_tiles_of(hardware, [group], known)[0]
 
 
-def _evaluated_tiles(hardware: Hardware, layer: FusedLayer, mappings: AnyMapping[Shape, Mapping],
-                     known: TileEvaluations) -> dict[Shape, EvaluatedTile]:
-    """Evaluates the tiles of a layer; tiles whose mappings reuse alike differ in their bounds alone."""
-    evaluated = {}
-    for shape, mapping in mappings.items():
-        own = (layer.problem.name, layer.problem.dimensions, layer.problem.dataspaces)
-        key = (own, shape, repr(mapping))
-        if key not in known.tiles:
-            problem = _tile_problem(layer, shape)
-            alike = (own, tuple((level.no_temporal_reuse, level.no_multicast) for level in mapping.levels))
+def evaluate_tiles_of(hardware: Hardware, groups: Sequence[FusedGroup],
+                      known: TileEvaluations | None = None) -> list[tuple[EvaluatedLayer, ...]]:
+    """The same of many groups, whose tiles are evaluated side by side.
+
+    Args:
+        hardware: architecture and energy tables.
+        groups: as for `evaluate_tiles`.
+        known: as for `evaluate_tiles`.
+    """
+    known = TileEvaluations() if known is None else known
+    planned = [[_planned(hardware, group, index, steps, known) for index, steps in enumerate(layer_steps(group))]
+               for group in groups]
+    missing: dict[int, tuple[PreparedLayer, dict[TileKey, None]]] = {}
+    for layer in chain.from_iterable(planned):
+        for shape, key in layer.keys().items():
+            if key not in known.tiles:
+                missing.setdefault(key[0], (layer.tiles[shape][0], {}))[1][key] = None
+    for prepared, keys in missing.values():
+        known.tiles |= _evaluated(prepared, list(keys))
+    return [tuple(EvaluatedLayer(layer.steps, layer.classes,
+                                 {shape: known.tiles[key] for shape, key in layer.keys().items()}) for layer in group)
+            for group in planned]
+
+
+def _planned(hardware: Hardware, group: FusedGroup, index: int, steps: LayerSteps,
+             known: TileEvaluations) -> _PlannedLayer:
+    """The tiles of one layer of a group, and in `known` the layers that evaluate them."""
+    layer, covered = group.layers[index], {}
+    classes, problem = step_classes(group, layer, steps), layer.problem
+    for shape in dict.fromkeys(step.shape for step in classes):
+        if covered_shape(layer, shape) == shape:
+            mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
+            alike = (problem.name, problem.dimensions, problem.dataspaces,
+                     tuple((level.no_temporal_reuse, level.no_multicast) for level in mapping.levels))
             if alike not in known.layers:
                 known.layers[alike] = prepare_layer(hardware.arch, problem, hardware.tables,
                                                     reuse_of(mapping, problem.dataspace_names()))
-            tile = known.layers[alike].resized(problem)
-            known.tiles[key] = EvaluatedTile(tile, evaluate_nest(tile, pack([mapping], problem)))
-        evaluated[shape] = known.tiles[key]
-    return evaluated
+            covered[shape] = known.layers[alike], mapping
+    return _PlannedLayer(steps, classes, covered)
+
+
+def _evaluated(layer: PreparedLayer, keys: Sequence[TileKey]) -> dict[TileKey, EvaluatedTile]:
+    """Evaluates tiles of one layer in one batch."""
+    result = evaluate_nest(layer, pack([mapping for _, _, mapping in keys], layer.problem))
+    return {key: EvaluatedTile(
+        layer.resized(_resized(layer.problem, key[1])), result.nest.keep[..., row].copy(),
+        result.tile.size[..., row].copy(), _alone(result.use, row), _alone(result.counts, row),
+        0.0 if result.network is None else float(result.network.total[row]),
+        tuple(violations(result.checks, row))) for row, key in enumerate(keys)}
 
 
 def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:
@@ -122,9 +205,9 @@ def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:
                  for dim in layer.problem.dimensions)
 
 
-def _tile_problem(layer: FusedLayer, shape: Shape) -> Problem:
-    """The layer's problem with the tile's extents as bounds."""
-    return replace(layer.problem, bounds=dict(zip(layer.problem.dimensions, shape, strict=True)))
+def _resized(problem: Problem, shape: Shape) -> Problem:
+    """A layer's problem with the tile's extents as bounds."""
+    return replace(problem, bounds=dict(zip(problem.dimensions, shape, strict=True)))
 
 
 def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Mapping) -> Mapping:
@@ -164,7 +247,7 @@ def _keeping(level: LevelMapping, dataspace: str, index: int, home: int, outside
 
 def kept_words(tile: EvaluatedTile) -> list[dict[str, float]]:
     """For every level, innermost first, the data spaces that an evaluated tile keeps there and their words."""
-    return _kept(tile.layer.problem, tile.evaluation.nest, tile.evaluation.tile.size)
+    return _kept(tile.layer.problem, tile.keep, tile.size)
 
 
 def mapped_words(hardware: Hardware, group: FusedGroup, index: int, shape: Shape) -> list[dict[str, float]]:
@@ -177,20 +260,22 @@ def mapped_words(hardware: Hardware, group: FusedGroup, index: int, shape: Shape
         shape: extents of the tile, one of the layer's `mappings`.
     """
     layer = group.layers[index]
-    problem = _tile_problem(layer, shape)
+    problem = _resized(layer.problem, shape)
     nest = pack([fused_mapping(hardware, group, index, layer.mappings[shape])], problem)
-    return _kept(problem, nest, tiles(nest, project(problem)).size)
+    return _kept(problem, nest.keep[..., 0], tiles(nest, project(problem)).size[..., 0])
 
 
-def _kept(problem: Problem, nest: Nest, size: np.ndarray) -> list[dict[str, float]]:
-    """Words per level and kept data space of a batch of one, from tile sizes [L, T, 1]."""
-    return [{name: float(words[t, 0]) for t, name in enumerate(problem.dataspace_names()) if keep[t, 0]}
-            for words, keep in zip(size, nest.keep, strict=True)]
+def _kept(problem: Problem, keep: np.ndarray, size: np.ndarray) -> list[dict[str, float]]:
+    """Words per level and kept data space, from whether each is kept and the sizes of tiles, [L, T] each."""
+    names = problem.dataspace_names()
+    return [dict(compress(zip(names, words, strict=True), kept))
+            for words, kept in zip(size.tolist(), keep.tolist(), strict=True)]
 
 
 def kept_levels(tile: EvaluatedTile, name: str) -> list[int]:
     """The levels that keep a data space, innermost first."""
-    return [int(level) for level in np.flatnonzero(tile.evaluation.nest.keep[:, dataspace_index(tile, name), 0])]
+    levels: list[int] = np.flatnonzero(tile.keep[:, dataspace_index(tile, name)]).tolist()
+    return levels
 
 
 def dataspace_index(tile: EvaluatedTile, name: str) -> int:

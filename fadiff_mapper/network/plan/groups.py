@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.group_cost import checked_cost
+from fadiff_mapper.fusion.groups.group_cost import checked_costs
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, metric_price, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
@@ -163,7 +163,7 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
             saved.keep_mapped(batch, mapped, known)
     known.update(saved.strategies(batch))
     evaluations = memory.evaluations if memory else None
-    costs = [None if group is None else checked_cost(hardware, group, evaluations)[1] for group in mapped]
-    return [None if group is None or cost is None
+    costs = iter(checked_costs(hardware, [group for group in mapped if group is not None], evaluations))
+    return [None if group is None or (cost := next(costs)[1]) is None
             else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
-            for candidate, group, cost in zip(chosen, mapped, costs, strict=True)]
+            for candidate, group in zip(chosen, mapped, strict=True)]

@@ -13,6 +13,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil, inf, prod
@@ -22,7 +23,7 @@ import numpy as np
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
 from fadiff_mapper.fusion.groups.stored_words import resident_words
-from fadiff_mapper.fusion.groups.tile_steps import StepClass
+from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass
 from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import unpack
@@ -40,10 +41,11 @@ from fadiff_mapper.network.plan.strategy_search import (
     note_best,
     searched,
 )
-from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
+from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, cut_to_tile, with_residents
 from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.search_family import SearchOutcome
+from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -59,12 +61,17 @@ class TileMemory:
         layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
             constraints.
         shared: Constants that layers of one shape share.
+        constraints: Constraints that all tiles of a layer have in common, by the layer's text, the data spaces that
+            are held, and how sums are finished.
+        mappings: Mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`.
     """
 
     outcomes: TileOutcomes = field(default_factory=dict)
     evaluations: TileEvaluations = field(default_factory=TileEvaluations)
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
     shared: KnownLayers = field(default_factory=dict)
+    constraints: dict[Hashable, Constraints] = field(default_factory=dict)
+    mappings: dict[int, Mapping] = field(default_factory=dict)
 
     def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
         """A layer prepared for evaluation, and its text.
@@ -78,6 +85,34 @@ class TileMemory:
             self.layers[key] = (shared_layer(replace(spec, problem=problem), self.shared),
                                 repr((problem.dimensions, problem.dataspaces, spec.constraints)))
         return self.layers[key]
+
+    def constrained(self, spec: Spec, text: str, held: tuple[ResidentTile, ...],
+                    completion: SumCompletion) -> Constraints:
+        """The constraints of a layer's tiles, `tile_constraints.constrained`.
+
+        Args:
+            spec: The tile on its design.
+            text: Text of its layer, see `layer`.
+            held: Data spaces that lie in a level while it runs.
+            completion: How sums of an intermediate among them are finished.
+        """
+        key = (text, held, completion)
+        if key not in self.constraints:
+            self.constraints[key] = with_residents(spec.constraints, spec.problem, held, completion)
+        return cut_to_tile(self.constraints[key], spec.problem)
+
+
+@dataclass(frozen=True)
+class TilePlace:
+    """The memories of the design as the tiles of one layer of a group find them, with intermediates whole or not.
+
+    Attributes:
+        held: Data spaces that lie in a level while a tile runs.
+        room: Words that are left for it.
+    """
+
+    held: tuple[ResidentTile, ...]
+    room: Room
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
@@ -109,7 +144,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     found = iter(outcomes)
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, next(found).values()) for tile in tiles}
+        mappings = {(tile.index, tile.shape): _best(tile, next(found).values(), memory.mappings) for tile in tiles}
         result.append(None if None in mappings.values() else replace(group, layers=tuple(
             replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
                                      if number == index and mapping})
@@ -133,14 +168,16 @@ def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
     return all(_layer_key(group, index) in known for index in range(len(group.layers)))
 
 
-def _best(tile: TileShape, outcomes: Iterable[SearchOutcome]) -> Mapping | None:
-    """The best legal mapping of a tile, or None."""
+def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, Mapping]) -> Mapping | None:
+    """The best legal mapping of a tile, or None; `known`: mappings by their outcome, which take up a new one."""
     legal = [outcome for outcome in outcomes if outcome.legal]
     if not legal:
         return None
-    problem = resized(tile.spec.problem, tile.shape)
-    mapping = unpack(min(legal, key=lambda outcome: outcome.value).nest, 0, problem)
-    return with_reuse(_kept_outermost(mapping, problem), tile.spec.constraints)
+    best = min(legal, key=lambda outcome: outcome.value)
+    if id(best) not in known:
+        problem = resized(tile.spec.problem, tile.shape)
+        known[id(best)] = with_reuse(_kept_outermost(unpack(best.nest, 0, problem), problem), tile.spec.constraints)
+    return known[id(best)]
 
 
 def _kept_outermost(mapping: Mapping, problem: Problem) -> Mapping:
@@ -163,40 +200,51 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
                  sums: tuple[float, float], memory: TileMemory) -> list[TileShape]:
     """All shapes of tiles of a group with their searches, layer by layer; `memory` takes up whole layers."""
     tiles = []
-    rooms_of = _rooms(hardware, group, specs[-1])
-    for index, (layer, steps, spec) in enumerate(zip(group.layers, layer_steps(group), specs, strict=True)):
-        classes = step_classes(group, layer, steps)
-        goes_on = _goes_on(group, classes)
-        prepared, text = memory.layer(spec, layer.problem)
+    all_steps = layer_steps(group)
+    all_classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, all_steps, strict=True)]
+    rooms_of = _rooms(hardware, group, specs[-1], all_steps, all_classes[-1])
+    for index, (layer, classes, design) in enumerate(zip(group.layers, all_classes, specs, strict=True)):
+        spec = replace(design, problem=layer.problem)
+        places = _places(hardware, group, index, spec, _goes_on(group, classes), rooms_of[index])
+        prepared, text = memory.layer(design, layer.problem)
         for shape in dict.fromkeys(step.shape for step in classes):
-            tile = replace(spec, problem=resized(layer.problem, shape))
-            held = partial(held_spaces, hardware, group, index, tile, goes_on)
+            problem = resized(layer.problem, shape)
             tiles.append(TileShape(
-                index, shape, replace(spec, problem=layer.problem), _layer_key(group, index),
-                (text, shape, tuple(rooms_of[index]), sums, *held(True), *held(False)),
-                tuple(_fitting(hardware, tile, index < len(group.links), held, rooms_of[index])),
-                partial(_tile_task, tile, prepared.resized(tile.problem), held, rooms_of[index], sums)))
+                index, shape, spec, _layer_key(group, index),
+                (text, shape, tuple(rooms_of[index]), sums, *(place.held for place in places.values())),
+                tuple(_fitting(hardware, spec, problem, index < len(group.links), places, rooms_of[index])),
+                partial(_tile_task, spec, problem, prepared, text, places, sums, memory)))
     return tiles
 
 
-def _fitting(hardware: Hardware, spec: Spec, writes_intermediate: bool, held: Callable[[bool], list[ResidentTile]],
-             rooms: Sequence[float]) -> Iterator[TileStrategy]:
-    """The strategies that could fit; `spec` has the tile as its problem, `held` is `held_spaces` of it."""
+def _places(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
+            rooms: Sequence[float]) -> dict[bool, TilePlace]:
+    """What the tiles of a layer find in the memories, by whether they have intermediates whole at once."""
+    places = {}
+    for whole in (True, False):
+        held = tuple(held_spaces(hardware, group, index, spec, goes_on, whole))
+        lying = {(resident.level, resident.space) for resident in held if not resident.apart}
+        counted = [[(level, name) not in lying for name in spec.problem.dataspace_names()]
+                   for level in range(len(rooms))]
+        places[whole] = TilePlace(held, Room(np.array(rooms), np.array(counted)))
+    return places
+
+
+def _fitting(hardware: Hardware, spec: Spec, problem: Problem, writes_intermediate: bool,
+             places: AnyMapping[bool, TilePlace], rooms: Sequence[float]) -> Iterator[TileStrategy]:
+    """The strategies that could fit a tile, `problem`, of a layer."""
     for strategy in STRATEGIES if writes_intermediate else LAST_LAYER_STRATEGIES:
-        if not writes_intermediate or _room_to_finish(hardware, spec, spec.problem, held(strategy.whole),
+        if not writes_intermediate or _room_to_finish(hardware, spec, problem, places[strategy.whole].held,
                                                       strategy.completion, rooms):
             yield strategy
 
 
-def _tile_task(spec: Spec, layer: PreparedLayer, held: Callable[[bool], list[ResidentTile]], rooms: Sequence[float],
-               sums: tuple[float, float], strategy: TileStrategy) -> MappingTask:
-    """The search of a tile with one strategy."""
-    problem, lying_there = spec.problem, held(strategy.whole)
-    lying = {(resident.level, resident.space) for resident in lying_there if not resident.apart}
-    room = Room(np.array(rooms), np.array([[(level, name) not in lying for name in problem.dataspace_names()]
-                                           for level in range(len(rooms))]))
-    return mapping_task(spec, constrained(spec, problem, lying_there, strategy.completion), room=room, sums=sums,
-                        layer=layer)
+def _tile_task(spec: Spec, problem: Problem, layer: PreparedLayer, text: str, places: AnyMapping[bool, TilePlace],
+               sums: tuple[float, float], memory: TileMemory, strategy: TileStrategy) -> MappingTask:
+    """The search of a tile, `problem`, of a layer with one strategy."""
+    tile, place = replace(spec, problem=problem), places[strategy.whole]
+    return mapping_task(tile, memory.constrained(tile, text, place.held, strategy.completion), room=place.room,
+                        sums=sums, layer=layer.resized(problem))
 
 
 def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile],
@@ -241,20 +289,19 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
     return held
 
 
-def _rooms(hardware: Hardware, group: FusedGroup, last: Spec) -> list[list[float]]:
+def _rooms(hardware: Hardware, group: FusedGroup, last: Spec, all_steps: Sequence[LayerSteps],
+           last_classes: Iterable[StepClass]) -> list[list[float]]:
     """For each layer the words of every level that are left for its tile, beside all that lies there while it runs.
 
     Sums of the last layer that go on take room from the others, as if they were spread over all instances.
     """
-    all_steps = layer_steps(group)
     rooms: list[list[float]] = [[] for _ in group.layers]
     for level in hardware.arch.levels:
         for left, words in zip(rooms, resident_words(group, all_steps, level.name), strict=True):
             left.append(inf if level.usable is None else max(level.usable - words, 0.0))
-    classes = step_classes(group, group.layers[-1], all_steps[-1])
-    if _goes_on(group, classes):
+    if _goes_on(group, last_classes):
         sums_at, problem = sum_level(last), group.layers[-1].problem
-        sums = max(resized(problem, step.shape).tensor_size(problem.output) for step in classes)
+        sums = max(resized(problem, step.shape).tensor_size(problem.output) for step in last_classes)
         for left in rooms[:-1]:
             left[sums_at] = max(left[sums_at] - ceil(sums / hardware.arch.levels[sums_at].instances), 0.0)
     return rooms

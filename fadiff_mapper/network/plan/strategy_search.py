@@ -87,7 +87,8 @@ BestStrategies = dict[str, str]
 """Name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them."""
 
 TileOutcomes = dict[Hashable, "SearchOutcome | None"]
-"""Outcomes of searches by `TileShape.key`, strategy and effort; None where a tile contradicts its constraints."""
+"""Outcomes of searches, without their histories, by `TileShape.key`, strategy and effort; None where a tile contradicts
+its constraints."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
         tasks = {key: task for key, task in every.items() if not task.impossible}
         outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
         before.update(dict.fromkeys(every))
-        before.update(zip(tasks, outcomes, strict=True))
+        before.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
         for (index, strategy), key in keys.items():
             if (outcome := before[key]) is not None:
                 found[index][strategy] = min(found[index].get(strategy, outcome), outcome, key=lambda one: one.value)

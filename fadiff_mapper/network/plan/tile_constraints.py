@@ -11,7 +11,7 @@ stand inside its home, or directly outside as the innermost ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -63,12 +63,40 @@ def constrained(spec: Spec, problem: Problem, held: Sequence[ResidentTile], comp
         held: Data spaces that lie in a level while it runs.
         completion: How sums of an intermediate among them are finished.
     """
-    levels = [_without_split_bounds(level, problem) for level in spec.constraints.levels]
+    return cut_to_tile(with_residents(spec.constraints, problem, held, completion), problem)
+
+
+def with_residents(constraints: Constraints, problem: Problem, held: Sequence[ResidentTile],
+                   completion: SumCompletion) -> Constraints:
+    """The constraints that all tiles of a layer have in common: the design's, and those of what is held.
+
+    Args:
+        constraints: The design's.
+        problem: The layer or a tile of it; its bounds play no role.
+        held: Data spaces that lie in a level while a tile runs.
+        completion: How sums of an intermediate among them are finished.
+    """
+    levels: Sequence[LevelConstraints] = constraints.levels
     for resident in held:
         levels = _lying(levels, resident, space_of(problem, resident.space).dimensions)
         if resident.space == problem.output.name and resident.level + 1 < len(levels):
-            levels = _finished(levels, spec, problem, resident.level, completion)
-    return replace(spec.constraints, levels=tuple(levels))
+            levels = _finished(levels, constraints, problem, resident.level, completion)
+    return replace(constraints, levels=tuple(levels))
+
+
+def cut_to_tile(constraints: Constraints, problem: Problem) -> Constraints:
+    """Cuts fixed factors and minima that the whole layer has and a tile cannot to the extent of the tile.
+
+    Args:
+        constraints: Those of the layer.
+        problem: The tile.
+
+    Returns:
+        The same object where nothing is cut.
+    """
+    levels = tuple(_cut_level(level, problem.bounds) for level in constraints.levels)
+    unchanged = all(cut is level for cut, level in zip(levels, constraints.levels, strict=True))
+    return constraints if unchanged else replace(constraints, levels=levels)
 
 
 def _lying(levels: Sequence[LevelConstraints], resident: ResidentTile,
@@ -84,13 +112,13 @@ def _lying(levels: Sequence[LevelConstraints], resident: ResidentTile,
     return result
 
 
-def _finished(levels: Sequence[LevelConstraints], spec: Spec, problem: Problem, home: int,
+def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
               completion: SumCompletion) -> list[LevelConstraints]:
     """Sums of an intermediate are finished before they lie in its home level."""
     result = list(levels)
     moving = set(problem.output.dimensions)
     summed = set(problem.dimensions) - moving
-    for index in range(home if _inside(spec, problem.output.name, home) else home + 1, len(result)):
+    for index in range(home if _inside(design, problem.output.name, home) else home + 1, len(result)):
         if completion is SumCompletion.IN_TURN and index > home:
             result[index] = _innermost(result[index], summed)
         else:
@@ -98,9 +126,9 @@ def _finished(levels: Sequence[LevelConstraints], spec: Spec, problem: Problem, 
     return result
 
 
-def _inside(spec: Spec, output: str, level: int) -> bool:
+def _inside(design: Constraints, output: str, level: int) -> bool:
     """Whether a level inside this one keeps the output, so that sums can be finished there."""
-    return any(output not in constraints.bypass for constraints in spec.constraints.levels[:level])
+    return any(output not in constraints.bypass for constraints in design.levels[:level])
 
 
 def _fixed(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
@@ -119,13 +147,18 @@ def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
     return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
 
 
-def _without_split_bounds(level: LevelConstraints, problem: Problem) -> LevelConstraints:
-    """Cuts fixed factors and minima that the whole layer has and a tile cannot to the extent of the tile."""
-    def cut(loops: LoopConstraint) -> LoopConstraint:
-        if not (loops.fixed or loops.minimum):
-            return loops
-        return replace(loops, fixed={dim: value if problem.bounds[dim] % value == 0 else problem.bounds[dim]
-                                     for dim, value in loops.fixed.items()},
-                       minimum={dim: min(value, problem.bounds[dim]) for dim, value in loops.minimum.items()})
+def _cut_level(level: LevelConstraints, bounds: Mapping[str, int]) -> LevelConstraints:
+    """`cut_to_tile` of one level."""
+    temporal, spatial = _cut_loops(level.temporal, bounds), _cut_loops(level.spatial, bounds)
+    unchanged = temporal is level.temporal and spatial is level.spatial
+    return level if unchanged else replace(level, temporal=temporal, spatial=spatial)
 
-    return replace(level, temporal=cut(level.temporal), spatial=cut(level.spatial))
+
+def _cut_loops(loops: LoopConstraint, bounds: Mapping[str, int]) -> LoopConstraint:
+    """`cut_to_tile` of the temporal or spatial loops of one level."""
+    if (all(bounds[dim] % value == 0 for dim, value in loops.fixed.items())
+            and all(value <= bounds[dim] for dim, value in loops.minimum.items())):
+        return loops
+    return replace(loops, fixed={dim: value if bounds[dim] % value == 0 else bounds[dim]
+                                 for dim, value in loops.fixed.items()},
+                   minimum={dim: min(value, bounds[dim]) for dim, value in loops.minimum.items()})
