@@ -55,11 +55,18 @@ class Chains:
     @property
     def legal_evaluations(self) -> int: ...
 
-class FusedSegment:
-    """Tables of a segment's layers and links; see `network/tilings/compiled_segment.py`."""
+class SegmentLayer:
+    """A layer of segments, from a dictionary; see `network/tilings/compiled_segment.py`."""
 
-    def __init__(self, layers: list[dict[str, Any]], links: list[dict[str, Any]], repeat: float,
-                 homes: int) -> None: ...
+    def __init__(self, table: dict[str, Any], homes: int) -> None: ...
+
+class SegmentLink:
+    """A link between two layers of segments, from a dictionary."""
+
+    def __init__(self, table: dict[str, Any]) -> None: ...
+
+class FusedSegment:
+    def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float) -> None: ...
     # Closed forms of one layer in one tile size; sets of loops are bits.
     def closed_forms(self, dims: list[int], sizes: list[float], retained: list[int], layer: int, tensor: int,
                      across: int) -> dict[str, Any]: ...

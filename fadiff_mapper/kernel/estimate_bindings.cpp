@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings.hpp"
+#include "closed_forms.hpp"
 #include "nest_estimate.hpp"
 
 namespace py = pybind11;
@@ -57,7 +58,7 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     layer.inside = entry<double>(table, "inside");
     for (const auto& [compute, lanes] : entry<std::vector<std::pair<double, std::vector<double>>>>(table, "known")) {
         if (lanes.size() != layer.bounds.size()) throw std::invalid_argument("known: lanes of wrong length");
-        layer.known.push_back({compute, lanes});
+        layer.know(compute, lanes);
     }
     if (layer.known.empty()) throw std::invalid_argument("known: no mapping");
     layer.sums_room = entry<double>(table, "sums_room");
@@ -69,12 +70,10 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     return layer;
 }
 
-static FusedLink link_of(const py::dict& table, const FusedLayer& producer, const FusedLayer& consumer) {
+static FusedLink link_of(const py::dict& table) {
     FusedLink link;
-    const std::size_t dims = producer.bounds.size();
-    link.theirs = row<int>(table, "theirs", dims);
-    for (int dim : link.theirs)
-        if (dim < -1 || dim >= consumer.dims()) throw std::invalid_argument("theirs: out of range");
+    link.theirs = entry<std::vector<int>>(table, "theirs");
+    const std::size_t dims = link.theirs.size();
     for (const auto& slide : row<std::array<double, 7>>(table, "slides", dims))
         link.slides.push_back({slide[0], slide[1], slide[2], slide[3], slide[4], slide[5], slide[6]});
     link.stored = row<double>(table, "stored", dims);
@@ -83,18 +82,29 @@ static FusedLink link_of(const py::dict& table, const FusedLayer& producer, cons
     link.beside = entry<bool>(table, "beside");
     link.written_whole = entry<bool>(table, "written_whole");
     link.written_pooled = entry<bool>(table, "written_pooled");
-    if (consumer.linked < 0) throw std::invalid_argument("linked: missing");
     return link;
 }
 
-static FusedSegment segment_of(const std::vector<py::dict>& layers, const std::vector<py::dict>& links,
-                               double repeat, std::size_t homes) {
-    FusedSegment segment;
-    segment.repeat = repeat;
-    for (const py::dict& table : layers) segment.layers.push_back(layer_of(table, homes));
+static void check_link(const FusedLink& link, const FusedLayer& producer, const FusedLayer& consumer) {
+    if (link.theirs.size() != producer.bounds.size()) throw std::invalid_argument("theirs: wrong size");
+    for (int dim : link.theirs)
+        if (dim < -1 || dim >= consumer.dims()) throw std::invalid_argument("theirs: out of range");
+    if (consumer.linked < 0) throw std::invalid_argument("linked: missing");
+}
+
+static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLayer*>& layers,
+                                                const std::vector<const FusedLink*>& links, double repeat) {
     if (layers.empty() || links.size() != layers.size() - 1) throw std::invalid_argument("links: wrong number");
-    for (std::size_t k = 0; k < links.size(); ++k)
-        segment.links.push_back(link_of(links[k], segment.layers[k], segment.layers[k + 1]));
+    auto segment = std::make_unique<FusedSegment>();
+    segment->repeat = repeat;
+    for (const FusedLayer* layer : layers) {
+        if (layer->home_price.size() != layers[0]->home_price.size()) throw std::invalid_argument("layers: other homes");
+        segment->layers.push_back(*layer);
+    }
+    for (std::size_t k = 0; k < links.size(); ++k) {
+        check_link(*links[k], *layers[k], *layers[k + 1]);
+        segment->links.push_back(*links[k]);
+    }
     return segment;
 }
 
@@ -117,7 +127,7 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
     return std::make_unique<NestEstimate>(segment, NestOptions{home, usable, std::move(dims), std::move(retained), spilled},
-                                          std::move(values), batch);
+                                          values, batch);
 }
 
 // Layer, data space and loops of each operand that stays in a choice.
@@ -147,28 +157,23 @@ static py::object best_sizes(const NestEstimate& nest, std::size_t row, double e
 }
 
 // A layer's cuts by some loops in one tile size, for tests: what the closed forms make of it.
-static py::dict closed_forms(const FusedSegment& segment, const std::vector<int>& dims, const std::vector<double>& sizes,
-                             const std::vector<Loops64>& retained, int index, int tensor, Loops64 across) {
+static py::dict closed_forms_of(const FusedSegment& segment, const std::vector<int>& dims,
+                                const std::vector<double>& sizes, const std::vector<Loops64>& retained, int index,
+                                int tensor, Loops64 across) {
     const FusedLayer& layer = layer_at(segment, index);
     if (sizes.size() != dims.size() || retained.size() != segment.links.size() || tensor < 0
         || tensor >= int(layer.spaces.size()))
         throw std::invalid_argument("closed_forms: wrong sizes");
     for (int dim : dims)
         if (dim < 0 || dim >= segment.layers.back().dims()) throw std::invalid_argument("dims: out of range");
-    Cuts cuts;
-    cut_layers(segment, dims, sizes.data(), retained, cuts);
-    const LoopCut* own = cuts.of.data() + std::size_t(index) * cuts.loops;
+    const ClosedForms forms = closed_forms(segment, dims, sizes, retained, index, tensor, across);
     py::list loops;
-    for (int loop = 0; loop < cuts.loops; ++loop)
-        loops.append(py::dict(py::arg("steps") = own[loop].steps, py::arg("points") = own[loop].points,
-                              py::arg("largest") = own[loop].largest(), py::arg("needed") = own[loop].needed));
-    const bool leads_out = index + 1 < int(segment.layers.size());
-    return py::dict(
-        py::arg("loops") = loops, py::arg("computed") = computed(layer, own, cuts.loops),
-        py::arg("fetched") = fetched(layer, tensor, own, cuts.loops, across),
-        py::arg("held") = held(layer, tensor, own, cuts.loops, across),
-        py::arg("lying") = leads_out ? held(layer, layer.output, own, cuts.loops, across, &segment.links[index]) : 0,
-        py::arg("outlasting") = leads_out ? outlasting(layer, own, cuts.loops, across, segment.links[index]) : 0);
+    for (const ClosedForms::Cut& cut : forms.loops)
+        loops.append(py::dict(py::arg("steps") = cut.steps, py::arg("points") = cut.points,
+                              py::arg("largest") = cut.largest, py::arg("needed") = cut.needed));
+    return py::dict(py::arg("loops") = loops, py::arg("computed") = forms.computed,
+                    py::arg("fetched") = forms.fetched, py::arg("held") = forms.held, py::arg("lying") = forms.lying,
+                    py::arg("outlasting") = forms.outlasting);
 }
 
 static py::object refetch(const FusedSegment& segment, int index, const std::vector<double>& tile, Spaces passing,
@@ -181,9 +186,11 @@ static py::object refetch(const FusedSegment& segment, int index, const std::vec
 }
 
 void add_estimates(py::module_& module) {
+    py::class_<FusedLayer>(module, "SegmentLayer").def(py::init(&layer_of));
+    py::class_<FusedLink>(module, "SegmentLink").def(py::init(&link_of));
     py::class_<FusedSegment>(module, "FusedSegment")
         .def(py::init(&segment_of))
-        .def("closed_forms", &closed_forms)
+        .def("closed_forms", &closed_forms_of)
         .def("refetched", &refetch);
     py::class_<NestEstimate>(module, "NestEstimate")
         .def(py::init(&nest_of), py::keep_alive<1, 2>())  // refers to its segment

@@ -95,6 +95,13 @@ inline Mask mask_where(Own own) {
     std::memcpy(result.parts, values, sizeof values);
     return result;
 }
+// Eight numbers that lie one after the other.
+inline Lanes load(const double* values) {
+    Lanes result;
+    std::memcpy(result.parts, values, sizeof result.parts);
+    return result;
+}
+inline void store(Lanes lanes, double* values) { std::memcpy(values, lanes.parts, sizeof lanes.parts); }
 inline Mask mask_of(bool value) {
     Mask result;
     for (Bits& part : result.parts) part = Bits{} - std::int64_t(value);

@@ -1,29 +1,14 @@
 #include "loop_cuts.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace fadiff {
+inline namespace FADIFF_LANES {
 
-double ReadSlide::reach(double points) const {
-    const double reach = (points - 1) * stride + span;
-    return shrink == 1 && block == 1 ? reach : std::ceil((reach + lead) / shrink) * block;
-}
-
-double extent_of(const Rank& rank, const double* extents) {
-    double extent = 1;
-    for (const Rank::Term& term : rank.terms) extent += term.coefficient * (extents[term.dim] - 1);
-    return extent;
-}
-
-const Rank& FusedSpace::moved_by(int dim) const {
-    return *std::find_if(ranks.begin(), ranks.end(), [dim](const Rank& rank) { return rank.dims >> dim & 1; });
-}
-
-double FusedSpace::words(const double* extents) const {
-    double words = 1;
-    for (const Rank& rank : ranks) words *= extent_of(rank, extents);
-    return words;
+// Points of an intermediate under some points of its consumer.
+static Lanes reach(const ReadSlide& slide, Lanes points) {
+    const Lanes reach = (points - 1) * slide.stride + slide.span;
+    return slide.shrink == 1 && slide.block == 1 ? reach : ceil((reach + slide.lead) / slide.shrink) * slide.block;
 }
 
 // A loop as a layer sees it, from how the next layer does: through the window by which that one reads.
@@ -32,74 +17,74 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const auto found = after.dim < 0 ? link.theirs.end() : std::find(link.theirs.begin(), link.theirs.end(), after.dim);
     LoopCut cut;
     if (found == link.theirs.end()) {
-        cut.steps = retained ? 1 : after.steps;
+        cut.steps = retained ? Lanes(1) : after.steps;
         return cut;
     }
     cut.dim = int(found - link.theirs.begin());
     cut.steps = after.steps;
     const ReadSlide& slide = link.slides[cut.dim];
     const double extent = segment.layers[index].bounds[cut.dim];
-    cut.first = std::min(slide.reach(after.first) - slide.ahead, extent);
-    const double later = std::min(slide.reach(after.usual()), extent);
-    const double whole = std::min(slide.reach(after.points) - 2 * slide.ahead, extent);
-    const double again = std::min(after.steps * slide.reach(after.average()) - 2 * slide.ahead, after.steps * extent);
+    cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
+    const Lanes later = smaller(reach(slide, after.usual()), extent);
+    const Lanes whole = smaller(reach(slide, after.points) - 2 * slide.ahead, extent);
     cut.advance = slide.advance * after.advance;
-    // Padding shortens the first and the last window; even so, every point is computed at least once.
-    cut.points = retained ? whole : std::max(again, whole);
-    cut.later = retained ? std::min(later, cut.advance) : later;
-    cut.needed = std::max(cut.first, later);
+    if (retained) {
+        cut.points = whole;
+        cut.later = smaller(later, cut.advance);
+    } else {  // padding shortens the first and the last window; even so, every point is computed at least once
+        cut.points = larger(smaller(after.steps * reach(slide, after.average()) - 2 * slide.ahead, after.steps * extent),
+                            whole);
+        cut.later = later;
+    }
+    cut.needed = larger(cut.first, later);
     return cut;
 }
 
-void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const double* sizes,
-                const std::vector<Loops64>& retained, Cuts& cuts) {
+void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
+                const std::vector<Loops64>& retained, LoopCut* cuts) {
     const int layers = int(segment.layers.size()), loops = int(dims.size());
-    cuts.loops = loops;
-    cuts.of.resize(std::size_t(layers) * loops);
     for (int loop = 0; loop < loops; ++loop) {
-        LoopCut& last = cuts.of[std::size_t(layers - 1) * loops + loop];
-        const double bound = segment.layers.back().bounds[dims[loop]], size = sizes[loop];
-        last = {dims[loop], std::ceil(bound / size), bound, size, size, size, size};
+        const double bound = segment.layers.back().bounds[dims[loop]];
+        const Lanes size = sizes[loop];
+        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, size, size, size, size};
         for (int index = layers - 2; index >= 0; --index)
-            cuts.of[std::size_t(index) * loops + loop] =
-                cut_before(segment, index, cuts.at(index + 1, loop), retained[index] >> loop & 1);
+            cuts[index * loops + loop] =
+                cut_before(segment, index, cuts[(index + 1) * loops + loop], retained[index] >> loop & 1);
     }
 }
 
-double computed(const FusedLayer& layer, const LoopCut* cuts, int loops) {
-    double times = 1;
+Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops) {
+    Lanes times = 1;
     for (int loop = 0; loop < loops; ++loop)
         times *= cuts[loop].dim < 0 ? cuts[loop].steps : cuts[loop].points / layer.bounds[cuts[loop].dim];
     return times;
 }
 
 // Points along the rank that a dimension moves, touched by so many of its points.
-static double reach_of(const FusedLayer& layer, const Rank& rank, int dim, double points) {
-    double extent = 1;
+static Lanes reach_of(const FusedLayer& layer, const Rank& rank, int dim, Lanes points) {
+    Lanes extent = 1;
     for (const Rank::Term& term : rank.terms)
-        extent += term.coefficient * ((term.dim == dim ? points : layer.bounds[term.dim]) - 1);
+        extent += term.dim == dim ? term.coefficient * (points - 1) : term.coefficient * (layer.bounds[term.dim] - 1);
     return extent;
 }
 
-double fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across) {
+Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across) {
     const FusedSpace& space = layer.spaces[tensor];
-    double words = 1;
+    Lanes words = 1;
     for (int loop = 0; loop < loops; ++loop)
         if ((cuts[loop].dim < 0 || !layer.moves(tensor, cuts[loop].dim)) && !(across >> loop & 1)) words *= cuts[loop].steps;
     for (const Rank& rank : space.ranks) {
-        double extent = extent_of(rank, layer.bounds.data());
-        for (int loop = 0; loop < loops; ++loop) {
-            const LoopCut& cut = cuts[loop];
-            if (cut.dim >= 0 && rank.dims >> cut.dim & 1 && !(across >> loop & 1))
-                extent = cut.steps * reach_of(layer, rank, cut.dim, cut.average());
-        }
-        words *= extent;
+        int walking = -1;  // the innermost loop along the rank whose steps fetch new words
+        for (int loop = 0; loop < loops; ++loop)
+            if (cuts[loop].dim >= 0 && rank.dims >> cuts[loop].dim & 1 && !(across >> loop & 1)) walking = loop;
+        words *= walking < 0 ? Lanes(extent_of(rank, layer.bounds.data()))
+            : cuts[walking].steps * reach_of(layer, rank, cuts[walking].dim, cuts[walking].average());
     }
     return words;
 }
 
-double held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, const FusedLink* link) {
-    double extents[64];
+Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, const FusedLink* link) {
+    Lanes extents[64];
     std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
     bool outlives = false;  // kept along an outer loop: the inner ones walk through all of it
     for (int loop = 0; loop < loops; ++loop) {
@@ -107,25 +92,25 @@ double held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops,
         outlives = outlives || across >> loop & 1;
     }
     if (!link) return layer.spaces[tensor].words(extents);
-    for (int dim = 0; dim < layer.dims(); ++dim) extents[dim] = std::ceil(extents[dim] / link->stored[dim]);
-    return std::ceil(layer.spaces[tensor].words(extents) * link->lying / link->lying_per);
+    for (int dim = 0; dim < layer.dims(); ++dim) extents[dim] = ceil(extents[dim] / link->stored[dim]);
+    return ceil(layer.spaces[tensor].words(extents) * link->lying / link->lying_per);
 }
 
-double outlasting(const FusedLayer& layer, const LoopCut* cuts, int loops, Loops64 across, const FusedLink& link) {
+Lanes outlasting(const FusedLayer& layer, const LoopCut* cuts, int loops, Loops64 across, const FusedLink& link) {
     const Loops64 kept = across & ((Loops64(1) << loops) - 1);
     if (!kept) return 0;
-    const double words = held(layer, layer.output, cuts, loops, across, &link);
+    const Lanes words = held(layer, layer.output, cuts, loops, across, &link);
     const LoopCut& innermost = cuts[loops - 1];
     if (kept != Loops64(1) << (loops - 1) || innermost.dim < 0) return words;
     const double stored = link.stored[innermost.dim];
-    return words * std::ceil(std::max(innermost.needed - innermost.advance, 0.0) / stored)
-        / std::ceil(innermost.needed / stored);
+    return words * ceil(larger(innermost.needed - innermost.advance, 0.0) / stored) / ceil(innermost.needed / stored);
 }
 
-void largest_tile(const FusedLayer& layer, const LoopCut* cuts, int loops, double* extents) {
+void largest_tile(const FusedLayer& layer, const LoopCut* cuts, int loops, Lanes* extents) {
     std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
     for (int loop = 0; loop < loops; ++loop)
         if (cuts[loop].dim >= 0) extents[cuts[loop].dim] = cuts[loop].largest();
 }
 
+}  // namespace FADIFF_LANES
 }  // namespace fadiff

@@ -1,10 +1,12 @@
 #include "nest_estimate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
+
+#include "loop_cuts.hpp"
 
 namespace fadiff {
 
@@ -19,143 +21,182 @@ static const std::size_t CLOSER = 64;
 // The part by which words must be fewer to count as saved: a guard against rounding.
 static const double LESS = 1e-9;
 
-NestEstimate::NestEstimate(const FusedSegment& segment, NestOptions options, std::vector<double> sizes,
-                           std::size_t batch)
-    : segment_(segment), options_(std::move(options)), sizes_(std::move(sizes)), batch_(batch) {
-    work_.reserve(batch_ * segment_.layers.size());
-    std::vector<Cuts> cuts(batch_);
-    for (std::size_t column = 0; column < batch_; ++column) {
-        cuts_of(column, cuts[column]);
-        lay_out(cuts[column]);
+class NestEstimate::Packs {
+public:
+    Packs(const FusedSegment& segment, const NestOptions& options, const PerSize& sizes, std::size_t padded)
+        : loops(int(options.dims.size())), count(padded / LANES), layers_(segment.layers.size()),
+          cuts_(count * layers_ * loops) {
+        for (std::size_t pack = 0; pack < count; ++pack)
+            cut(segment, options, sizes, padded, pack * LANES, cuts_.data() + pack * layers_ * loops);
     }
-    list_residencies(cuts);
+
+    // Cuts of all layers by the tile sizes from a column on, [layer][loop].
+    static void cut(const FusedSegment& segment, const NestOptions& options, const PerSize& sizes, std::size_t padded,
+                    std::size_t column, LoopCut* cuts) {
+        Lanes own[64];
+        for (std::size_t loop = 0; loop < options.dims.size(); ++loop) own[loop] = load(&sizes[loop * padded + column]);
+        cut_layers(segment, options.dims, own, options.retained, cuts);
+    }
+
+    // Cuts of one layer, [loop].
+    const LoopCut* of(std::size_t pack, std::size_t layer) const {
+        return cuts_.data() + (pack * layers_ + layer) * loops;
+    }
+
+    const int loops;
+    const std::size_t count;
+
+private:
+    const std::size_t layers_;
+    std::vector<LoopCut> cuts_;
+};
+
+// `sizes`, [rows][B], with the last column of each row repeated.
+static PerSize filled_up(const std::vector<double>& sizes, std::size_t rows, std::size_t batch, std::size_t padded) {
+    PerSize filled(rows * padded);
+    for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t column = 0; column < padded; ++column)
+            filled[row * padded + column] = sizes[row * batch + std::min(column, batch - 1)];
+    return filled;
+}
+
+NestEstimate::NestEstimate(const FusedSegment& segment, NestOptions options, const std::vector<double>& sizes,
+                           std::size_t batch)
+    : segment_(segment), options_(std::move(options)), batch_(batch), padded_((batch + LANES - 1) / LANES * LANES),
+      sizes_(filled_up(sizes, options_.dims.size(), batch_, padded_)), work_(segment.layers.size(), Work(padded_)),
+      least_room_(padded_) {
+    const Packs packs(segment_, options_, sizes_, padded_);
+    for (std::size_t pack = 0; pack < packs.count; ++pack) lay_out(packs, pack);
+    list_residencies(packs);
     list_choices();
 }
 
-void NestEstimate::cuts_of(std::size_t column, Cuts& cuts) const {
-    double sizes[64];
-    for (std::size_t loop = 0; loop < options_.dims.size(); ++loop) sizes[loop] = sizes_[loop * batch_ + column];
-    cut_layers(segment_, options_.dims, sizes, options_.retained, cuts);
-}
-
-// Adds room and work of every layer in one column of tile sizes.
-void NestEstimate::lay_out(const Cuts& cuts) {
-    const int layers = int(segment_.layers.size());
-    std::vector<double> rest(layers - 1), beyond(layers - 1);  // words in between; words beyond these while in use
-    double resting = 0;
+// Room and work of every layer in one pack of tile sizes.
+void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
+    const int layers = int(segment_.layers.size()), loops = packs.loops;
+    const std::size_t first = pack * LANES;
+    std::vector<Lanes> beyond(layers - 1);  // words of an intermediate in use beyond those that outlast a step
+    Lanes resting = 0;                      // those that outlast it, of all intermediates
     for (int link = 0; link + 1 < layers; ++link) {
         const FusedLayer& layer = segment_.layers[link];
-        const LoopCut* own = &cuts.of[std::size_t(link) * cuts.loops];
-        rest[link] = outlasting(layer, own, cuts.loops, options_.retained[link], segment_.links[link]);
-        beyond[link] = held(layer, layer.output, own, cuts.loops, options_.retained[link], &segment_.links[link]) - rest[link];
-        resting += rest[link];
+        const LoopCut* own = packs.of(pack, link);
+        const Lanes rest = outlasting(layer, own, loops, options_.retained[link], segment_.links[link]);
+        beyond[link] = held(layer, layer.output, own, loops, options_.retained[link], &segment_.links[link]) - rest;
+        resting += rest;
     }
     const FusedLayer& last = segment_.layers.back();
-    double going_on = 0, tile[64];
+    Lanes going_on = 0, tile[64];
     bool adds = false;
     for (int dim : options_.dims) adds = adds || !last.moves(last.output, dim);
     if (adds && !options_.spilled) {
-        largest_tile(last, cuts.of.data() + std::size_t(layers - 1) * cuts.loops, cuts.loops, tile);
+        largest_tile(last, packs.of(pack, layers - 1), loops, tile);
         going_on = last.spaces[last.output].words(tile);
     }
-    double least = NEVER;
+    Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
-        Work work = work_of(index, cuts);
-        work.room = options_.usable - resting;
-        if (index > 0) work.room -= beyond[index - 1];
-        if (index + 1 < layers) work.room -= beyond[index];
+        const FusedLayer& layer = segment_.layers[index];
+        lay_out_work(packs, pack, index);
+        Lanes room = options_.usable - resting;
+        if (index > 0) room = room - beyond[index - 1];
+        if (index + 1 < layers) room = room - beyond[index];
         if (index > 0 && segment_.links[index - 1].beside) {  // its tile lies beside what it is pooled from, or scaled with
-            const FusedLayer& layer = segment_.layers[index];
-            largest_tile(layer, cuts.of.data() + std::size_t(index) * cuts.loops, cuts.loops, tile);
-            work.room -= layer.spaces[layer.linked].words(tile);
+            largest_tile(layer, packs.of(pack, index), loops, tile);
+            room = room - layer.spaces[layer.linked].words(tile);
         }
-        work.sums = segment_.layers[index].sums_room;
         // Sums of the last layer that go on stay there while the other layers run, and must fit at once.
-        if (index + 1 < layers) work.sums -= going_on;
-        else if (going_on > work.sums) work.room = -NEVER;
-        least = std::min(least, work.room);
-        work_.push_back(work);
+        if (index + 1 == layers) room = select(going_on > layer.sums_room, -NEVER, room);
+        store(index + 1 < layers ? layer.sums_room - going_on : layer.sums_room, &work_[index].sums[first]);
+        store(room, &work_[index].room[first]);
+        least = smaller(least, room);
     }
-    least_room_.push_back(least);
-}
-
-// The part of so many lanes in the largest divisor of an extent that they can take.
-static double busy(double extent, double lanes) {
-    const long whole = long(extent);
-    for (long size = std::min(whole, long(lanes)); size > 1; --size)
-        if (whole % size == 0) return double(size) / lanes;
-    return 1 / lanes;
+    store(least, &least_room_[first]);
 }
 
 // Cycles of a layer's work once over, as the mapping does it whose lanes its tiles fill best.
-static double compute_cycles(const FusedLayer& layer, const LoopCut* cuts, int loops) {
-    std::vector<double> extents = layer.bounds;
-    for (int loop = 0; loop < loops; ++loop)
-        if (cuts[loop].dim >= 0) extents[cuts[loop].dim] = cuts[loop].usual();
-    double least = NEVER;
+static Lanes compute_cycles(const FusedLayer& layer, const LoopCut* cuts, int loops) {
+    std::size_t points[64][LANES];  // of each loop
+    for (int loop = 0; loop < loops; ++loop) {
+        if (cuts[loop].dim < 0) continue;
+        const Lanes usual = smaller(larger(cuts[loop].usual(), 0), layer.bounds[cuts[loop].dim]);
+        for (int lane = 0; lane < LANES; ++lane) points[loop][lane] = std::size_t(usual[lane]);
+    }
+    Lanes least = NEVER;
     for (const SideBySide& known : layer.known) {
-        double part = 1;
-        for (int d = 0; d < layer.dims(); ++d)
-            if (known.lanes[d] > 1) part *= busy(extents[d], known.lanes[d]);
-        least = std::min(least, known.compute / part);
+        Lanes part = 1;
+        for (int dim = 0; dim < layer.dims(); ++dim) {
+            if (!known.busy[dim]) continue;
+            const BusyLanes& busy = *known.busy[dim];
+            int cutting = -1;
+            for (int loop = 0; loop < loops; ++loop)
+                if (cuts[loop].dim == dim) cutting = loop;
+            part *= cutting < 0 ? Lanes(busy.back()) : lanes_of([&](int lane) { return busy[points[cutting][lane]]; });
+        }
+        least = smaller(least, known.compute / part);
     }
     return least;
 }
 
-NestEstimate::Work NestEstimate::work_of(int index, const Cuts& cuts) const {
+void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index) {
     const FusedLayer& layer = segment_.layers[index];
-    const LoopCut* own = cuts.of.data() + std::size_t(index) * cuts.loops;
+    const LoopCut* own = packs.of(pack, index);
+    const int loops = packs.loops;
     const bool last = index + 1 == int(segment_.layers.size());
     const double made = layer.spaces[layer.output].words(layer.bounds.data());
-    double rounds = 1, again = 0, passed_on = 0, joined = 0;
-    for (int loop = 0; loop < cuts.loops; ++loop) {
-        const LoopCut& cut = own[loop];
+    double passed_on = 0;
+    Lanes rounds = 1, again = 0, joined = 0;
+    for (int loop = 0; loop < loops; ++loop)
         // Spilled sums are written once per step along the loops that add to them, and read again but the first time.
-        if (last && options_.spilled && !layer.moves(layer.output, cut.dim)) rounds *= cut.steps;
-    }
+        if (last && options_.spilled && !layer.moves(layer.output, own[loop].dim)) rounds *= own[loop].steps;
     const double* alone = layer.home_reads.data() + std::size_t(options_.home) * layer.spaces.size();
     for (int t = 0; t < int(layer.spaces.size()); ++t)
-        if (!layer.spaces[t].written) again += std::max(fetched(layer, t, own, cuts.loops, 0) - alone[t], 0.0);
+        if (!layer.spaces[t].written) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
     if (layer.linked >= 0) {
         const FusedLink& before = segment_.links[index - 1];
         if (before.written_pooled) passed_on = layer.spaces[layer.linked].words(layer.bounds.data());
         if (before.elsewhere > 0)
-            joined = before.elsewhere * fetched(layer, layer.linked, own, cuts.loops,
-                                                before.beside ? 0 : options_.retained[index - 1]);
+            joined = before.elsewhere
+                * fetched(layer, layer.linked, own, loops, before.beside ? 0 : options_.retained[index - 1]);
     }
-    const double times = computed(layer, own, cuts.loops);
+    const Lanes times = computed(layer, own, loops);
     const bool handed = last || segment_.links[index].written_whole;
-    return {times, times * compute_cycles(layer, own, cuts.loops), made * (rounds - 1) + joined, (handed ? made * rounds : 0) + passed_on,
-            (again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], 0, 0};
+    const std::size_t first = pack * LANES;
+    Work& work = work_[index];
+    store(times, &work.computed[first]);
+    store(times * compute_cycles(layer, own, loops), &work.compute[first]);
+    store(made * (rounds - 1) + joined, &work.reads[first]);
+    store((handed ? made * rounds : Lanes(0)) + passed_on, &work.writes[first]);
+    store((again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.extra[first]);
 }
 
-void NestEstimate::list_residencies(const std::vector<Cuts>& cuts) {
-    const int loops = int(options_.dims.size());
+void NestEstimate::list_residencies(const Packs& packs) {
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
         for (int t = 0; t < int(layer.spaces.size()); ++t) {
             if (layer.spaces[t].written || t == layer.linked) continue;
             Operand operand{index, t, {}};
-            const auto own = [&](std::size_t column) { return cuts[column].of.data() + std::size_t(index) * loops; };
-            Residency passing;
-            passing.words.assign(batch_, 0);
-            for (std::size_t column = 0; column < batch_; ++column)
-                passing.reads.push_back(fetched(layer, t, own(column), loops, 0));
-            operand.residencies.push_back(std::move(passing));
+            const auto over_packs = [&](const auto& number) {
+                PerSize numbers(padded_);
+                for (std::size_t pack = 0; pack < packs.count; ++pack)
+                    store(number(packs.of(pack, index)), &numbers[pack * LANES]);
+                return numbers;
+            };
+            operand.residencies.push_back({false, 0, PerSize(padded_), over_packs([&](const LoopCut* own) {
+                return fetched(layer, t, own, packs.loops, 0);
+            })});
             Loops64 across = 0;
-            for (int loop = loops - 1; batch_ && loop >= 0; --loop) {
-                const int dim = own(0)[loop].dim;
+            for (int loop = packs.loops - 1; batch_ && loop >= 0; --loop) {
+                const int dim = packs.of(0, index)[loop].dim;
                 if (dim >= 0 && layer.moves(t, dim) && layer.spaces[t].moved_by(dim).terms.size() < 2) continue;
                 across |= Loops64(1) << loop;
-                Residency more{true, across, {}, {}};
+                Residency more{true, across, {}, over_packs([&](const LoopCut* own) {
+                    return fetched(layer, t, own, packs.loops, across);
+                })};
+                const PerSize& before = operand.residencies.back().reads;
                 bool saves = false;
-                for (std::size_t column = 0; column < batch_; ++column) {
-                    more.reads.push_back(fetched(layer, t, own(column), loops, across));
-                    saves = saves || more.reads.back() < operand.residencies.back().reads[column] * (1 - LESS);
-                }
-                if (!saves) continue;
                 for (std::size_t column = 0; column < batch_; ++column)
-                    more.words.push_back(held(layer, t, own(column), loops, across));
+                    saves = saves || more.reads[column] < before[column] * (1 - LESS);
+                if (!saves) continue;
+                more.words = over_packs([&](const LoopCut* own) { return held(layer, t, own, packs.loops, across); });
                 operand.residencies.push_back(std::move(more));
             }
             operands_.push_back(std::move(operand));
@@ -163,8 +204,8 @@ void NestEstimate::list_residencies(const std::vector<Cuts>& cuts) {
     }
 }
 
-static double mean(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+static double mean(const PerSize& values, std::size_t batch) {
+    return std::accumulate(values.begin(), values.begin() + std::ptrdiff_t(batch), 0.0) / double(batch);
 }
 
 // The full product of the operands' residencies, the last operand changing fastest, or two greedy sequences: one
@@ -193,7 +234,8 @@ void NestEstimate::list_choices() {
     for (int k = 0; k < int(operands_.size()); ++k)
         for (int number = 1; number < int(operands_[k].residencies.size()); ++number) {
             const Residency &now = operands_[k].residencies[number], &before = operands_[k].residencies[number - 1];
-            steps.push_back({k, number, mean(now.words) - mean(before.words), mean(before.reads) - mean(now.reads)});
+            steps.push_back({k, number, mean(now.words, batch_) - mean(before.words, batch_),
+                             mean(before.reads, batch_) - mean(now.reads, batch_)});
         }
     picks_.emplace_back(operands_.size(), 0);
     const auto gain = [](const Step& step) { return step.saved / std::max(step.words, 1.0); };
@@ -209,80 +251,100 @@ void NestEstimate::list_choices() {
     }
 }
 
-// Words of the operands that stay, of all layers together: they lie there all the time.
-double NestEstimate::staying(const std::vector<int>& pick, std::size_t column) const {
-    double words = 0;
-    for (std::size_t k = 0; k < operands_.size(); ++k) words += operands_[k].residencies[pick[k]].words[column];
+// One number, or eight from there on.
+template <typename Number>
+static Number at(const PerSize& numbers, std::size_t column) {
+    if constexpr (std::is_same_v<Number, double>) return numbers[column];
+    else return load(&numbers[column]);
+}
+
+// They lie there all the time, those of all layers together.
+template <typename Number>
+Number NestEstimate::staying(const std::vector<int>& pick, std::size_t column) const {
+    Number words = 0;
+    for (std::size_t k = 0; k < operands_.size(); ++k)
+        words += at<Number>(operands_[k].residencies[pick[k]].words, column);
     return words;
 }
 
-// Energy and cycles of the group; without `refetches` every passing operand comes in once per step.
-void NestEstimate::price_column(const std::vector<int>& pick, std::size_t column,
-                                const std::vector<Refetch>* refetches, double& energy, double& cycles) const {
+// Without `refetches` every passing operand comes in once per step.
+template <typename Number>
+void NestEstimate::run(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
+                       Number& energy, Number& cycles) const {
     energy = cycles = 0;
     std::size_t k = 0;
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
-        const Work& own = work(column, index);
-        double reads = own.reads;
+        const Work& own = work_[index];
+        Number reads = at<Number>(own.reads, column);
         for (; k < operands_.size() && operands_[k].layer == index; ++k) {
             const Residency& residency = operands_[k].residencies[pick[k]];
-            reads += residency.reads[column]
+            reads += at<Number>(residency.reads, column)
                 * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
         }
-        energy += layer.inside * own.computed + reads * layer.read + own.writes * layer.write + own.extra;
-        cycles += std::max(own.compute, (reads + own.writes) / layer.words_per_cycle);
+        const Number writes = at<Number>(own.writes, column);
+        const Number accessing = (reads + writes) / layer.words_per_cycle, computing = at<Number>(own.compute, column);
+        energy += layer.inside * at<Number>(own.computed, column) + reads * layer.read + writes * layer.write
+            + at<Number>(own.extra, column);
+        if constexpr (std::is_same_v<Number, double>) cycles += std::max(computing, accessing);
+        else cycles += larger(computing, accessing);
     }
     energy *= segment_.repeat;
     cycles *= segment_.repeat;
 }
 
-double NestEstimate::lower_price(const std::vector<int>& pick, std::size_t column, const Price& price) const {
-    if (!(least_room_[column] - staying(pick, column) > 0)) return NEVER;
-    double energy, cycles;
-    price_column(pick, column, nullptr, energy, cycles);
-    return price.of(energy, cycles);
+PerSize NestEstimate::lower_prices(std::size_t row, const Price& price) const {
+    const std::vector<int>& pick = picks_[row];
+    PerSize prices(padded_);
+    for (std::size_t column = 0; column < padded_; column += LANES) {
+        Lanes energy, cycles;
+        run(pick, column, nullptr, energy, cycles);
+        const Mask fits = load(&least_room_[column]) - staying<Lanes>(pick, column) > 0;
+        store(select(fits, price.of(energy, cycles), NEVER), &prices[column]);
+    }
+    prices.resize(batch_);
+    return prices;
 }
 
 double NestEstimate::lower(std::size_t row, const Price& price) const {
-    double least = NEVER;
-    for (std::size_t column = 0; column < batch_; ++column)
-        least = std::min(least, lower_price(picks_[row], column, price));
-    return least;
+    const PerSize prices = lower_prices(row, price);
+    return *std::min_element(prices.begin(), prices.end());
 }
 
 Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const {
     const std::vector<int>& pick = picks_[row];
+    const PerSize prices = lower_prices(row, price);
     std::vector<std::pair<double, std::size_t>> promising;
-    for (std::size_t column = 0; column < batch_; ++column) {
-        const double least = lower_price(pick, column, price);
-        if (least < bar) promising.emplace_back(least, column);
-    }
+    for (std::size_t column = 0; column < batch_; ++column)
+        if (prices[column] < bar) promising.emplace_back(prices[column], column);
     std::sort(promising.begin(), promising.end());
     if (promising.size() > CLOSER) promising.resize(CLOSER);
     Sized best;
-    std::vector<Refetch> refetches(segment_.layers.size());
-    Cuts cuts;
+    const int layers = int(segment_.layers.size()), loops = int(options_.dims.size());
+    std::vector<Refetch> refetches(layers);
+    std::vector<LoopCut> cuts(std::size_t(layers) * loops);
+    Lanes tiles[64];
     double tile[64];
     for (const auto& [least, column] : promising) {
         if (least >= bar) break;  // refetches only raise a price
-        cuts_of(column, cuts);
-        const double resident = staying(pick, column);
+        Packs::cut(segment_, options_, sizes_, padded_, column / LANES * LANES, cuts.data());
+        const double resident = staying<double>(pick, column);
         bool fits = true;
         std::size_t k = 0;
-        for (int index = 0; fits && index < int(segment_.layers.size()); ++index) {
+        for (int index = 0; fits && index < layers; ++index) {
             const FusedLayer& layer = segment_.layers[index];
             Spaces passing = 0, stays = 0;
             for (; k < operands_.size() && operands_[k].layer == index; ++k)
                 (operands_[k].residencies[pick[k]].stays ? stays : passing) |= Spaces(1) << operands_[k].tensor;
-            largest_tile(layer, cuts.of.data() + std::size_t(index) * cuts.loops, cuts.loops, tile);
-            const Work& own = work(column, index);
-            refetched(layer, tile, passing, stays, own.room - resident, own.sums, refetches[index]);
+            largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles);
+            for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles[dim][int(column % LANES)];
+            const Work& own = work_[index];
+            refetched(layer, tile, passing, stays, own.room[column] - resident, own.sums[column], refetches[index]);
             fits = refetches[index].fits;
         }
         if (!fits) continue;
         Sized sized{true, 0, 0, 0, column};
-        price_column(pick, column, &refetches, sized.energy, sized.cycles);
+        run(pick, column, &refetches, sized.energy, sized.cycles);
         sized.price = price.of(sized.energy, sized.cycles);
         if (sized.price < bar) best = sized, bar = sized.price;
     }

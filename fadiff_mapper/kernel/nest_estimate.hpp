@@ -16,11 +16,14 @@
 
 namespace fadiff {
 
-// A residency of an operand that comes from outside the group; arrays over the B tile sizes.
+// Numbers over the B tile sizes, filled up to whole packs of eight with those of the last.
+using PerSize = std::vector<double>;
+
+// A residency of an operand that comes from outside the group.
 struct Residency {
     bool stays = false;
-    Loops64 across = 0;                // loops along which it stays
-    std::vector<double> words, reads;  // words that lie there; words fetched from outside over all steps
+    Loops64 across = 0;   // loops along which it stays
+    PerSize words, reads;  // words that lie there; words fetched from outside over all steps
 };
 
 struct Operand {
@@ -45,7 +48,8 @@ struct Sized {
 class NestEstimate {
 public:
     // `sizes`: [loops][B], the tile sizes.
-    NestEstimate(const FusedSegment& segment, NestOptions options, std::vector<double> sizes, std::size_t batch);
+    NestEstimate(const FusedSegment& segment, NestOptions options, const std::vector<double>& sizes,
+                 std::size_t batch);
 
     std::size_t choices() const { return picks_.size(); }
     const std::vector<Operand>& operands() const { return operands_; }
@@ -59,29 +63,38 @@ public:
     // The best tile sizes of a choice below a price, with passing operands brought in as often as they must be.
     Sized best(std::size_t row, const Price& price, double bar) const;
 
-    void cuts_of(std::size_t column, Cuts& cuts) const;
-
 private:
-    struct Work {  // a layer with some tile sizes, apart from the operands that come from outside
-        double computed, compute, reads, writes, extra, room, sums;
-    };
+    struct Work {  // a layer apart from the operands that come from outside; `room`: words left for a tile
+        PerSize computed, compute, reads, writes, extra, room, sums;
 
-    const Work& work(std::size_t column, int layer) const { return work_[column * segment_.layers.size() + layer]; }
-    void lay_out(const Cuts& cuts);
-    Work work_of(int layer, const Cuts& cuts) const;
-    void list_residencies(const std::vector<Cuts>& cuts);
+        explicit Work(std::size_t padded)
+            : computed(padded), compute(padded), reads(padded), writes(padded), extra(padded), room(padded),
+              sums(padded) {}
+    };
+    class Packs;  // the loops as all layers see them, in all tile sizes
+
+    void lay_out(const Packs& packs, std::size_t pack);
+    void lay_out_work(const Packs& packs, std::size_t pack, int layer);
+    void list_residencies(const Packs& packs);
     void list_choices();
-    double staying(const std::vector<int>& pick, std::size_t column) const;
-    void price_column(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
-                      double& energy, double& cycles) const;
-    double lower_price(const std::vector<int>& pick, std::size_t column, const Price& price) const;
+
+    // Words of the operands that stay in a choice, and energy and cycles of the group, in the tile sizes of one column
+    // (Number: double) or of eight from there on (Lanes).
+    template <typename Number>
+    Number staying(const std::vector<int>& pick, std::size_t column) const;
+    template <typename Number>
+    void run(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches, Number& energy,
+             Number& cycles) const;
+
+    // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
+    PerSize lower_prices(std::size_t row, const Price& price) const;
 
     const FusedSegment& segment_;
     NestOptions options_;
-    std::vector<double> sizes_;
-    std::size_t batch_;
-    std::vector<Work> work_;          // [B][layer]
-    std::vector<double> least_room_;  // [B]
+    std::size_t batch_, padded_;   // tile sizes, and those filled up to whole packs
+    PerSize sizes_;                // those of all loops, one loop after the other
+    std::vector<Work> work_;       // [layer]
+    PerSize least_room_;
     std::vector<Operand> operands_;
     std::vector<std::vector<int>> picks_;
 };

@@ -10,7 +10,10 @@ namespace fadiff {
 struct Price {
     double energy, cycles;
 
-    double of(double pj, double some) const { return pj / energy + some / cycles; }
+    template <typename Number>
+    Number of(Number pj, Number some) const {
+        return pj / energy + some / cycles;
+    }
 };
 
 }  // namespace fadiff

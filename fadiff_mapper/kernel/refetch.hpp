@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "loop_cuts.hpp"
+#include "fused_segment.hpp"
 
 namespace fadiff {
 

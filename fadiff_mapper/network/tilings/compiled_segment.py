@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from fadiff_mapper.fusion import FusedLink, Hardware
-from fadiff_mapper.kernel._kernel import FusedSegment
+from fadiff_mapper.kernel._kernel import FusedSegment, SegmentLayer, SegmentLink
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase
 from fadiff_mapper.network.tilings.tile_nests import homes
@@ -38,7 +38,7 @@ class CompiledSegment:
         return list(self.usable).index(name)
 
 
-Translated = dict[Hashable, tuple[dict[str, Any], Any]]
+Translated = dict[Hashable, tuple[Any, Any]]
 """Layers and links in the kernel's form, each with what it was made from, by the identity of these."""
 
 
@@ -54,7 +54,7 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
     """
     known = {} if known is None else known
 
-    def translated(translate: Callable[..., dict[str, Any]], *parts: Any) -> dict[str, Any]:
+    def translated(translate: Callable[..., Any], *parts: Any) -> Any:
         key = tuple(map(id, parts))
         if key not in known:
             known[key] = translate(*parts), parts  # kept, so that no other object takes over their identity
@@ -67,13 +67,13 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
               for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
     links = [translated(_link, *parts) for parts in zip(
         segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
-    return CompiledSegment(segment, bases, usable, FusedSegment(layers, links, float(segment.repeat), len(usable)))
+    return CompiledSegment(segment, bases, usable, FusedSegment(layers, links, float(segment.repeat)))
 
 
-def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: LayerBase) -> dict[str, Any]:
-    """The kernel's FusedLayer."""
+def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: LayerBase) -> SegmentLayer:
+    """The kernel's form of a layer."""
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
-    return {
+    return SegmentLayer({
         "bounds": list(problem.bounds.values()),
         "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
@@ -83,22 +83,22 @@ def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: La
         "write": base.prices.write, "words_per_cycle": base.prices.words_per_cycle,
         "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
         "home_price": [base.prices.level_read.get(level, 0.0) for level in levels],
-    }
+    }, len(levels))
 
 
-def _link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem, consumer: Problem) -> dict[str, Any]:
-    """The kernel's FusedLink; tables are by dimension of the producer."""
+def _link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem, consumer: Problem) -> SegmentLink:
+    """The kernel's form of a link; tables are by dimension of the producer."""
     position = {dim: index for index, dim in enumerate(consumer.dimensions)}
     strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
                if link.lies_pooled and theirs in link.pooled}
     lying = 1 + link.company
-    return {
+    return SegmentLink({
         "theirs": [position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
         "slides": [_slide(slides.get(dim, WindowSlide(1, 1))) for dim in producer.dimensions],
         "stored": [strides.get(dim, 1) for dim in producer.dimensions],
         "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
         "written_whole": link.written_whole, "written_pooled": link.written_pooled,
-    }
+    })
 
 
 def _slide(slide: WindowSlide) -> tuple[float, ...]:
