@@ -10,7 +10,8 @@ the network. Without a limit there is one round, and the order plays no role.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
@@ -38,14 +39,17 @@ GOLDEN = (5 ** 0.5 - 1) / 2
 """Multiples of it, modulo 1, spread evenly however many there are."""
 
 
-def relist(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -> None:
-    """Marks segments whose candidates are to be enumerated again, at the prices of the run as they are now.
-
-    Segments without a candidate so far, or with dear ones alone (`DEARER`), stay as they are.
+def worth_listing_again(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -> list[Segment]:
+    """Finds the distinct segments whose candidates, listed before, come near the plan at the prices of the run as
+    they are now.
 
     Args:
         board: All segments.
         plan: The plan so far.
+
+    Returns:
+        Segments whose best candidate, or whose best group, is at most `DEARER` than the plan on the same layers, the
+        cheapest first.
     """
     run = board.run
     price = price_of(run)
@@ -53,10 +57,13 @@ def relist(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -> N
     for part in plan:
         rate = price(part.point) / sum(spent[name] for name in part.nodes)
         spent |= {name: rate * spent[name] for name in part.nodes}
+    dearness: dict[Any, float] = {}
     for segment, facts in board.every:
         known = min([least_price(run, facts.exact), *(price(candidate.estimate) for candidate in facts.waiting)])
-        if known < (1 + DEARER) * sum(spent[name] for name in segment.nodes):
-            facts.listed = False
+        own = known / sum(spent[name] for name in segment.nodes)
+        dearness[segment.key] = min(own, dearness.get(segment.key, inf))
+    near = [key for key in board.known if dearness[key] < 1 + DEARER]
+    return [board.known[key].segment for key in _mixed(near)]
 
 
 def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
@@ -71,8 +78,7 @@ def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
     run = board.run
     if not run.options.enumeration or run.over():
         return {}
-    mixed = sorted(enumerate(board.known.items()), key=lambda item: item[0] * GOLDEN % 1)
-    return {key: facts.segment for _, (key, facts) in mixed if not facts.listed}
+    return {key: board.known[key].segment for key in _mixed(board.known) if not board.known[key].listed}
 
 
 def listed_candidates(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
@@ -90,3 +96,8 @@ def listed_candidates(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict
     for key in proposed:
         board.known[key].listed = True
     return proposed
+
+
+def _mixed(keys: Iterable[Any]) -> list[Any]:
+    """Keys in an order of which every part is spread evenly over all of them."""
+    return [key for _, key in sorted(enumerate(keys), key=lambda item: item[0] * GOLDEN % 1)]

@@ -19,7 +19,7 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, relist, unlisted
+from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted, worth_listing_again
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
 from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
@@ -41,6 +41,13 @@ nothing; it takes 3 to 4 of 17 s.
 RESHAPED = 3
 """How often the groups next to those of the plan are proposed, as long as that brings `WORTH`. A limit of time, not
 measured."""
+
+LISTED_ANEW = 512
+"""Distinct segments whose candidates are listed anew, spread over the network, before `WORTH` decides on as many more.
+
+A chain of 200 distinct layers has 2,351 of them, of which all together bring 0.007 % of its EDP. No part of fewer
+segments tells: the 83 of MobileNetV2 on `eyeriss_like` bring 3.1 %, in two of eight parts (23 November 2026).
+"""
 
 PATIENCE, STALLED = 6, 2e-3
 """Evaluations in a row, and the part of the network's metric that these must bring together for more of them."""
@@ -70,9 +77,14 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
 
 def _propose_all(board: PlanningBoard) -> None:
     """Takes up candidates of all segments, then those around the plan as long as that is worth it."""
-    run = board.run
     while left := unlisted(board):
         _take_up(board, listed_candidates(board, left))
+    _reshape(board)
+
+
+def _reshape(board: PlanningBoard) -> None:
+    """Takes up candidates around the plan as long as that is worth it."""
+    run = board.run
     for _ in range(RESHAPED):
         before = run.value(best_known_plan(board))
         if run.over() or not _take_up(board, reshaped_around_plan(board)) < before * (1 - WORTH):
@@ -87,8 +99,13 @@ def _propose_at_prices_of_plan(board: PlanningBoard) -> None:
     if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
         return
     run.total = planned
-    relist(board, best_known_plan(board))
-    _propose_all(board)
+    again = worth_listing_again(board, best_known_plan(board))
+    for start in range(0, len(again), LISTED_ANEW):
+        some, value = again[start:start + LISTED_ANEW], run.value(best_known_plan(board))
+        better = _take_up(board, listed_candidates(board, {segment.key: segment for segment in some}))
+        if run.over() or not better < value * (1 - WORTH):
+            break
+    _reshape(board)
     if not run.value(best_known_plan(board)) < before * (1 - WORTH):
         run.total = first
 
