@@ -98,7 +98,8 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
     auto segment = std::make_unique<FusedSegment>();
     segment->repeat = repeat;
     for (const FusedLayer* layer : layers) {
-        if (layer->home_price.size() != layers[0]->home_price.size()) throw std::invalid_argument("layers: other homes");
+        if (layer->home_price.size() != layers[0]->home_price.size())
+            throw std::invalid_argument("layers: other homes");
         segment->layers.push_back(*layer);
     }
     for (std::size_t k = 0; k < links.size(); ++k) {
@@ -122,12 +123,13 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     for (int dim : dims)
         if (dim < 0 || dim >= last.dims()) throw std::invalid_argument("dims: out of range");
     if (retained.size() != segment.links.size()) throw std::invalid_argument("retained: wrong size");
-    if (sizes.ndim() != 2 || std::size_t(sizes.shape(0)) != dims.size()) throw std::invalid_argument("sizes: wrong shape");
+    if (sizes.ndim() != 2 || std::size_t(sizes.shape(0)) != dims.size())
+        throw std::invalid_argument("sizes: wrong shape");
     std::vector<double> values(sizes.data(), sizes.data() + sizes.size());
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
-    return std::make_unique<NestEstimate>(segment, NestOptions{home, usable, std::move(dims), std::move(retained), spilled},
-                                          values, batch);
+    return std::make_unique<NestEstimate>(
+        segment, NestOptions{home, usable, std::move(dims), std::move(retained), spilled}, values, batch);
 }
 
 // Layer, data space and loops of each operand that stays in a choice.

@@ -11,7 +11,8 @@ namespace fadiff {
 
 using Loops64 = std::uint64_t;  // a set of shared loops, one bit each
 
-// The window through which points of a consumer's dimension read an intermediate (workload/window_slide.py, WindowSlide).
+// The window through which points of a consumer's dimension read an intermediate (WindowSlide of
+// workload/window_slide.py).
 struct ReadSlide {
     double span = 1, stride = 1;              // points under one output; points from one output to the next
     double shrink = 1, lead = 0, block = 1;   // resizing: points that one input point stands for, and so on

@@ -32,8 +32,8 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
         cut.points = whole;
         cut.later = smaller(later, cut.advance);
     } else {  // padding shortens the first and the last window; even so, every point is computed at least once
-        cut.points = larger(smaller(after.steps * reach(slide, after.average()) - 2 * slide.ahead, after.steps * extent),
-                            whole);
+        const Lanes again = after.steps * reach(slide, after.average()) - 2 * slide.ahead;
+        cut.points = larger(smaller(again, after.steps * extent), whole);
         cut.later = later;
     }
     cut.needed = larger(cut.first, later);
@@ -72,7 +72,8 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
     const FusedSpace& space = layer.spaces[tensor];
     Lanes words = 1;
     for (int loop = 0; loop < loops; ++loop)
-        if ((cuts[loop].dim < 0 || !layer.moves(tensor, cuts[loop].dim)) && !(across >> loop & 1)) words *= cuts[loop].steps;
+        if ((cuts[loop].dim < 0 || !layer.moves(tensor, cuts[loop].dim)) && !(across >> loop & 1))
+            words *= cuts[loop].steps;
     for (const Rank& rank : space.ranks) {
         int walking = -1;  // the innermost loop along the rank whose steps fetch new words
         for (int loop = 0; loop < loops; ++loop)

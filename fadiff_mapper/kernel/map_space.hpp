@@ -27,6 +27,16 @@ struct Decision {
     int level, tensor;
 };
 
+// Numbers that lie one after the other.
+struct Numbers {
+    const Number *first, *last;  // `last` is behind them
+
+    const Number* begin() const { return first; }
+    const Number* end() const { return last; }
+    int size() const { return int(last - first); }
+    Number operator[](int i) const { return first[i]; }
+};
+
 struct MapSpace {
     int places = 0, dims = 0, tensors = 0, width = 0;  // P, D, T, N
     std::vector<double> divisor;                // [D][N]
@@ -34,7 +44,8 @@ struct MapSpace {
     std::vector<std::uint8_t> allowed;          // [P][D][N]
     std::vector<std::uint8_t> completable;      // [P][D][N][N]; see factor_tables.py
     std::vector<Number> bound;                  // [D]; number of the bound itself
-    std::vector<std::vector<Number>> parts;     // [P][D][N]; divisors above 1 that a loop with the n-th divisor can give
+    std::vector<Number> parts;                  // lists of the divisors above 1 that a loop can give, one after the other
+    std::vector<int> parts_begin;               // [P][D][N] and the end; where the list of a loop with the n-th divisor is
     std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
     std::vector<std::vector<int>> growable;     // [D]; places whose loop may have several iterations
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
@@ -45,8 +56,9 @@ struct MapSpace {
     double available = 0, min_parallelism = 0;  // units of the array; least share of it that must be used
 
     const Number* quotients(int d, Number whole) const { return &quotient[(std::size_t(d) * width + whole) * width]; }
-    const std::vector<Number>& parts_of(int place, int d, Number number) const {
-        return parts[(std::size_t(place) * dims + d) * width + number];
+    Numbers parts_of(int place, int d, Number number) const {
+        const int* begin = &parts_begin[(std::size_t(place) * dims + d) * width + number];
+        return {parts.data() + begin[0], parts.data() + begin[1]};
     }
     const Number* products(int d, Number by) const { return &product[(std::size_t(d) * width + by) * width]; }
     bool may_reorder(int level) const {
@@ -60,9 +72,10 @@ struct MapSpace {
     }
 };
 
-// Fills in `parts` and `growable` from the tables.
+// Fills in the parts and `growable` from the tables.
 inline void list_parts(MapSpace& space) {
-    space.parts.assign(space.allowed.size(), {});
+    space.parts.clear();
+    space.parts_begin.assign(1, 0);
     space.growable.assign(space.dims, {});
     for (int d = 0; d < space.dims; ++d)
         for (int place = 0; place < space.places; ++place)
@@ -74,10 +87,10 @@ inline void list_parts(MapSpace& space) {
     for (int place = 0; place < space.places; ++place)
         for (int d = 0; d < space.dims; ++d)
             for (Number whole = 0; whole < space.width; ++whole) {
-                auto& parts = space.parts[(std::size_t(place) * space.dims + d) * space.width + whole];
                 const Number* left = space.quotients(d, whole);
-                for (Number part = 1; part < space.width; ++part)
-                    if (left[part] >= 0 && space.may(place, d, left[part])) parts.push_back(part);
+                for (Number part = 1; whole <= space.bound[d] && part <= whole; ++part)
+                    if (left[part] >= 0 && space.may(place, d, left[part])) space.parts.push_back(part);
+                space.parts_begin.push_back(int(space.parts.size()));
             }
 }
 

@@ -90,9 +90,9 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     const auto [source, dim] = pick_loop(space, point, back.target, random);
     if (source < 0) return ANYWHERE;
     const Number giver = point.get(space, source, dim);
-    const std::vector<Number>& parts = space.parts_of(source, dim, giver);
-    if (parts.empty()) return ANYWHERE;
-    const Number part = parts[random.below(int(parts.size()))];
+    const Numbers parts = space.parts_of(source, dim, giver);
+    if (!parts.size()) return ANYWHERE;
+    const Number part = parts[random.below(parts.size())];
     const Number* left = space.quotients(dim, giver);
     const Number* larger = space.products(dim, part);
     const auto more = [&, d = dim](int target) { return larger[point.get(space, target, d)]; };

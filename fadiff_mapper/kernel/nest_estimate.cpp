@@ -99,7 +99,8 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         Lanes room = options_.usable - resting;
         if (index > 0) room = room - beyond[index - 1];
         if (index + 1 < layers) room = room - beyond[index];
-        if (index > 0 && segment_.links[index - 1].beside) {  // its tile lies beside what it is pooled from, or scaled with
+        // Its tile lies beside what it is pooled from, or scaled with.
+        if (index > 0 && segment_.links[index - 1].beside) {
             largest_tile(layer, packs.of(pack, index), loops, tile);
             room = room - layer.spaces[layer.linked].words(tile);
         }
@@ -269,8 +270,8 @@ Number NestEstimate::staying(const std::vector<int>& pick, std::size_t column) c
 
 // Without `refetches` every passing operand comes in once per step.
 template <typename Number>
-void NestEstimate::run(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
-                       Number& energy, Number& cycles) const {
+void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
+                        Number& energy, Number& cycles) const {
     energy = cycles = 0;
     std::size_t k = 0;
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
@@ -298,7 +299,7 @@ PerSize NestEstimate::lower_prices(std::size_t row, const Price& price) const {
     PerSize prices(padded_);
     for (std::size_t column = 0; column < padded_; column += LANES) {
         Lanes energy, cycles;
-        run(pick, column, nullptr, energy, cycles);
+        cost(pick, column, nullptr, energy, cycles);
         const Mask fits = load(&least_room_[column]) - staying<Lanes>(pick, column) > 0;
         store(select(fits, price.of(energy, cycles), NEVER), &prices[column]);
     }
@@ -344,7 +345,7 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
         }
         if (!fits) continue;
         Sized sized{true, 0, 0, 0, column};
-        run(pick, column, &refetches, sized.energy, sized.cycles);
+        cost(pick, column, &refetches, sized.energy, sized.cycles);
         sized.price = price.of(sized.energy, sized.cycles);
         if (sized.price < bar) best = sized, bar = sized.price;
     }

@@ -64,7 +64,7 @@ public:
     Sized best(std::size_t row, const Price& price, double bar) const;
 
 private:
-    struct Work {  // a layer apart from the operands that come from outside; `room`: words left for a tile
+    struct Work {  // a layer without operands from outside; `room`, `sums`: words left for a tile and for its sums
         PerSize computed, compute, reads, writes, extra, room, sums;
 
         explicit Work(std::size_t padded)
@@ -83,8 +83,8 @@ private:
     template <typename Number>
     Number staying(const std::vector<int>& pick, std::size_t column) const;
     template <typename Number>
-    void run(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches, Number& energy,
-             Number& cycles) const;
+    void cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches, Number& energy,
+              Number& cycles) const;
 
     // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
     PerSize lower_prices(std::size_t row, const Price& price) const;
