@@ -173,17 +173,31 @@ bool Chains::anneal(int rounds) {
         for (Chain& chain : chains_) step(chain, temperature);
         ++round_;
         if (round_ != plan_.rounds && (round_ % LOOK_EVERY || round_ < plan_.rounds_least)) continue;
-        const auto met = std::count_if(chains_.begin(), chains_.end(),
-                                       [&](const Chain& chain) { return chain.lowest <= best_value_ + SAME; });
-        if (met >= plan_.chains_agreeing) return agreed_ = true;
+        if (met() >= plan_.chains_agreeing) return agreed_ = true;
     }
     return round_ >= plan_.rounds;
 }
 
+int Chains::met() const {
+    return int(std::count_if(chains_.begin(), chains_.end(),
+                             [&](const Chain& chain) { return chain.lowest <= best_value_ + SAME; }));
+}
+
 void Chains::keep_strongest(int count) {
     std::stable_sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) { return a.value < b.value; });
+    double last = -std::numeric_limits<double>::infinity();
+    std::stable_partition(chains_.begin(), chains_.end(), [&](const Chain& chain) {
+        const bool unlike = chain.value > last + SAME;
+        if (unlike) last = chain.value;
+        return unlike;
+    });
     count = std::max(count, 0);
     if (int(chains_.size()) > count) chains_.erase(chains_.begin() + count, chains_.end());
+}
+
+void Chains::start_again(int count) {
+    chains_.clear();
+    start_random(count);
 }
 
 const Point& Chains::best_point() const {

@@ -446,11 +446,13 @@ PYBIND11_MODULE(_kernel, module) {
              in("tries"), in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
         .def("anneal", &Chains::anneal, Release())
         .def("keep_strongest", &Chains::keep_strongest)
+        .def("start_again", &Chains::start_again, Release())
         .def("polish", &Chains::polish, Release())
         .def("write_best", &write_best, out("temporal"), out("spatial"), out("order"), out("keep"), out("on_y"),
              out("spatial_order"))
         .def("history", &history_of)
         .def_property_readonly("agreed", &Chains::agreed)
+        .def_property_readonly("met", &Chains::met)
         .def_property_readonly("best_value", &Chains::best_value)
         .def_property_readonly("evaluations", &Chains::evaluations)
         .def_property_readonly("legal_evaluations", &Chains::legal_evaluations);

@@ -60,7 +60,8 @@ ms a layer. The layers of DenseNet-121 and of SDXL's U-Net on `gemmini_large` ar
 """
 
 
-SHORT = SearchOptions(chains=32, rounds_least=15, rounds=45, neighbours_tried=8, chains_agreeing=6, rounds_further=60)
+SHORT = SearchOptions(chains=32, rounds_least=15, rounds=45, neighbours_tried=8, chains_agreeing=6, rounds_further=60,
+                      searches=1)
 """Effort with which layers go on where a limit leaves less than `AMPLE_S` for each.
 
 Networks layer by layer are then at most 0.03 % above those of the full effort, in 0.3 to 0.6 of its time: SDXL's U-Net

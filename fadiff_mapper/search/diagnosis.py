@@ -30,7 +30,8 @@ ENUMERATED = 50_000
 """Mappings up to which a space is searched to the last one, so that its emptiness is proven: 0.3 to 1.7 s on one thread
 at the 6 to 33 us a mapping that `benchmarks/evaluation_throughput.py` measured."""
 
-QUICK = SearchOptions(gradient=False, chains=32, rounds=60, neighbours_tried=4, chains_agreeing=33, threads=1)
+QUICK = SearchOptions(gradient=False, chains=32, rounds=60, neighbours_tried=4, chains_agreeing=33, searches=1,
+                      threads=1)
 """A search for any legal mapping, which ends with the first. One more chain has to agree than there are, because chains
 that agree on an illegal mapping must go on. The effort was not measured."""
 

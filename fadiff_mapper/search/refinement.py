@@ -31,6 +31,9 @@ another thread runs Python."""
 MOST_GROWTH = 4
 """Times as many rounds until the next look as until the last one, at most; the first look comes after one round."""
 
+SAME = 1e-9
+"""Values that differ by less are those of equally good mappings, as in `kernel/chains.cpp`. Nothing was measured."""
+
 POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
 
@@ -86,16 +89,38 @@ class Refinement:
             self.report()
             rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - start), MOST_GROWTH)))
 
+    def anneal_all(self) -> bool:
+        """Anneals, and goes on with the best chains where they do not agree.
+
+        Returns:
+            Whether the chains agree, no further rounds are wanted, or time has run out.
+        """
+        self.anneal(self.options.annealing)
+        if self.chains.agreed or not self.options.rounds_further or self.out_of_time():
+            return True
+        self.chains.keep_strongest(self.options.chains_further)
+        self.anneal(self.options.further_annealing)
+        return self.chains.agreed or self.out_of_time()
+
     def run(self) -> bool:
-        """Anneals, goes on with the best chains where they do not agree, and descends to a local optimum.
+        """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
+
+        Where chains do not agree and too few of them, those of earlier searches included, have met the best mapping,
+        the search starts again from new random mappings.
 
         Returns:
             Whether no neighbour of the best mapping is better.
         """
-        self.anneal(self.options.annealing)
-        if not self.chains.agreed and self.options.rounds_further and not self.out_of_time():
-            self.chains.keep_strongest(self.options.chains_further)
-            self.anneal(self.options.further_annealing)
+        met = 0
+        for search in range(self.options.searches):
+            if search:
+                self.chains.start_again(self.options.chains)
+            before = self.chains.best_value
+            if self.anneal_all():
+                break
+            met = self.chains.met + (met if self.chains.best_value >= before - SAME else 0)
+            if met >= self.options.chains_enough:
+                break
         converged = not self.out_of_time() and self.chains.polish(POLISH_STEPS)
         self.report()
         return converged

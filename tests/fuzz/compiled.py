@@ -109,7 +109,8 @@ def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random
         lambda: chains.start_random(small), lambda: chains.start_at(*nest), lambda: chains.anneal(small),
         lambda: chains.begin(small, rng.choice((0.0, 1.0, np.nan)), 0.1, small, small, rng.choice((-1, 0, 20)), False,
                              rng.random(), rng.random()),
-        lambda: chains.keep_strongest(small), lambda: chains.polish(min(small, 2)), lambda: chains.history(3),
+        lambda: chains.keep_strongest(small), lambda: chains.start_again(small), lambda: chains.history(3),
+        lambda: chains.polish(min(small, 2)),
         lambda: chains.write_best(*(np.ascontiguousarray(array[..., :1]) for array in nest))]
     for step in (steps[0], steps[3], *rng.choices(steps, k=4)):
         step()

@@ -178,6 +178,10 @@ def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple
     chains.begin(20, 0.1, 0.01, 5, 3, 4, True, divided=0.2, adopted=0.3)
     while not chains.anneal(slices()):
         pass
+    chains.start_again(6)
+    chains.begin(10, 0.8, 0.01, 10, 6, 4, False, divided=0.5)
+    while not chains.anneal(slices()):
+        pass
     chains.polish(200)
     best = found_nest(of)
     chains.write_best(*nest_arrays(best))
@@ -205,6 +209,64 @@ def test_slices_of_rounds_and_threads_change_nothing() -> None:
     assert same(at_once[0][0], best) and at_once[0][1:] == (value, evaluations)
     assert [one[1:] for one in at_once] == [finished(of, lambda: 5, seed)[1:] for seed in seeds]
     assert len({one[2] for one in at_once}) > 1, "seeds search in their own way"
+
+
+def test_chains_of_unlike_values_are_kept_before_copies() -> None:
+    of = conv("gemmini_small")
+    drawn = Nest(*_kernel.random_points(of.layer.compiled, compiled_space(of, 0), 200, 0)[:6])
+    values = exact_value(score(of.layer, drawn), ("edp",))
+    best, second, third = (drawn.take([int(row)]) for row in np.unique(values, return_index=True)[1][:3])
+    for count, met in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3), (9, 3)):
+        chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None, seed=0,
+                                **compiled_objective(("edp",)))
+        for nest in (third, best, best, second, best):
+            chains.start_at(*nest_arrays(nest))
+        assert chains.met == 3
+        chains.keep_strongest(count)
+        assert chains.met == met, "the best, the second and the third, then the copies of the best"
+
+
+def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chains() -> None:
+    of = conv("gemmini_small")
+    found = begun(of)
+    found.anneal(found.options.annealing)
+    chains, best, value, evaluations = found.chains, found.best(), found.chains.best_value, found.chains.evaluations
+    assert chains.met > 0
+    chains.start_again(3)
+    assert chains.evaluations == evaluations + 3
+    assert (chains.best_value, chains.met) == (value, 0) and same(found.best(), best)
+
+
+@pytest.mark.parametrize("design", ["gemmini_large", "weight_stationary"])
+def test_a_layer_on_which_chains_agree_is_searched_once(design: str) -> None:
+    of = conv(design)
+    once, thrice = (begun(of, SearchOptions(searches=searches)) for searches in (1, 5))
+    assert once.run() and thrice.run()
+    assert once.chains.evaluations == thrice.chains.evaluations and same(once.best(), thrice.best())
+
+
+def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:
+    """Its two best mappings share out the array of units in unlike ways, three moves apart."""
+    of = alone(load(find("arch/simba_like"), find("layers/resnet18/conv3x3_256_256_14_s1")))
+    found = {searches: begun(of, SearchOptions(searches=searches, seed=1018)) for searches in (1, 2, 5)}
+    assert all(one.run() for one in found.values())
+    evaluations = [one.chains.evaluations for one in found.values()]
+    assert evaluations[1] > 1.2 * evaluations[0]
+    values = [one.chains.best_value for one in found.values()]
+    assert values == sorted(values, reverse=True) and values[0] > values[-1] + 0.002
+
+
+@pytest.mark.parametrize(("changed", "again"), [
+    ({}, True), ({"searches": 1}, False), ({"rounds_further": 0}, False), ({"chains_agreeing": 1}, False)])
+def test_too_few_chains_at_the_best_after_the_further_rounds_start_a_search_again(
+        changed: dict[str, int], again: bool) -> None:
+    of = conv("simba_like")
+    found = begun(of, replace(QUICK, **changed))  # type: ignore[arg-type]
+    found.run()
+    first = begun(of, replace(QUICK, **changed | {"searches": 1}))  # type: ignore[arg-type]
+    first.run()
+    assert (found.chains.evaluations > first.chains.evaluations) == again
+    assert found.chains.best_value <= first.chains.best_value
 
 
 def test_factors_that_come_from_other_chains_stay_in_the_map_space() -> None:
