@@ -13,16 +13,12 @@ import time
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import FadiffError, printed_lines
+from fadiff_mapper.base.rare_collections import ALLOCATIONS
 from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
 from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
 
 COMMANDS = (check, evaluate, map, network, design, calibrate, explain, import_, bundled, doctor, shim)
-
-
-ALLOCATIONS = 50_000
-"""Objects made between two searches for unreachable cycles, of which this program makes few; Python's own 700 make the
-start a tenth longer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.base.rare_collections import rare_full_collections
+from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.one_design import Design, specs_of
@@ -116,7 +116,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                         checkpoint_file=checkpoint_file, on_progress=on_progress, clock=clock)
 
 
-@rare_full_collections()
+@rare_collections()
 def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
                  mapped: Sequence[MappedLayer] = (), checkpoint_file: str | os.PathLike[str] | None = None,
                  on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None) -> MappedNetwork:

@@ -92,7 +92,7 @@ class Problem:
     dataspaces: tuple[DataSpace, ...]
     densities: dict[str, Density] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def dimensions(self) -> tuple[str, ...]:
         """Names of the dimensions, in the order of the shape."""
         return tuple(self.bounds)
@@ -102,7 +102,7 @@ class Problem:
         """Number of multiply-accumulates: the product of all bounds."""
         return math.prod(self.bounds.values())
 
-    @property
+    @cached_property
     def output(self) -> DataSpace:
         """The read-write data space, of which the readers of a problem accept exactly one."""
         return next(ds for ds in self.dataspaces if ds.read_write)

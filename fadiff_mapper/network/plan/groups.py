@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.groups.group_cost import checked_costs
@@ -67,7 +68,7 @@ class EvaluatedGroup:
     promised: OperatingPoint
     left_out: OperatingPoint = NOTHING
 
-    @property
+    @cached_property
     def point(self) -> OperatingPoint:
         """Energy and cycles, less those that the rest of the network does without."""
         return OperatingPoint(self.cost.energy_pj - self.left_out.energy_pj, self.cost.cycles - self.left_out.cycles)
