@@ -11,14 +11,13 @@ the network. Without a limit there is one round, and the order plays no role.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.plan.group_prices import least_price, price_of
 from fadiff_mapper.network.plan.groups import EvaluatedGroup, enumerated
-from fadiff_mapper.network.plan.planning_board import PlanningBoard
+from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 
 LISTING = 0.4
@@ -39,17 +38,16 @@ GOLDEN = (5 ** 0.5 - 1) / 2
 """Multiples of it, modulo 1, spread evenly however many there are."""
 
 
-def worth_listing_again(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -> list[Segment]:
-    """Finds the distinct segments whose candidates, listed before, come near the plan at the prices of the run as
-    they are now.
+def near_plan(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -> list[PlanningFacts]:
+    """Finds the distinct segments with a candidate or a group near the plan, at the prices of the run as they are now.
 
     Args:
         board: All segments.
         plan: The plan so far.
 
     Returns:
-        Segments whose best candidate, or whose best group, is at most `DEARER` than the plan on the same layers, the
-        cheapest first.
+        Segments whose best candidate or group is dearer than the plan on the same layers by less than `DEARER`, those
+        of all places and lengths mixed.
     """
     run = board.run
     price = price_of(run)
@@ -57,13 +55,12 @@ def worth_listing_again(board: PlanningBoard, plan: Sequence[CoverPart[Evaluated
     for part in plan:
         rate = price(part.point) / sum(spent[name] for name in part.nodes)
         spent |= {name: rate * spent[name] for name in part.nodes}
-    dearness: dict[Any, float] = {}
+    near = set()
     for segment, facts in board.every:
-        known = min([least_price(run, facts.exact), *(price(candidate.estimate) for candidate in facts.waiting)])
-        own = known / sum(spent[name] for name in segment.nodes)
-        dearness[segment.key] = min(own, dearness.get(segment.key, inf))
-    near = [key for key in board.known if dearness[key] < 1 + DEARER]
-    return [board.known[key].segment for key in _mixed(near)]
+        best = min([least_price(run, facts.exact), *(price(candidate.estimate) for candidate in facts.waiting)])
+        if best < (1 + DEARER) * sum(spent[name] for name in segment.nodes):
+            near.add(segment.key)
+    return [board.known[key] for key in _mixed([key for key in board.known if key in near])]
 
 
 def unlisted(board: PlanningBoard) -> dict[Any, Segment]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, unlisted, worth_listing_again
+from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, near_plan, unlisted
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
 from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
@@ -66,7 +66,8 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     _take_up(board, decoded_from_descent(board))
-    _propose_all(board)
+    _propose_listed(board)
+    _propose_reshaped(board)
     _propose_at_prices_of_plan(board)
     plan = best_known_plan(board)
     if plan and not run.over():
@@ -75,14 +76,13 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     return tuple(plan)
 
 
-def _propose_all(board: PlanningBoard) -> None:
-    """Takes up candidates of all segments, then those around the plan as long as that is worth it."""
+def _propose_listed(board: PlanningBoard) -> None:
+    """Takes up the candidates of all segments that are yet to be enumerated."""
     while left := unlisted(board):
         _take_up(board, listed_candidates(board, left))
-    _reshape(board)
 
 
-def _reshape(board: PlanningBoard) -> None:
+def _propose_reshaped(board: PlanningBoard) -> None:
     """Takes up candidates around the plan as long as that is worth it."""
     run = board.run
     for _ in range(RESHAPED):
@@ -99,13 +99,15 @@ def _propose_at_prices_of_plan(board: PlanningBoard) -> None:
     if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
         return
     run.total = planned
-    again = worth_listing_again(board, best_known_plan(board))
-    for start in range(0, len(again), LISTED_ANEW):
-        some, value = again[start:start + LISTED_ANEW], run.value(best_known_plan(board))
-        better = _take_up(board, listed_candidates(board, {segment.key: segment for segment in some}))
-        if run.over() or not better < value * (1 - WORTH):
+    near = near_plan(board, best_known_plan(board))
+    for start in range(0, len(near), LISTED_ANEW):
+        value = run.value(best_known_plan(board))
+        for facts in near[start:start + LISTED_ANEW]:
+            facts.listed = False
+        _propose_listed(board)
+        if run.over() or not run.value(best_known_plan(board)) < value * (1 - WORTH):
             break
-    _reshape(board)
+    _propose_reshaped(board)
     if not run.value(best_known_plan(board)) < before * (1 - WORTH):
         run.total = first
 
