@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["optimum", "spread"], help="one part only")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--design", help="one design only")
+    parser.add_argument("--design", choices=sorted(designs()), help="one design only")
     parser.add_argument("--known", type=Path, metavar="FILE.json",
                         help="best known EDPs of large problems, read where there are any, written with better ones")
     add_output(parser)

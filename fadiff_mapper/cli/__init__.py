@@ -6,14 +6,13 @@ imported in `run`, so that `--help` stays instant.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import FadiffError, printed_lines
-from fadiff_mapper.base.rare_collections import ALLOCATIONS
+from fadiff_mapper.base.rare_collections import collect_rarely
 from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
 from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
@@ -63,7 +62,7 @@ def _spare_the_start() -> None:
     The threads take 0.07 of the 0.17 s of processor time in which NumPy is loaded.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(ALLOCATIONS)
+    collect_rarely()
 
 
 def _parser() -> Parser:

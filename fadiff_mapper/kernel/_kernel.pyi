@@ -59,7 +59,8 @@ class Chains:
     def legal_evaluations(self) -> int: ...
 
 class SegmentLayer:
-    """A layer of segments, from a dictionary; see `network/tilings/compiled_segment.py`."""
+    """A layer of segments, from a dictionary with tables for as many levels as are `homes`; see
+    `network/tilings/compiled_segment.py`."""
 
     def __init__(self, table: dict[str, Any], homes: int) -> None: ...
 
@@ -69,6 +70,8 @@ class SegmentLink:
     def __init__(self, table: dict[str, Any]) -> None: ...
 
 class FusedSegment:
+    """A segment's layers, and one fewer links."""
+
     def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float) -> None: ...
     # Closed forms of one layer in one tile size; sets of loops are bits.
     def closed_forms(self, dims: list[int], sizes: list[float], retained: list[int], layer: int, tensor: int,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -185,14 +186,13 @@ int Chains::met() const {
 
 void Chains::keep_strongest(int count) {
     std::stable_sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) { return a.value < b.value; });
-    double last = -std::numeric_limits<double>::infinity();
-    std::stable_partition(chains_.begin(), chains_.end(), [&](const Chain& chain) {
-        const bool unlike = chain.value > last + SAME;
-        if (unlike) last = chain.value;
-        return unlike;
-    });
+    std::vector<Chain> unlike, copies;
+    for (Chain& chain : chains_)
+        (unlike.empty() || chain.value > unlike.back().value + SAME ? unlike : copies).push_back(std::move(chain));
+    std::move(copies.begin(), copies.end(), std::back_inserter(unlike));
     count = std::max(count, 0);
-    if (int(chains_.size()) > count) chains_.erase(chains_.begin() + count, chains_.end());
+    if (int(unlike.size()) > count) unlike.erase(unlike.begin() + count, unlike.end());
+    chains_ = std::move(unlike);
 }
 
 void Chains::start_again(int count) {

@@ -57,8 +57,8 @@ public:
     void begin(const Annealing& plan);       // starts a schedule at round 0 from the chains as they stand
     bool anneal(int rounds);                 // runs rounds of the schedule; true once it is over or chains agree
     bool agreed() const { return agreed_; }
-    int met() const;                         // chains that have met the best mapping since the schedule began
-    // Goes on with the chains whose present mappings are best: one of each value first, then those that are like others.
+    int met() const;                         // chains that met the best mapping, since the schedule began if one has
+    // Keeps the chains whose present mappings are best: one of each value, then copies where places are left.
     void keep_strongest(int count);
     void start_again(int count);             // chains at random points in place of all; the best mapping met stays
     bool polish(int steps);                  // steepest descent of the best mapping; true where no neighbour is better

@@ -1,4 +1,4 @@
-// The closed forms of one layer in one tile size as plain numbers, for tests.
+// The closed forms of one layer in one tile size as plain numbers, for tests: no vector may pass to the bindings.
 
 #pragma once
 

@@ -26,6 +26,8 @@ static std::vector<T> row(const py::dict& table, const char* name, std::size_t l
     return values;
 }
 
+constexpr double LARGEST = 1ll << 53;  // extents up to which doubles are whole numbers
+
 using Ranks = std::vector<std::vector<std::pair<int, double>>>;  // terms (dimension, coefficient) of each rank
 
 static FusedSpace space_of(const Ranks& ranks, bool written, int dims) {
@@ -48,6 +50,8 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     FusedLayer layer;
     layer.bounds = entry<std::vector<double>>(table, "bounds");
     if (layer.bounds.size() > 63) throw std::invalid_argument("bounds: more than 63 dimensions");
+    for (double bound : layer.bounds)
+        if (!(bound >= 1 && bound <= LARGEST)) throw std::invalid_argument("bounds: out of range");
     layer.output = entry<int>(table, "output");
     layer.linked = entry<int>(table, "linked");
     for (const Ranks& ranks : entry<std::vector<Ranks>>(table, "spaces"))
@@ -58,6 +62,8 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     layer.inside = entry<double>(table, "inside");
     for (const auto& [compute, lanes] : entry<std::vector<std::pair<double, std::vector<double>>>>(table, "known")) {
         if (lanes.size() != layer.bounds.size()) throw std::invalid_argument("known: lanes of wrong length");
+        for (double some : lanes)
+            if (!(some >= 1 && some <= MOST_UNITS)) throw std::invalid_argument("known: lanes out of range");
         layer.know(compute, lanes);
     }
     if (layer.known.empty()) throw std::invalid_argument("known: no mapping");
@@ -98,15 +104,29 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
     auto segment = std::make_unique<FusedSegment>();
     segment->repeat = repeat;
     for (const FusedLayer* layer : layers) {
+        if (!layer) throw py::type_error("layers: None");
         if (layer->home_price.size() != layers[0]->home_price.size())
             throw std::invalid_argument("layers: other homes");
         segment->layers.push_back(*layer);
     }
+    if (layers[0]->linked >= 0) throw std::invalid_argument("linked: no layer before the first");
     for (std::size_t k = 0; k < links.size(); ++k) {
+        if (!links[k]) throw py::type_error("links: None");
         check_link(*links[k], *layers[k], *layers[k + 1]);
         segment->links.push_back(*links[k]);
     }
     return segment;
+}
+
+// Checks loops over the last layer and their tile sizes, before they are used as indices and divisors.
+static void check_loops(const FusedSegment& segment, const std::vector<int>& dims, const std::vector<Loops64>& retained,
+                        const double* sizes, std::size_t count) {
+    if (dims.size() > 63) throw std::invalid_argument("dims: more than 63 loops");
+    for (int dim : dims)
+        if (dim < 0 || dim >= segment.layers.back().dims()) throw std::invalid_argument("dims: out of range");
+    if (retained.size() != segment.links.size()) throw std::invalid_argument("retained: wrong size");
+    for (std::size_t i = 0; i < count; ++i)
+        if (!(sizes[i] >= 1 && sizes[i] <= LARGEST)) throw std::invalid_argument("sizes: out of range");
 }
 
 // Checks the numbers of layers, data spaces and dimensions before they are used as indices.
@@ -120,11 +140,9 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
                                              const Array<double>& sizes) {
     const FusedLayer& last = segment.layers.back();
     if (home < 0 || std::size_t(home) >= last.home_price.size()) throw std::invalid_argument("home: out of range");
-    for (int dim : dims)
-        if (dim < 0 || dim >= last.dims()) throw std::invalid_argument("dims: out of range");
-    if (retained.size() != segment.links.size()) throw std::invalid_argument("retained: wrong size");
     if (sizes.ndim() != 2 || std::size_t(sizes.shape(0)) != dims.size())
         throw std::invalid_argument("sizes: wrong shape");
+    check_loops(segment, dims, retained, sizes.data(), std::size_t(sizes.size()));
     std::vector<double> values(sizes.data(), sizes.data() + sizes.size());
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
@@ -163,11 +181,9 @@ static py::dict closed_forms_of(const FusedSegment& segment, const std::vector<i
                                 const std::vector<double>& sizes, const std::vector<Loops64>& retained, int index,
                                 int tensor, Loops64 across) {
     const FusedLayer& layer = layer_at(segment, index);
-    if (sizes.size() != dims.size() || retained.size() != segment.links.size() || tensor < 0
-        || tensor >= int(layer.spaces.size()))
+    if (sizes.size() != dims.size() || tensor < 0 || tensor >= int(layer.spaces.size()))
         throw std::invalid_argument("closed_forms: wrong sizes");
-    for (int dim : dims)
-        if (dim < 0 || dim >= segment.layers.back().dims()) throw std::invalid_argument("dims: out of range");
+    check_loops(segment, dims, retained, sizes.data(), sizes.size());
     const ClosedForms forms = closed_forms(segment, dims, sizes, retained, index, tensor, across);
     py::list loops;
     for (const ClosedForms::Cut& cut : forms.loops)

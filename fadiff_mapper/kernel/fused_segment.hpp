@@ -42,9 +42,20 @@ struct FusedSpace {
     }
 };
 
-// For every number of points up to a dimension's bound the part of its lanes that is at work on them: that in the
-// largest divisor of the points which the lanes can take.
-using BusyLanes = std::vector<double>;
+// The part of some lanes that is at work on a number of points: the largest divisor of the points that the lanes can
+// take, over the lanes. Tabulated, as divisors take long to find.
+class BusyLanes {
+public:
+    BusyLanes(double bound, double lanes);
+
+    double of(std::size_t points) const { return points < table_.size() ? table_[points] : sought(points); }
+
+private:
+    double sought(std::size_t points) const;
+
+    double lanes_;
+    std::vector<double> table_;
+};
 
 // Units side by side of one mapping of a layer, and its cycles of everything but the outermost level.
 struct SideBySide {

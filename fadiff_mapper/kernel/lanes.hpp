@@ -1,4 +1,4 @@
-// Eight numbers side by side, one for each of eight mappings: the kernel evaluates so many at once.
+// Eight numbers side by side: the kernel evaluates so many mappings, or tile sizes of a group, at once.
 //
 // Arithmetic reads as on plain numbers. Compilers turn it into the widest vector instructions of the target, with the
 // same results on each: no operation is fused or reordered.

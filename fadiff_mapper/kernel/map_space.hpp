@@ -45,7 +45,7 @@ struct MapSpace {
     std::vector<std::uint8_t> completable;      // [P][D][N][N]; see factor_tables.py
     std::vector<Number> bound;                  // [D]; number of the bound itself
     std::vector<Number> parts;                  // lists of the divisors above 1 that a loop can give, one after the other
-    std::vector<int> parts_begin;               // [P][D][N] and the end; where the list of a loop with the n-th divisor is
+    std::vector<int> parts_begin;               // [P][D][N] and the end; the first part of each list
     std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
     std::vector<std::vector<int>> growable;     // [D]; places whose loop may have several iterations
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]

@@ -76,7 +76,7 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
     const int layers = int(segment_.layers.size()), loops = packs.loops;
     const std::size_t first = pack * LANES;
     std::vector<Lanes> beyond(layers - 1);  // words of an intermediate in use beyond those that outlast a step
-    Lanes resting = 0;                      // those that outlast it, of all intermediates
+    Lanes resting = 0;                      // words that outlast a step, of all intermediates
     for (int link = 0; link + 1 < layers; ++link) {
         const FusedLayer& layer = segment_.layers[link];
         const LoopCut* own = packs.of(pack, link);
@@ -130,7 +130,8 @@ static Lanes compute_cycles(const FusedLayer& layer, const LoopCut* cuts, int lo
             int cutting = -1;
             for (int loop = 0; loop < loops; ++loop)
                 if (cuts[loop].dim == dim) cutting = loop;
-            part *= cutting < 0 ? Lanes(busy.back()) : lanes_of([&](int lane) { return busy[points[cutting][lane]]; });
+            part *= cutting < 0 ? Lanes(busy.of(std::size_t(layer.bounds[dim])))
+                : lanes_of([&](int lane) { return busy.of(points[cutting][lane]); });
         }
         least = smaller(least, known.compute / part);
     }
@@ -252,14 +253,14 @@ void NestEstimate::list_choices() {
     }
 }
 
-// One number, or eight from there on.
+// The number of one column, or of eight from it on.
 template <typename Number>
 static Number at(const PerSize& numbers, std::size_t column) {
     if constexpr (std::is_same_v<Number, double>) return numbers[column];
     else return load(&numbers[column]);
 }
 
-// They lie there all the time, those of all layers together.
+// Operands that stay lie there all the time, in all layers together.
 template <typename Number>
 Number NestEstimate::staying(const std::vector<int>& pick, std::size_t column) const {
     Number words = 0;
@@ -294,7 +295,7 @@ void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const 
     cycles *= segment_.repeat;
 }
 
-PerSize NestEstimate::lower_prices(std::size_t row, const Price& price) const {
+std::vector<double> NestEstimate::prices_by_size(std::size_t row, const Price& price) const {
     const std::vector<int>& pick = picks_[row];
     PerSize prices(padded_);
     for (std::size_t column = 0; column < padded_; column += LANES) {
@@ -308,13 +309,13 @@ PerSize NestEstimate::lower_prices(std::size_t row, const Price& price) const {
 }
 
 double NestEstimate::lower(std::size_t row, const Price& price) const {
-    const PerSize prices = lower_prices(row, price);
+    const std::vector<double> prices = prices_by_size(row, price);
     return *std::min_element(prices.begin(), prices.end());
 }
 
 Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const {
     const std::vector<int>& pick = picks_[row];
-    const PerSize prices = lower_prices(row, price);
+    const std::vector<double> prices = prices_by_size(row, price);
     std::vector<std::pair<double, std::size_t>> promising;
     for (std::size_t column = 0; column < batch_; ++column)
         if (prices[column] < bar) promising.emplace_back(prices[column], column);

@@ -16,7 +16,7 @@
 
 namespace fadiff {
 
-// Numbers over the B tile sizes, filled up to whole packs of eight with those of the last.
+// Numbers over the B tile sizes, filled up to whole packs of eight with the number of the last.
 using PerSize = std::vector<double>;
 
 // A residency of an operand that comes from outside the group.
@@ -64,14 +64,14 @@ public:
     Sized best(std::size_t row, const Price& price, double bar) const;
 
 private:
-    struct Work {  // a layer without operands from outside; `room`, `sums`: words left for a tile and for its sums
+    struct Work {  // of a layer, apart from operands from outside; `room`, `sums`: words left for these and for sums
         PerSize computed, compute, reads, writes, extra, room, sums;
 
         explicit Work(std::size_t padded)
             : computed(padded), compute(padded), reads(padded), writes(padded), extra(padded), room(padded),
               sums(padded) {}
     };
-    class Packs;  // the loops as all layers see them, in all tile sizes
+    class Packs;  // the loops as all layers see them, in all tile sizes; made of vectors, so not known here (setup.py)
 
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
@@ -87,12 +87,12 @@ private:
               Number& cycles) const;
 
     // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
-    PerSize lower_prices(std::size_t row, const Price& price) const;
+    std::vector<double> prices_by_size(std::size_t row, const Price& price) const;
 
     const FusedSegment& segment_;
     NestOptions options_;
     std::size_t batch_, padded_;   // tile sizes, and those filled up to whole packs
-    PerSize sizes_;                // those of all loops, one loop after the other
+    PerSize sizes_;                // tile sizes, one loop after the other
     std::vector<Work> work_;       // [layer]
     PerSize least_room_;
     std::vector<Operand> operands_;

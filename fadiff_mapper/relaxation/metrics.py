@@ -8,6 +8,10 @@ from fadiff_mapper.spec.mapper import METRICS
 ILLEGAL = 1e6
 """Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
 
+SAME = 1e-9
+"""Values, in natural logarithms of a metric, that differ by less are those of equally good mappings; equal to SAME of
+`kernel/chains.cpp`. Nothing was measured."""
+
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
     """The metrics of a list or tuple.

@@ -18,6 +18,7 @@ from fadiff_mapper.calibration.tensor_roles import tensor_roles
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.relaxation.metrics import SAME
 from fadiff_mapper.results.mapped_layer import CorrectedCycles
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask
@@ -28,9 +29,6 @@ EXPONENTS = {"edp": (1.0, 1.0), "energy": (1.0, 0.0), "delay": (0.0, 1.0)}
 RANDOM, STARTS, STEPS = 1024, 3, 100
 """Random mappings, how many of them are started from, and steps of each descent at most. On ResNet-50's layers a
 descent takes 3 to 15 steps."""
-
-SAME = 1e-9
-"""Values, in natural logarithms, that differ by less are those of equally good mappings."""
 
 
 def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, metric: str,

@@ -83,8 +83,8 @@ class SearchOptions:
         chains_agreeing: Chains that have met the best mapping, and so end a problem's refinement early. 12 from round
             30 on took the place of 16 from round 20 on; 18 take the place of 12 since the moves of `divided` and
             `adopted_further`, with which chains agree sooner.
-        chains_sure: Chains that have met the best mapping by the end of the further rounds, those of earlier searches
-            included, so that the search does not start again. Counting each search by itself made no run of the
+        chains_sure: Chains that must have met the best mapping by the end of the further rounds, those of earlier
+            searches included; with fewer the search starts again. Counting each search by itself made no run of the
             hardest layers better and took 6 to 14 % more evaluations on three designs. 12 instead of 9 left 1 instead
             of 3 of 80 searches of the layer that misses most, at 17 to 21 % more evaluations of a batch of 49 layers.
         searches: Searches in all, each from new random mappings, where chains disagree; the best mapping of all stays.

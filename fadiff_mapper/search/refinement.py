@@ -16,7 +16,7 @@ import numpy as np
 from fadiff_mapper.kernel._kernel import Chains, SparseTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.metrics import ILLEGAL
+from fadiff_mapper.relaxation.metrics import ILLEGAL, SAME
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
@@ -30,9 +30,6 @@ another thread runs Python."""
 
 MOST_GROWTH = 4
 """Times as many rounds until the next look as until the last one, at most; the first look comes after one round."""
-
-SAME = 1e-9
-"""Values that differ by less are those of equally good mappings, as in `kernel/chains.cpp`. Nothing was measured."""
 
 POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
@@ -89,7 +86,7 @@ class Refinement:
             self.report()
             rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - start), MOST_GROWTH)))
 
-    def anneal_all(self) -> bool:
+    def search_once(self) -> bool:
         """Anneals, and goes on with the best chains where they do not agree.
 
         Returns:
@@ -116,7 +113,7 @@ class Refinement:
             if search:
                 self.chains.start_again(self.options.chains)
             before = self.chains.best_value
-            if self.anneal_all():
+            if self.search_once():
                 break
             met = self.chains.met + (met if self.chains.best_value >= before - SAME else 0)
             if met >= self.options.chains_enough:

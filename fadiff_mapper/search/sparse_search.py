@@ -17,7 +17,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.metrics import ILLEGAL
+from fadiff_mapper.relaxation.metrics import ILLEGAL, SAME
 from fadiff_mapper.search.best_so_far import MetricTerms, SearchState, Watcher, best_rows
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.options import Progress, SearchOptions
@@ -33,8 +33,6 @@ POLISH_STEPS = 4
 """Steps of the last descent at most, of some hundred evaluations each."""
 TEMPERATURE_START, TEMPERATURE_END = 0.1, 0.01
 """Temperatures of the refinement's first and last round, in natural logarithms of the metric. Nothing was measured."""
-SAME = 1e-9
-"""Values that differ by less are those of equally good mappings."""
 RANDOM, RANDOM_BATCHES = 128, 8
 """Random mappings in a batch, and batches, where no candidate suits the formats of the design."""
 

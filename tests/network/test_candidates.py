@@ -32,7 +32,7 @@ from fadiff_mapper.fusion import (
 from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.groups.tile_steps import space_of
-from fadiff_mapper.kernel._kernel import NestEstimate
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -345,10 +345,68 @@ def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them(
 
 @pytest.mark.parametrize(("nest", "sentence"), [
     ((1, inf, [0], [0], False, np.ones((1, 1))), "home"), ((0, inf, [99], [0], False, np.ones((1, 1))), "dims"),
-    ((0, inf, [0], [], False, np.ones((1, 1))), "retained"), ((0, inf, [0], [0], False, np.ones((2, 1))), "sizes")])
+    ((0, inf, [0], [], False, np.ones((1, 1))), "retained"), ((0, inf, [0], [0], False, np.ones((2, 1))), "sizes"),
+    ((0, inf, [0], [0], False, np.full((1, 1), np.nan)), "sizes"),
+    ((0, inf, [0], [0], False, np.zeros((1, 1))), "sizes"),
+    ((0, inf, [0] * 64, [0], False, np.ones((64, 1))), "dims")])
 def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         NestEstimate(compiled(segment_of(group(CONV_2D, [("P", 2)], ""))).tables, *nest)
+
+
+def test_layers_that_no_segment_can_have_are_refused() -> None:
+    table = {"bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1,
+             "linked": -1, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0, "words_per_cycle": 1.0,
+             "home_reads": [0.0, 0.0], "home_price": [0.0]}
+    FusedSegment([SegmentLayer(table, 1)], [], 1.0)
+    with pytest.raises(TypeError, match="None"):
+        FusedSegment([None], [], 1.0)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="linked"):
+        FusedSegment([SegmentLayer(table | {"linked": 0}, 1)], [], 1.0)
+    for name, wrong in ("bounds", [-1.0]), ("bounds", [np.nan]), ("bounds", [2.0 ** 60]), ("known", [(1.0, [np.nan])]):
+        with pytest.raises(ValueError, match=name):
+            SegmentLayer(table | {name: wrong}, 1)
+
+
+LANED = LayerBase(2.0, {}, 64.0, (SideBySide(900.0, {"P": 4, "M": 3}), SideBySide(1000.0, {"C": 2, "Q": 3})),
+                  OutermostPrices(1.0, 1.5, 0.5, {}), OperatingPoint(1.0, 1.0))
+"""A layer with two mappings that use units side by side."""
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=19),
+       st.sampled_from([0, 1, 3]), st.sampled_from([40.0, 400.0, inf]))
+def test_the_estimate_of_many_tile_sizes_is_the_best_of_those_of_each(
+        sizes: list[tuple[int, int]], retained: int, usable: float) -> None:
+    """Of the first choice, in which all operands pass: others depend on all tile sizes."""
+    segment = segment_of(group(CONV_2D, [("P", 2), ("Q", 2)], ""))
+    tables = compiled_segment(hardware(), segment, [LANED] * len(segment.problems)).tables
+    dims = [segment.problems[-1].dimensions.index(dim) for dim in "PQ"]
+
+    def estimate(some: Sequence[tuple[int, int]]) -> NestEstimate:
+        return NestEstimate(tables, 0, usable, dims, [retained], False, np.array(some, dtype=np.float64).T.copy())
+
+    together, each = estimate(sizes), [estimate([size]) for size in sizes]
+    assert together.lower_prices(1e4, 1e3)[0] == min(one.lower_prices(1e4, 1e3)[0] for one in each)
+    alone_ = [one.best_sizes(0, 1e4, 1e3, inf) for one in each]
+    best = together.best_sizes(0, 1e4, 1e3, inf)
+    assert (best is None) == all(one is None for one in alone_)
+    if best is not None:
+        assert best[0] == min(one[0] for one in alone_ if one is not None)
+        chosen = alone_[best[3]]
+        assert chosen is not None and best[:3] == chosen[:3]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 8, 12, 16])
+@pytest.mark.parametrize("bound", [40, 70_000])
+def test_tiles_fill_the_lanes_with_their_largest_divisor(lanes: int, bound: int) -> None:
+    base = replace(LANED, known=(SideBySide(1000.0, {"P": lanes}),), prices=replace(LANED.prices, words_per_cycle=inf))
+    problem = conv("one", P=bound)
+    tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
+    for tile in range(bound - 39, bound + 1):
+        estimate = NestEstimate(tables, 0, inf, [problem.dimensions.index("P")], [], False, np.array([[float(tile)]]))
+        best = estimate.best_sizes(0, 1.0, 1.0, inf)
+        filled = max(size for size in range(1, lanes + 1) if tile % size == 0)
+        assert best is not None and best[2] == pytest.approx(1000 / (filled / lanes))
 
 
 def test_an_unknown_level_is_refused_by_name() -> None:

@@ -5,7 +5,7 @@ them would ever be mapped.
 
 Method. Each round lists segments for a part of the time that is left, and planning maps what looks best before the
 next. Segments are taken in an order that spreads evenly over all places and lengths, so that those of any round cover
-the network. Without a limit there is one round, and the order plays no role.
+the network. Without a limit the first enumeration is one round; the second, at the plan's prices, goes in parts.
 """
 
 from __future__ import annotations
