@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -139,6 +139,14 @@ class Problem:
     def density(self, dataspace: str) -> Density:
         """The density of a data space."""
         return self.densities.get(dataspace, DENSE)
+
+    def resized(self, shape: Sequence[int]) -> Problem:
+        """Makes a tile of a layer a problem of its own.
+
+        Args:
+            shape: Extents of the tile, in the order of the dimensions.
+        """
+        return replace(self, bounds=dict(zip(self.dimensions, shape, strict=True)))
 
     def tensor_size(self, dataspace: DataSpace) -> int:
         """Words of the whole tensor, holes of strided ranks counted."""

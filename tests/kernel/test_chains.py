@@ -240,9 +240,9 @@ def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chain
 @pytest.mark.parametrize("design", ["gemmini_large", "weight_stationary"])
 def test_a_layer_on_which_chains_agree_is_searched_once(design: str) -> None:
     of = conv(design)
-    once, thrice = (begun(of, SearchOptions(searches=searches)) for searches in (1, 5))
-    assert once.run() and thrice.run()
-    assert once.chains.evaluations == thrice.chains.evaluations and same(once.best(), thrice.best())
+    once, again = (begun(of, SearchOptions(searches=searches)) for searches in (1, 5))
+    assert once.run() and again.run()
+    assert once.chains.evaluations == again.chains.evaluations and same(once.best(), again.best())
 
 
 def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:

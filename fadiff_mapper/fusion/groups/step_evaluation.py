@@ -190,7 +190,7 @@ def _evaluated(layer: PreparedLayer, keys: Sequence[TileKey]) -> dict[TileKey, E
     """Evaluates tiles of one layer in one batch."""
     result = evaluate_nest(layer, pack([mapping for _, _, mapping in keys], layer.problem))
     return {key: EvaluatedTile(
-        layer.resized(_resized(layer.problem, key[1])), result.nest.keep[..., row].copy(),
+        layer.resized(layer.problem.resized(key[1])), result.nest.keep[..., row].copy(),
         result.tile.size[..., row].copy(), _alone(result.use, row), _alone(result.counts, row),
         0.0 if result.network is None else float(result.network.total[row]),
         tuple(violations(result.checks, row))) for row, key in enumerate(keys)}
@@ -203,11 +203,6 @@ def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:
         return None
     return tuple(prod(level.temporal[dim] * level.spatial[dim] for level in mapping.levels)
                  for dim in layer.problem.dimensions)
-
-
-def _resized(problem: Problem, shape: Shape) -> Problem:
-    """A layer's problem with the tile's extents as bounds."""
-    return replace(problem, bounds=dict(zip(problem.dimensions, shape, strict=True)))
 
 
 def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: Mapping) -> Mapping:
@@ -260,7 +255,7 @@ def mapped_words(hardware: Hardware, group: FusedGroup, index: int, shape: Shape
         shape: extents of the tile, one of the layer's `mappings`.
     """
     layer = group.layers[index]
-    problem = _resized(layer.problem, shape)
+    problem = layer.problem.resized(shape)
     nest = pack([fused_mapping(hardware, group, index, layer.mappings[shape])], problem)
     return _kept(problem, nest.keep[..., 0], tiles(nest, project(problem)).size[..., 0])
 

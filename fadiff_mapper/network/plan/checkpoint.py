@@ -22,7 +22,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
@@ -142,7 +141,7 @@ class Checkpoint:
             return
         arch = self.specs[0].arch
         self.groups[batch] = {"strategies": dict(strategies), "groups": [group and [
-            [[list(shape), literal_mapping(mapping, arch, resized(layer.problem, shape))]
+            [[list(shape), literal_mapping(mapping, arch, layer.problem.resized(shape))]
              for shape, mapping in layer.mappings.items()] for layer in group.layers] for group in groups]}
         self.write()
 
@@ -157,8 +156,7 @@ class Checkpoint:
     def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any) -> Mapping:
         """The mapping of one tile."""
         where = Where(str(self.file))
-        return read_mapping(with_places(literal, where), where, self.specs[0].arch,
-                            resized(layer.problem, tuple(shape)))
+        return read_mapping(with_places(literal, where), where, self.specs[0].arch, layer.problem.resized(shape))
 
     def _broken(self, error: Exception) -> FadiffError:
         """The error for an entry that cannot be read."""

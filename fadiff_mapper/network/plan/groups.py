@@ -89,11 +89,11 @@ def enumerated(hardware: Hardware, segments: Mapping[Hashable, Segment], bases: 
     """
     proposed: dict[Hashable, list[Candidate]] = {}
     known: Translated = {}
+    price = NetworkPrice(total, metric)
     for key, segment in segments.items():
         if stopped() and proposed:
             break
         own = group_bases(segment, bases)
-        price = NetworkPrice(total, metric)
         proposed[key] = candidates(hardware, segment, own, price, price(alone(segment, own)), known)
     return proposed
 

@@ -175,7 +175,7 @@ def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, M
         return None
     best = min(legal, key=lambda outcome: outcome.value)
     if id(best) not in known:
-        problem = resized(tile.spec.problem, tile.shape)
+        problem = tile.spec.problem.resized(tile.shape)
         known[id(best)] = with_reuse(_kept_outermost(unpack(best.nest, 0, problem), problem), tile.spec.constraints)
     return known[id(best)]
 
@@ -184,16 +184,6 @@ def _kept_outermost(mapping: Mapping, problem: Problem) -> Mapping:
     """The mapping with every data space kept in the outermost level, from where `timeloop-model` starts."""
     outermost: LevelMapping = mapping.levels[-1]
     return Mapping((*mapping.levels[:-1], replace(outermost, keep=frozenset(problem.dataspace_names()))))
-
-
-def resized(problem: Problem, shape: tuple[int, ...]) -> Problem:
-    """Makes a tile of a layer a problem of its own.
-
-    Args:
-        problem: The layer.
-        shape: Extents of the tile, in the order of the layer's dimensions.
-    """
-    return replace(problem, bounds=dict(zip(problem.dimensions, shape, strict=True)))
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
@@ -208,7 +198,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         places = _places(hardware, group, index, spec, _goes_on(group, classes), rooms_of[index])
         prepared, text = memory.layer(design, layer.problem)
         for shape in dict.fromkeys(step.shape for step in classes):
-            problem = resized(layer.problem, shape)
+            problem = layer.problem.resized(shape)
             tiles.append(TileShape(
                 index, shape, spec, _layer_key(group, index),
                 (text, shape, tuple(rooms_of[index]), sums, *(place.held for place in places.values())),
@@ -301,7 +291,7 @@ def _rooms(hardware: Hardware, group: FusedGroup, last: Spec, all_steps: Sequenc
             left.append(inf if level.usable is None else max(level.usable - words, 0.0))
     if _goes_on(group, last_classes):
         sums_at, problem = sum_level(last), group.layers[-1].problem
-        sums = max(resized(problem, step.shape).tensor_size(problem.output) for step in last_classes)
+        sums = max(problem.resized(step.shape).tensor_size(problem.output) for step in last_classes)
         for left in rooms[:-1]:
             left[sums_at] = max(left[sums_at] - ceil(sums / hardware.arch.levels[sums_at].instances), 0.0)
     return rooms

@@ -12,7 +12,6 @@ from fadiff_mapper.network.chains.batched_runs import over_all_runs
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
-from fadiff_mapper.network.plan.map_tiles import resized
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
@@ -101,7 +100,7 @@ def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:
         spec: The layer on its design.
         shape: Extents of the tile, in the order of the layer's dimensions.
     """
-    problem = resized(spec.problem, shape)
+    problem = spec.problem.resized(shape)
     written = spec.literal["problem"]
     literal = spec.literal | {"problem": written | {"instance": written["instance"] | problem.bounds}}
     return replace(spec, problem=problem, literal=literal, mapping=None)

@@ -94,19 +94,19 @@ def _propose_reshaped(board: PlanningBoard) -> None:
 
 def _propose_at_prices_of_plan(board: PlanningBoard) -> None:
     """Lists candidates anew where the ratio of energy to cycles differs by `MOVED`; keeps its prices if worth it."""
-    run = board.run
-    planned, first, before = run.sums(best_known_plan(board)), run.total, run.value(best_known_plan(board))
+    run, plan = board.run, best_known_plan(board)
+    planned, first, before = run.sums(plan), run.total, run.value(plan)
     moved = planned.energy_pj / first.energy_pj * first.cycles / max(planned.cycles, 1)
     if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
         return
     run.total = planned
-    near = near_plan(board, best_known_plan(board))
+    near, value = near_plan(board, plan), before
     for start in range(0, len(near), ENUMERATED_AT_ONCE):
-        value = run.value(best_known_plan(board))
         for facts in near[start:start + ENUMERATED_AT_ONCE]:
             facts.listed = False
         _propose_listed(board)
-        if run.over() or not run.value(best_known_plan(board)) < value * (1 - WORTH):
+        last, value = value, run.value(best_known_plan(board))
+        if run.over() or not value < last * (1 - WORTH):
             break
     _propose_reshaped(board)
     if not run.value(best_known_plan(board)) < before * (1 - WORTH):
