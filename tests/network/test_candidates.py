@@ -42,8 +42,8 @@ from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, alone
 from fadiff_mapper.network.plan.map_tiles import with_mappings
-from fadiff_mapper.network.plan.strategy_search import TileStrategy
 from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
+from fadiff_mapper.network.plan.tile_searches import TileStrategy
 from fadiff_mapper.network.tilings.candidates import candidates, neighbours
 from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
 from fadiff_mapper.network.tilings.layer_estimate import (

@@ -1,22 +1,27 @@
-"""Searches of tiles: none is made twice in a run, and layers whose strategies are known are not compared again."""
+"""Searches of tiles: none is made twice in a run, tiles that differ in their room share one, and layers whose
+strategies are known are not compared again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import inf
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
 from fadiff_mapper.network.chains.segments import segments
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.plan import strategy_search
+from fadiff_mapper.network.plan import strategy_search, tile_searches
 from fadiff_mapper.network.plan.groups import COMPARING, LIGHT, THOROUGH
 from fadiff_mapper.network.plan.map_tiles import TileMemory, strategies_known, with_mappings
 from fadiff_mapper.network.plan.strategy_search import TileEffort
+from fadiff_mapper.network.plan.tile_searches import STEP, TileOutcomes, TileShape, TileStrategy, ample_room
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
@@ -39,10 +44,11 @@ def two_layers() -> tuple[Workload, list[Spec]]:
     return network, list(specs_of(network, bundled_files.find("arch/gemmini_large")))
 
 
-def fused(rows: int) -> FusedGroup:
-    """The two layers in tiles of some rows."""
+def fused(rows: int, resident: bool = False) -> FusedGroup:
+    """The two layers in tiles of some rows; with `resident` the weights of the second one stay on the chip."""
     segment, stay = segments(two_layers()[0], 2)[0], Stay("Scratchpad")
-    return FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
+    first, second = (FusedLayer(problem, {}) for problem in segment.problems)
+    return FusedGroup((first, replace(second, operands={"Weights": stay}) if resident else second),
                       tuple(replace(link, stay=stay) for link in segment.links), (TileLoop("P", rows),))
 
 
@@ -56,13 +62,13 @@ def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory:
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[MappingTask]:
     """The tasks that are searched from here on."""
     made: list[MappingTask] = []
-    original: Callable[..., Any] = strategy_search.search_all
+    original: Callable[..., Any] = tile_searches.search_all
 
     def counted(tasks: Sequence[MappingTask], *rest: Any, **named: Any) -> Any:
         made.extend(tasks)
         return original(tasks, *rest, **named)
 
-    monkeypatch.setattr(strategy_search, "search_all", counted)
+    monkeypatch.setattr(tile_searches, "search_all", counted)
     return made
 
 
@@ -88,6 +94,49 @@ def test_other_tiles_are_searched(searches: list[MappingTask]) -> None:
     made = len(searches)
     mapped(fused(6), LIGHT, {}, memory)
     assert len(searches) > made
+
+
+def test_tiles_that_differ_in_their_room_share_a_search(searches: list[MappingTask]) -> None:
+    memory = TileMemory()
+    whole = mapped(fused(4), LIGHT, {}, memory)
+    made = [task.layer.problem.bounds["M"] for task in searches]
+    beside = mapped(fused(4, resident=True), LIGHT, {}, memory)
+    again = [task.layer.problem.bounds["M"] for task in searches[len(made):]]
+    assert whole and beside and whole.layers[0].mappings == beside.layers[0].mappings
+    assert made == [16, 8] and again == [8]     # the constraints of the second layer differ
+
+
+def test_a_tile_that_a_mapping_in_ample_room_does_not_fit_is_searched_in_its_own(
+        searches: list[MappingTask], monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[TileShape] = []
+    original = strategy_search.tile_outcomes
+
+    def noted(wanted: Sequence[tuple[TileShape, TileStrategy]], *rest: Any) -> Any:
+        shapes.extend(tile for tile, _ in wanted)
+        return original(wanted, *rest)
+
+    monkeypatch.setattr(strategy_search, "tile_outcomes", noted)
+    mapped(fused(4), LIGHT, {}, TileMemory())
+    searches.clear()
+    strategy = shapes[0].strategies[0]
+    before: TileOutcomes = {}
+    outcome, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, before)
+    tight, = original([(replace(shapes[0], fits=lambda *_: False), strategy)], LIGHT.options, lambda: False, {})
+    assert outcome and tight and outcome.legal and tight.legal
+    assert len(searches) == 3
+    rooms = [task.room.words for task in searches if task.room]
+    assert (rooms[0] == rooms[1]).all() and (rooms[2] < rooms[1]).any() and list(rooms[2]) == list(shapes[0].room)
+    assert shapes[0].fits(strategy, tight.nest)
+
+
+@given(st.lists(st.floats(0, 1), min_size=8, max_size=8))
+def test_ample_room_holds_the_room_and_less_than_twice_as_much(parts: list[float]) -> None:
+    architecture = two_layers()[1][0].arch
+    room = [inf if level.usable is None else level.usable * part
+            for level, part in zip(architecture.levels, parts[:len(architecture.levels)], strict=True)]
+    for own, ample, level in zip(room, ample_room(architecture, room), architecture.levels, strict=True):
+        assert own <= ample <= (inf if level.usable is None else level.usable)
+        assert own < 1 or own == inf or ample < own * STEP * (1 + 1e-9)
 
 
 def test_strategies_are_compared_for_layers_that_have_none_yet(searches: list[MappingTask]) -> None:

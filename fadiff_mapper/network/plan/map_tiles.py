@@ -24,24 +24,21 @@ from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
 from fadiff_mapper.fusion.groups.stored_words import resident_words
 from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass
+from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
-from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.network.plan.strategy_search import (
+from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort, compares, note_best, searched
+from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, cut_to_tile, with_residents
+from fadiff_mapper.network.plan.tile_searches import (
     LAST_LAYER_STRATEGIES,
     STRATEGIES,
-    BestStrategies,
-    TileEffort,
     TileOutcomes,
     TileShape,
     TileStrategy,
-    compares,
-    note_best,
-    searched,
 )
-from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, cut_to_tile, with_residents
 from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.search_family import SearchOutcome
@@ -201,9 +198,10 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
             problem = layer.problem.resized(shape)
             tiles.append(TileShape(
                 index, shape, spec, _layer_key(group, index),
-                (text, shape, tuple(rooms_of[index]), sums, *(place.held for place in places.values())),
+                (text, shape, sums, *(place.held for place in places.values())), tuple(rooms_of[index]),
                 tuple(_fitting(hardware, spec, problem, index < len(group.links), places, rooms_of[index])),
-                partial(_tile_task, spec, problem, prepared, text, places, sums, memory)))
+                partial(_tile_task, spec, problem, prepared, text, places, sums, memory),
+                partial(_fits, prepared, places)))
     return tiles
 
 
@@ -230,11 +228,18 @@ def _fitting(hardware: Hardware, spec: Spec, problem: Problem, writes_intermedia
 
 
 def _tile_task(spec: Spec, problem: Problem, layer: PreparedLayer, text: str, places: AnyMapping[bool, TilePlace],
-               sums: tuple[float, float], memory: TileMemory, strategy: TileStrategy) -> MappingTask:
-    """The search of a tile, `problem`, of a layer with one strategy."""
+               sums: tuple[float, float], memory: TileMemory, strategy: TileStrategy,
+               room: tuple[float, ...]) -> MappingTask:
+    """The search of a tile, `problem`, of a layer with one strategy in some room, words of every level."""
     tile, place = replace(spec, problem=problem), places[strategy.whole]
-    return mapping_task(tile, memory.constrained(tile, text, place.held, strategy.completion), room=place.room,
-                        sums=sums, layer=layer.resized(problem))
+    return mapping_task(tile, memory.constrained(tile, text, place.held, strategy.completion),
+                        room=replace(place.room, words=np.array(room)), sums=sums, layer=layer.resized(problem))
+
+
+def _fits(layer: PreparedLayer, places: AnyMapping[bool, TilePlace], strategy: TileStrategy, nest: Nest) -> bool:
+    """Whether a mapping of a tile of a layer, a nest of one row, runs in the room that the tile finds."""
+    room = places[strategy.whole].room
+    return bool(score(layer, nest, room=Room(room.words[:, None], room.counted[..., None])).legal[0])
 
 
 def _room_to_finish(hardware: Hardware, spec: Spec, problem: Problem, held: Sequence[ResidentTile],

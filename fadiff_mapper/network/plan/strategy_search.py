@@ -12,43 +12,13 @@ is deterministic, and one that was made before is not made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import inf, prod
 
-from fadiff_mapper.network.plan.tile_constraints import SumCompletion
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.network.plan.tile_searches import TileOutcomes, TileShape, TileStrategy, tile_outcomes
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
-from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.spec import Spec
-
-
-class TileStrategy(Enum):
-    """How a tile treats the intermediates that it reads and writes.
-
-    Attributes:
-        whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        completion: How the sums of the written one are finished.
-    """
-
-    WHOLE_AND_TOGETHER = (True, SumCompletion.TOGETHER)
-    WHOLE_FROM_INSIDE = (True, SumCompletion.INSIDE)
-    PIECES_FROM_INSIDE = (False, SumCompletion.INSIDE)
-    PIECES_IN_TURN = (False, SumCompletion.IN_TURN)
-
-    def __init__(self, whole: bool, completion: SumCompletion):
-        self.whole = whole
-        self.completion = completion
-
-
-STRATEGIES = tuple(TileStrategy)
-"""For layers that write an intermediate; of equally good mappings the first counts."""
-
-LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-"""For the last layer, which writes no intermediate, so that its completion plays no role."""
-
 
 CLOSE = 0.35
 """Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again.
@@ -86,33 +56,6 @@ class TileEffort:
 BestStrategies = dict[str, str]
 """Name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them."""
 
-TileOutcomes = dict[Hashable, "SearchOutcome | None"]
-"""Outcomes of searches, without their histories, by `TileShape.key`, strategy and effort; None where a tile contradicts
-its constraints."""
-
-
-@dataclass(frozen=True)
-class TileShape:
-    """A shape of tile of a layer, and the searches that may find its mapping.
-
-    Attributes:
-        index: Position of the layer in its group.
-        shape: Extents of the tile, in the order of the layer's dimensions.
-        spec: The whole layer on its design.
-        layer: Equal for layers whose tiles have the same best strategy.
-        key: Equal for tiles whose searches are the same.
-        strategies: The strategies that could fit.
-        task: Makes the search with one of them.
-    """
-
-    index: int
-    shape: tuple[int, ...]
-    spec: Spec
-    layer: str
-    key: Hashable
-    strategies: tuple[TileStrategy, ...]
-    task: Callable[[TileStrategy], MappingTask]
-
 
 def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool], known: BestStrategies,
              before: TileOutcomes) -> list[dict[TileStrategy, SearchOutcome]]:
@@ -131,19 +74,12 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
 
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
-        keys: dict[tuple[int, TileStrategy], Hashable] = {
-            (index, strategy): (tiles[index].key, strategy, options)
-            for index, strategies in enumerate(wanted) for strategy in strategies}
-        new = {key: pair for pair, key in keys.items() if key not in before}
-        every = {key: tiles[index].task(strategy) for key, (index, strategy) in new.items()}
-        # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
-        tasks = {key: task for key, task in every.items() if not task.impossible}
-        outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
-        before.update(dict.fromkeys(every))
-        before.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
-        for (index, strategy), key in keys.items():
-            if (outcome := before[key]) is not None:
-                found[index][strategy] = min(found[index].get(strategy, outcome), outcome, key=lambda one: one.value)
+        pairs = [(own, tile, strategy) for own, tile, strategies in zip(found, tiles, wanted, strict=True)
+                 for strategy in strategies]
+        outcomes = tile_outcomes([(tile, strategy) for _, tile, strategy in pairs], options, stopped, before)
+        for (own, _, strategy), outcome in zip(pairs, outcomes, strict=True):
+            if outcome is not None:
+                own[strategy] = min(own.get(strategy, outcome), outcome, key=lambda one: one.value)
 
     every_way = [compares(tile, effort, known) for tile in tiles]
     search([tile.strategies if compared else _first(tile, known)
