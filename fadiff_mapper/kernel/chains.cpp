@@ -25,6 +25,9 @@ constexpr int LOOK_EVERY = 5;
 // that it cannot circle among mappings that differ by rounding alone.
 constexpr double LEAST_DESCENT = 1e-12;
 
+// Above all Gumbel noise of a double in [0, 1), which ends at -log(-log(1 - 2^-53)) = 36.7.
+constexpr double MOST_NOISE = 37;
+
 static double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -43,17 +46,18 @@ double Objective::value(const Scores& scores) const {
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
                Evaluate instead)
-    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), room_(std::move(room)),
-      instead_(std::move(instead)), random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
-      best_value_(std::numeric_limits<double>::infinity()), start_(now()) {}
+    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)), random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
+      best_value_(std::numeric_limits<double>::infinity()), start_(now()) {
+    if (!room) return;
+    room_.emplace(layer_);
+    for (int lane = 0; lane < LANES; ++lane) lay_room(*room, lane, *room_);
+}
 
 template <typename Assign>
 void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
-    const Room* rooms[LANES];
-    std::fill_n(rooms, LANES, room_ ? &*room_ : nullptr);
     Scores scores[LANES];
     if (instead_) instead_(work_, scores);
-    else evaluate(layer_, room_ ? rooms : nullptr, 0, work_, scores);
+    else evaluate(layer_, room_ ? &*room_ : nullptr, 0, work_, scores);
     for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);
         if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
@@ -149,7 +153,9 @@ void Chains::step(Chain& chain, double temperature) {
         if (!count) break;
         evaluate_neighbours(chain.point, count, REFINE, values);
         for (int i = 0; i < count; ++i) {
-            const double noise = plan_.greedy ? 0 : -std::log(-std::log(random_.uniform() + TINY) + TINY);
+            const double chance = plan_.greedy ? 0 : random_.uniform();
+            if (some && values[i] - temperature * MOST_NOISE >= lowest) continue;  // most neighbours: spares their noise
+            const double noise = plan_.greedy ? 0 : -std::log(-std::log(chance + TINY) + TINY);
             const double rank = values[i] - temperature * noise;
             if (some && rank >= lowest) continue;
             lowest = rank;

@@ -90,7 +90,7 @@ private:
     Layer layer_;
     MapSpace space_;
     Objective objective_;
-    std::optional<Room> room_;
+    std::optional<RoomPack> room_;           // in every lane
     Evaluate instead_;                       // none: the dense evaluation
     Random random_;
     Workspace work_;

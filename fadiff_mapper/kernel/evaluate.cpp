@@ -10,16 +10,13 @@ constexpr double EACH_BROKEN_LIMIT = 0.1, SMALLEST = 1e-9;
 
 // Words that a level's tile needs of its capacity where tensors of other layers lie in it: the tile must fit by itself,
 // and its counted part beside the words that reside there.
-static void fill_room(const Layer& layer, const Workspace& work, const Room* const* rooms, int level, Lanes& words) {
-    for (int lane = 0; lane < work.pack.count; ++lane) {
-        double counted = 0;
-        for (int t = 0; t < layer.tensors; ++t) {
-            const std::size_t cell = std::size_t(level) * layer.tensors + t;
-            if (work.pack.keep[cell][lane] && rooms[lane]->counted[cell]) counted += work.tiles.size[cell][lane];
-        }
-        const double resident = std::max(layer.usable[level] - rooms[lane]->words[level], 0.0);
-        words.set(lane, std::max(words[lane], counted + resident));
+static Lanes filled_room(const Layer& layer, const Workspace& work, const RoomPack& room, int level, Lanes words) {
+    Lanes counted = 0.0;
+    for (int t = 0; t < layer.tensors; ++t) {
+        const std::size_t cell = std::size_t(level) * layer.tensors + t;
+        counted += where(work.pack.keep[cell] & room.counted[cell], work.tiles.size[cell]);
     }
+    return larger(words, counted + larger(layer.usable[level] - room.words[level], 0.0));
 }
 
 // Marks the lanes that break a limit as illegal, by as many octaves.
@@ -33,7 +30,7 @@ static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* s
 }
 
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
-static void check_limits(const Layer& layer, const Room* const* rooms, const Workspace& work, Scores* scores) {
+static void check_limits(const Layer& layer, const RoomPack* room, const Workspace& work, Scores* scores) {
     const MappingPack& pack = work.pack;
     const auto check = [&](Lanes amount, double limit) { refuse(pack.count, amount > limit, amount, limit, scores); };
     Mask homeless = mask_of(false);
@@ -48,9 +45,7 @@ static void check_limits(const Layer& layer, const Room* const* rooms, const Wor
             const std::size_t first = std::size_t(unit - 1) * layer.tensors;
             Lanes words = 0.0;
             for (int t = 0; t < layer.tensors; ++t) words += where(pack.keep[first + t], work.tiles.size[first + t]);
-            Lanes filled = words;
-            if (rooms) fill_room(layer, work, rooms, unit - 1, filled);
-            check(filled, layer.usable[unit - 1]);
+            check(room ? filled_room(layer, work, *room, unit - 1, words) : words, layer.usable[unit - 1]);
             const double least = layer.least[unit - 1];
             if (least > 0) refuse(pack.count, words < least, words, least, scores);
         }
@@ -315,15 +310,15 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     }
 }
 
-void evaluate(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores) {
+void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
     lay_tiles(layer, work.pack, work.tiles);
-    evaluate_tiles(layer, rooms, wanted, work, scores);
+    evaluate_tiles(layer, room, wanted, work, scores);
 }
 
-void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores) {
+void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
     const int count = work.pack.count;
     std::fill_n(scores, count, Scores());
-    check_limits(layer, rooms, work, scores);
+    check_limits(layer, room, work, scores);
     unsigned lanes = 0;
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
     for (int lane = 0; lane < count; ++lane)

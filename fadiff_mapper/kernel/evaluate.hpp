@@ -37,11 +37,11 @@ struct Workspace {
 
 constexpr unsigned ALL_LANES = (1u << LANES) - 1;
 
-// Scores of the mappings that lie in `work.pack`. `rooms` may be null, else one for each of them. The counts of illegal
+// Scores of the mappings that lie in `work.pack`. `room` may be null: the whole capacity. The counts of illegal
 // mappings are left out but in the lanes that are `wanted` (a bit each), and with them cycles, energy and accesses (0).
-void evaluate(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores);
+void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
 // The same for tiles that have been laid.
-void evaluate_tiles(const Layer& layer, const Room* const* rooms, unsigned wanted, Workspace& work, Scores* scores);
+void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
 }  // namespace fadiff

@@ -200,9 +200,8 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
     Borrowed borrowed(layer);
     Workspace& work = *borrowed;
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
-    std::vector<Room> rooms(words ? LANES : 0, {std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)});
-    const Room* room_at[LANES];
-    for (int i = 0; words && i < LANES; ++i) room_at[i] = &rooms[i];
+    Room own{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
+    RoomPack room(layer);
     Scores scores[LANES];
     NearColumns columns(layer, batch, first, last);
     for (std::size_t column = first; column < last; column += LANES) {
@@ -210,10 +209,11 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
         const auto [near, within] = columns.at(column);
         pack_columns(layer, near, within, count, work.pack);
         for (int i = 0; words && i < count; ++i) {
-            for (int level = 0; level < layer.levels; ++level) rooms[i].words[level] = words[level * size + column + i];
-            for (std::size_t cell = 0; cell < cells; ++cell) rooms[i].counted[cell] = counted[cell * size + column + i];
+            for (int level = 0; level < layer.levels; ++level) own.words[level] = words[level * size + column + i];
+            for (std::size_t cell = 0; cell < cells; ++cell) own.counted[cell] = counted[cell * size + column + i];
+            lay_room(own, i, room);
         }
-        evaluate(layer, words ? room_at : nullptr, all ? ALL_LANES : 0, work, scores);
+        evaluate(layer, words ? &room : nullptr, all ? ALL_LANES : 0, work, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;

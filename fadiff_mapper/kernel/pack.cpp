@@ -6,6 +6,12 @@ namespace fadiff {
 static double* flat(std::vector<Lanes>& lanes) { return reinterpret_cast<double*>(lanes.data()); }
 static std::int64_t* flat(std::vector<Mask>& masks) { return reinterpret_cast<std::int64_t*>(masks.data()); }
 
+void lay_room(const Room& room, int lane, RoomPack& pack) {
+    for (std::size_t level = 0; level < room.words.size(); ++level) flat(pack.words)[level * LANES + lane] = room.words[level];
+    for (std::size_t cell = 0; cell < room.counted.size(); ++cell)
+        flat(pack.counted)[cell * LANES + lane] = -std::int64_t(room.counted[cell] != 0);
+}
+
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack) {
     const Mapping* own[LANES];
     for (int lane = 0; lane < LANES; ++lane) own[lane] = mappings[lane < count ? lane : 0];
@@ -34,10 +40,14 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
         const std::size_t first = std::size_t(level) * layer.dims;
         for (int at = 0; at < layer.dims; ++at) pack.position[first + mapping.order[first + at]] = at;
     }
-    for (std::size_t at = 0; at < pack.on_y.size(); ++at) {
-        if (pack.whole()) std::memset(&pack.order[at * LANES], mapping.order[at], LANES);
-        pack.on_y[at] = mask_of(mapping.on_y[at]);
-        std::memset(&pack.spatial_order[at * LANES], mapping.spatial_order[at], LANES);
+    for (int level = 0; level < layer.levels; ++level) {
+        if (!pack.whole() && !layer.has_fanout(level)) continue;  // no layout to lay
+        const std::size_t first = std::size_t(level) * layer.dims;
+        for (std::size_t at = first; at < first + layer.dims; ++at) {
+            if (pack.whole()) std::memset(&pack.order[at * LANES], mapping.order[at], LANES);
+            pack.on_y[at] = mask_of(mapping.on_y[at]);
+            std::memset(&pack.spatial_order[at * LANES], mapping.spatial_order[at], LANES);
+        }
     }
     for (std::size_t at = 0; at < pack.keep.size(); ++at) pack.keep[at] = mask_of(mapping.keep[at]);
     pack.looping = mapping.looping;

@@ -34,6 +34,17 @@ struct MappingPack {
     Dims temporal_dims(int level) const { return looping[2 * level + 1]; }
 };
 
+// Room of eight mappings.
+struct RoomPack {
+    std::vector<Lanes> words;    // [L]
+    std::vector<Mask> counted;   // [L][T]
+
+    explicit RoomPack(const Layer& layer) : words(layer.levels), counted(std::size_t(layer.levels) * layer.tensors) {}
+};
+
+// Lays the room of one mapping into a lane.
+void lay_room(const Room& room, int lane, RoomPack& pack);
+
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, metric_price, metric_value, summed
+from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, metric_value, summed
 
 Plan = TypeVar("Plan")
 
@@ -51,10 +51,12 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
     by_end: dict[str, list[CoverPart[Plan]]] = {}
     for part in parts:
         by_end.setdefault(part.nodes[-1], []).append(part)
+    places = [(chain, _places(chain, by_end)) for chain in chains]
     best: list[CoverPart[Plan]] = []
     total = summed([*alone.values(), besides])
     while True:
-        cover = [part for chain in chains for part in _cover(chain, alone, by_end, total, metric)]
+        price = NetworkPrice(total, metric)
+        cover = [part for chain, ending in places for part in _cover(chain, alone, ending, price)]
         after = summed([_total(alone, cover), besides])
         if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             return best
@@ -67,17 +69,31 @@ def _total(alone: Mapping[str, OperatingPoint], groups: Sequence[CoverPart[Plan]
     return summed([*(point for name, point in alone.items() if name not in fused), *(part.point for part in groups)])
 
 
-def _cover(chain: tuple[str, ...], alone: Mapping[str, OperatingPoint], by_end: Mapping[str, Sequence[CoverPart[Plan]]],
-           total: OperatingPoint, metric: str) -> list[CoverPart[Plan]]:
+Ending = list[tuple[int, CoverPart[Plan]]]
+"""Groups that end with one layer of a chain, each with the number of layers in front of its first one."""
+
+
+def _places(chain: tuple[str, ...], by_end: Mapping[str, Sequence[CoverPart[Plan]]]) -> list[Ending[Plan]]:
+    """For every layer of a chain the groups that end with it, `by_end`: groups by the name of their last layer."""
+    return [[(stop - len(part.nodes), part) for part in by_end.get(name, ())
+             if len(part.nodes) <= stop and chain[stop - len(part.nodes):stop] == part.nodes]
+            for stop, name in enumerate(chain, 1)]
+
+
+def _cover(chain: tuple[str, ...], alone: Mapping[str, OperatingPoint], ending: Sequence[Ending[Plan]],
+           price: NetworkPrice) -> list[CoverPart[Plan]]:
     """The cheapest cover of one chain at given prices: cost[n] is that of its first n layers."""
-    cost, groups = [0.0], [list[CoverPart[Plan]]()]
-    for stop, name in enumerate(chain, 1):
-        options = [(cost[-1] + metric_price(alone[name], total, metric), groups[-1])]
-        for part in by_end.get(name, ()):
-            start = stop - len(part.nodes)
-            if start >= 0 and chain[start:stop] == part.nodes:
-                options.append((cost[start] + metric_price(part.point, total, metric), [*groups[start], part]))
-        price, picked = min(options, key=lambda option: option[0])
-        cost.append(price)
-        groups.append(picked)
-    return groups[-1]
+    cost, last = [0.0], list[tuple[int, CoverPart[Plan]] | None]()
+    for name, groups in zip(chain, ending, strict=True):
+        least, picked = cost[-1] + price(alone[name]), None
+        for start, part in groups:
+            if (own := cost[start] + price(part.point)) < least:
+                least, picked = own, (start, part)
+        cost.append(least)
+        last.append(picked)
+    cover, stop = list[CoverPart[Plan]](), len(chain)
+    while stop:
+        group = last[stop - 1]
+        stop = stop - 1 if group is None else group[0]
+        cover += [] if group is None else [group[1]]
+    return cover[::-1]

@@ -26,7 +26,7 @@ from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.network.descent.relaxed_machine import DescendedHardware
 from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 from fadiff_mapper.network.descent.starts import RestartPoint, ease, starts
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
@@ -164,7 +164,8 @@ def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
     points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
               for site in network.sites]
     total = summed(points)
-    return torch.tensor([[metric_price(point, total, metric)] for point in points], dtype=torch.float64)
+    price = NetworkPrice(total, metric)
+    return torch.tensor([[price(point)] for point in points], dtype=torch.float64)
 
 
 def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[RelaxedFactors],

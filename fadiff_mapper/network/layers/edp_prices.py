@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 
@@ -60,18 +61,6 @@ def metric_value(point: OperatingPoint, metric: str) -> float:
     return {"edp": point.edp, "energy": point.energy_pj, "delay": point.cycles}[metric]
 
 
-def metric_price(point: OperatingPoint, total: OperatingPoint, metric: str) -> float:
-    """The price of a part: its share in the metric of the network.
-
-    Args:
-        point: Energy and cycles of the part.
-        total: Energy and cycles of the network.
-        metric: "edp", "energy" or "delay".
-    """
-    return {"edp": point.price(total), "energy": point.energy_pj / total.energy_pj,
-            "delay": point.cycles / total.cycles}[metric]
-
-
 @dataclass(frozen=True)
 class NetworkPrice:
     """The price of parts at one plan of a network.
@@ -86,9 +75,10 @@ class NetworkPrice:
 
     def __call__(self, point: OperatingPoint) -> float:
         """The share of a part in the metric of the network."""
-        return metric_price(point, self.total, self.metric)
+        energy_pj, cycles = self.sums
+        return point.energy_pj / energy_pj + point.cycles / cycles
 
-    @property
+    @cached_property
     def sums(self) -> tuple[float, float]:
         """Energy and cycles by which those of a part are divided; infinite where they do not count."""
         return (inf if self.metric == "delay" else self.total.energy_pj,
@@ -108,7 +98,8 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
     picks = [0] * len(choices)
     total = summed([part[0] for part in choices])
     while True:
-        proposal = [min(range(len(part)), key=lambda i: (metric_price(part[i], total, metric), i)) for part in choices]
+        price = NetworkPrice(total, metric)
+        proposal = [min(range(len(part)), key=lambda i: (price(part[i]), i)) for part in choices]
         after = summed([part[i] for part, i in zip(choices, proposal, strict=True)])
         if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             break

@@ -57,7 +57,7 @@ def near_plan(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]) -
         spent |= {name: rate * spent[name] for name in part.nodes}
     near = set()
     for segment, facts in board.every:
-        best = min([least_price(run, facts.exact), *(price(candidate.estimate) for candidate in facts.waiting)])
+        best = min([least_price(price, facts.exact), *(price(candidate.estimate) for candidate in facts.waiting)])
         if best < (1 + DEARER) * sum(spent[name] for name in segment.nodes):
             near.add(segment.key)
     return [board.known[key] for key in _mixed([key for key in board.known if key in near])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from fadiff_mapper.network.plan.group_prices import least_price, price_of, price_of_group
+from fadiff_mapper.network.plan.group_prices import least_price, price_of
 from fadiff_mapper.network.plan.groups import COMPARING, EvaluatedGroup, evaluated
 from fadiff_mapper.network.plan.hoped_plan import best_known_plan
 from fadiff_mapper.network.plan.map_tiles import strategies_known
@@ -58,8 +58,9 @@ def evaluate_candidates(board: PlanningBoard, chosen: list[Candidate], effort: T
 def _falls_short(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup | None,
                  exact: Sequence[EvaluatedGroup]) -> bool:
     """Whether a candidate falls short of its estimate, which would beat all evaluated groups of its segment."""
-    promised = price_of(run)(candidate.estimate)
-    return (group is None or price_of_group(run, group) > (1 + SHORT) * promised) and promised < least_price(run, exact)
+    price = price_of(run)
+    promised = price(candidate.estimate)
+    return (group is None or price(group.point) > (1 + SHORT) * promised) and promised < least_price(price, exact)
 
 
 def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> None:
@@ -75,8 +76,8 @@ def _learn(run: PlanningRun, candidate: Candidate, group: EvaluatedGroup) -> Non
 
 def _narrow(run: PlanningRun, facts: PlanningFacts, candidate: Candidate) -> None:
     """Proposes a candidate that fell short again in smaller tiles."""
-    own = group_bases(candidate.segment, run.bases)
-    halved = narrower(run.hardware, candidate, own, price_of(run)) if facts.narrowed < NARROWED else []
+    own, price = group_bases(candidate.segment, run.bases), price_of(run)
+    halved = narrower(run.hardware, candidate, own, price) if facts.narrowed < NARROWED else []
     if halved:
-        propose(run, facts, [min(halved, key=lambda other: price_of(run)(other.estimate))])
+        propose(run, facts, [min(halved, key=lambda other: price(other.estimate))])
         facts.narrowed += 1

@@ -18,16 +18,11 @@ def price_of(run: PlanningRun) -> NetworkPrice:
     return NetworkPrice(run.total, run.options.metric)
 
 
-def price_of_group(run: PlanningRun, group: EvaluatedGroup) -> float:
-    """The price of an evaluated group."""
-    return price_of(run)(group.point)
-
-
-def least_price(run: PlanningRun, known: Sequence[EvaluatedGroup]) -> float:
+def least_price(price: NetworkPrice, known: Sequence[EvaluatedGroup]) -> float:
     """The lowest price of some evaluated groups; infinite where there is none."""
-    return min((price_of_group(run, group) for group in known), default=inf)
+    return min((price(group.point) for group in known), default=inf)
 
 
-def best_of(run: PlanningRun, known: Sequence[EvaluatedGroup]) -> EvaluatedGroup:
+def best_of(price: NetworkPrice, known: Sequence[EvaluatedGroup]) -> EvaluatedGroup:
     """The group with the lowest price."""
-    return min(known, key=lambda group: price_of_group(run, group))
+    return min(known, key=lambda group: price(group.point))

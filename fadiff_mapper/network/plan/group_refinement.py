@@ -7,7 +7,7 @@ from math import inf
 
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
-from fadiff_mapper.network.plan.group_prices import WORTH, best_of, least_price, price_of, price_of_group
+from fadiff_mapper.network.plan.group_prices import WORTH, best_of, least_price, price_of
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH
 from fadiff_mapper.network.plan.hoped_plan import EXACT_TO, promises
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
@@ -40,20 +40,21 @@ def refine_groups(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     """
     run = board.run
     used = {segment.key: facts for segment, facts in board.every if segment.nodes in planned}
+    price = price_of(run)
     close = [candidate for facts in used.values() for candidate in facts.waiting[:facts.left(run.options.kept)]
-             if promises(run, facts, candidate, -EXACT_TO)]
+             if promises(price, facts, candidate, -EXACT_TO)]
     evaluate_candidates(board, close, LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)
     for _ in range(CLIMBS):
-        now = {key: least_price(run, used[key].exact) for key in climbing}
-        climbing = {key: price for key, price in now.items() if price < climbing[key] * (1 - WORTH)}
+        now = {key: least_price(price, used[key].exact) for key in climbing}
+        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
         if run.over() or not climbing:
             break
         near = [candidate for key in climbing for candidate in _near(run, used[key])]
         evaluate_candidates(board, near, LIGHT, REFINED)
-    best = [(facts, best_of(run, facts.exact)) for facts in used.values()]
+    best = [(facts, best_of(price, facts.exact)) for facts in used.values()]
     short = [Candidate(facts.segment, group.group, group.promised, group.left_out) for facts, group in best
-             if price_of_group(run, group) > (1 + EXACT_TO) * price_of(run)(group.promised)
+             if price(group.point) > (1 + EXACT_TO) * price(group.promised)
              and _bare(group.group) not in facts.searched]
     evaluate_candidates(board, short, THOROUGH, REFINED)
 
@@ -65,9 +66,9 @@ def _bare(group: FusedGroup) -> FusedGroup:
 
 def _near(run: PlanningRun, facts: PlanningFacts) -> list[Candidate]:
     """The neighbours of a segment's best group with the best estimates."""
-    own = group_bases(facts.segment, run.bases)
-    best = best_of(run, facts.exact)
-    near = neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, price_of(run))[:NEAR]
+    own, price = group_bases(facts.segment, run.bases), price_of(run)
+    best = best_of(price, facts.exact)
+    near = neighbours(run.hardware, Candidate(facts.segment, best.group, best.point), own, price)[:NEAR]
     if best.group.second_reads:
         near = [kept for candidate in near for kept in with_second_reads(run.hardware, candidate, run.word_costs)]
-    return [candidate for candidate in near if candidate.group not in facts.tried and promises(run, facts, candidate)]
+    return [candidate for candidate in near if candidate.group not in facts.tried and promises(price, facts, candidate)]

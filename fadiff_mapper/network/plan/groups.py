@@ -13,7 +13,7 @@ from functools import cached_property
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.groups.group_cost import checked_costs
 from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, metric_price, summed
+from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.plan.map_tiles import TileMemory, with_mappings
 from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
@@ -37,8 +37,8 @@ THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=40, rounds=60, neig
 """Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
 
 The GPT-3 block on `gemmini_small`, whose hardest tile decides the plan, saves 12.23 % of its EDP with 37 of 40 seeds,
-and with 64 chains with the same ones; with 32 chains with 35 of 40, with 36 where 10 of them have to agree. 25 other pairs of network
-and design save what they do with 64 chains (23 November 2026). Chains of easier tiles agree early.
+and with 64 chains with the same ones; 32 chains do with 35 of 40, and with 36 where 10 of them have to agree. 25 other
+pairs of network and design save what they do with 64 chains (23 November 2026). Chains of easier tiles agree early.
 """
 
 
@@ -112,12 +112,12 @@ def ranked(proposed: Sequence[Candidate], segment: Segment, bases: Mapping[str, 
     Returns:
         The best estimate first; of equal ones that with fewer steps, then the one proposed first.
     """
-    limit = metric_price(alone(segment, group_bases(segment, bases)), total, metric)
+    price = NetworkPrice(total, metric)
+    limit = price(alone(segment, group_bases(segment, bases)))
     # Prices are rounded so that the order does not depend on the last bits of an estimate.
-    scored = [(round(metric_price(candidate.estimate, total, metric), 9), candidate.group.steps, number,
-               candidate) for number, candidate in enumerate(proposed)]
-    return distinct([candidate for price, _, _, candidate in sorted(scored, key=lambda item: item[:3])
-                     if price < limit])
+    scored = sorted((round(price(candidate.estimate), 9), candidate.group.steps, number)
+                    for number, candidate in enumerate(proposed))
+    return distinct([proposed[number] for least, _, number in scored if least < limit])
 
 
 def alone(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:

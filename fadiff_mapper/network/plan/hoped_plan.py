@@ -6,7 +6,7 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.chains.segments import runs_in_order
-from fadiff_mapper.network.layers.edp_prices import summed
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, summed
 from fadiff_mapper.network.plan.group_prices import least_price, price_of
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
@@ -35,9 +35,9 @@ def hopeful(board: PlanningBoard) -> list[Candidate]:
 
     Only the best waiting candidate of a segment takes part: the next one cannot promise more.
     """
-    parts = _evaluated_parts(board)
+    parts, price = _evaluated_parts(board), price_of(board.run)
     for segment, facts in board.every:
-        if facts.left(board.run.options.kept) and facts.waiting and promises(board.run, facts, facts.waiting[0]):
+        if facts.left(board.run.options.kept) and facts.waiting and promises(price, facts, facts.waiting[0]):
             parts.append(CoverPart(segment.nodes, facts.waiting[0].estimate, facts.waiting[0]))
     hoped = _best_plan(board.run, parts)
     if board.run.value(hoped) > board.run.value(best_known_plan(board)) * (1 - PROMISE):
@@ -60,9 +60,9 @@ def _writable(run: PlanningRun, hoped: list[CoverPart[Any]]) -> list[Candidate]:
     return picked
 
 
-def promises(run: PlanningRun, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:
+def promises(price: NetworkPrice, facts: PlanningFacts, candidate: Candidate, part: float = EXACT_TO) -> bool:
     """Whether a candidate's estimate beats the evaluated groups of its segment by more than a part of their price."""
-    return price_of(run)(candidate.estimate) < least_price(run, facts.exact) * (1 - part)
+    return price(candidate.estimate) < least_price(price, facts.exact) * (1 - part)
 
 
 def _evaluated_parts(board: PlanningBoard) -> list[CoverPart[Any]]:

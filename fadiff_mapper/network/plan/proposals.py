@@ -55,6 +55,7 @@ def _with_residuals(run: PlanningRun, candidate: Candidate) -> list[Candidate]:
     kept = with_second_reads(run.hardware, candidate, run.word_costs)
     if kept:
         return kept
-    halves = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), price_of(run))
+    price = price_of(run)
+    halves = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), price)
     smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
-    return [min(smaller, key=lambda other: price_of(run)(other.estimate))] if smaller else []
+    return [min(smaller, key=lambda other: price(other.estimate))] if smaller else []

@@ -195,7 +195,8 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
 
 
 def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
-                     price: NetworkPrice, tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
+                     price: NetworkPrice, tiles: Collection[tuple[int, ...]] = (),
+                     known: Translated | None = None) -> list[Candidate]:
     """Finds the candidates of a segment in one order of loops.
 
     Args:
@@ -205,13 +206,14 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         bases: Each layer by itself, as estimates need it.
         price: The price of parts of the network.
         tiles: Tile sizes to try beside those of the grid.
+        known: As for `compiled_segment`.
 
     Returns:
         For every home, halo and treatment of sums that could fit, one candidate with the best tile sizes.
     """
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
-    sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases)
+    sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
     return [sized.candidate() for nest in nests_of(hardware, segment, dims)
             for sized in _best_of(sheet_of(compiled, nest, sizes), price)]
 

@@ -18,6 +18,7 @@ from fadiff_mapper.fusion import FusedGroup, FusedLink, Hardware
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.tilings.candidates import candidates_along
+from fadiff_mapper.network.tilings.compiled_segment import Translated
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.network.tilings.tile_nests import orders
@@ -48,6 +49,7 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
     """
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
+    translated: Translated = {}
     for segment, carried in _moved(plan, chains, by_nodes):
         if stopped():
             break
@@ -58,8 +60,8 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
         known = proposed.setdefault(key, {})
         for order in (dims, *single):
             if order not in known:
-                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases),
-                                                price)
+                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases), price,
+                                                known=translated)
     return {key: [candidate for candidates in known.values() for candidate in candidates]
             for key, known in proposed.items()}
 

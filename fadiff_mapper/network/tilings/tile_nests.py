@@ -64,8 +64,9 @@ def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
         hardware: The design.
         segment: The segment.
     """
-    carried = {dim: carried_back(segment, dim) for dim in segment.problems[-1].dimensions}
-    for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
+    tried = list(orders(segment, 3 if len(segment.problems) <= LOOPED else 1))
+    carried = {dim: carried_back(segment, dim) for dim in {dim for dims in tried for dim in dims}}
+    for dims in tried:
         yield from _nests(hardware, segment, dims, carried)
 
 
