@@ -144,18 +144,15 @@ def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
         groups: any groups.
         known: as for `checked_cost`.
     """
-    unsound = [structure_violations(hardware, group) for group in groups]
-    sound = [group for group, broken in zip(groups, unsound, strict=True) if not broken]
-    evaluated = iter(evaluate_tiles_of(hardware, sound, known))
-    return [(broken, None) if broken else _checked(hardware, group, next(evaluated))
-            for group, broken in zip(groups, unsound, strict=True)]
-
-
-def _checked(hardware: Hardware, group: FusedGroup,
-             layers: Sequence[EvaluatedLayer]) -> tuple[list[Violation], FusedCost | None]:
-    """Violations and cost of a group whose structure is sound."""
-    broken = tile_violations(hardware, group, layers)
-    return broken, None if broken else _total_cost(hardware, group, layers)
+    broken = [structure_violations(hardware, group) for group in groups]
+    sound = [number for number, own in enumerate(broken) if not own]
+    evaluated = dict(zip(sound, evaluate_tiles_of(hardware, [groups[number] for number in sound], known), strict=True))
+    for number, layers in evaluated.items():
+        broken[number] = tile_violations(hardware, groups[number], layers)
+    legal = [number for number in sound if not broken[number]]
+    costs = dict(zip(legal, _total_costs(hardware, [(groups[number], evaluated[number]) for number in legal]),
+                     strict=True))
+    return [(own, costs.get(number)) for number, own in enumerate(broken)]
 
 
 def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
@@ -165,7 +162,7 @@ def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
         hardware: architecture and energy tables.
         group: a group without violations, which are not looked for again.
     """
-    return _total_cost(hardware, group, evaluate_tiles(hardware, group))
+    return _total_costs(hardware, [(group, evaluate_tiles(hardware, group))])[0]
 
 
 def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCost:
@@ -186,33 +183,79 @@ def evaluate_groups(hardware: Hardware, groups: Sequence[FusedGroup]) -> FusedCo
                      tuple(layer for cost in costs for layer in cost.layers))
 
 
-def _total_cost(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> FusedCost:
-    """The cost of a legal group from its evaluated tiles, all repeats together."""
-    layers = tuple(_layer_cost(hardware, group, index, layer) for index, layer in enumerate(evaluated))
-    return FusedCost(group.repeat * sum(layer.cycles for layer in layers),
-                     group.repeat * sum(layer.energy_pj for layer in layers), layers)
+def _total_costs(hardware: Hardware,
+                 groups: Sequence[tuple[FusedGroup, Sequence[EvaluatedLayer]]]) -> list[FusedCost]:
+    """The costs of legal groups from their evaluated tiles, all repeats of each together."""
+    layers = iter(_layer_costs(hardware, [(group, index, layer) for group, evaluated in groups
+                                          for index, layer in enumerate(evaluated)]))
+    costs = []
+    for group, evaluated in groups:
+        own = tuple(next(layers) for _ in evaluated)
+        costs.append(FusedCost(group.repeat * sum(layer.cycles for layer in own),
+                               group.repeat * sum(layer.energy_pj for layer in own), own))
+    return costs
 
 
-def _layer_cost(hardware: Hardware, group: FusedGroup, index: int, evaluated: EvaluatedLayer) -> LayerCost:
-    """Sums over the steps of one layer, each class of equal steps priced once, all classes side by side."""
-    tiles = [evaluated.tiles[step.shape] for step in evaluated.classes]
-    counts = side_by_side([fused_counts(hardware, group, index, step, tile)
-                           for step, tile in zip(evaluated.classes, tiles, strict=True)])
+@dataclass(frozen=True)
+class _PricedSteps:
+    """Steps of layers that one machine runs, side by side; B: classes of equal steps.
+
+    Attributes:
+        tiles: the tile of every class.
+        counts: access counts with the words that earlier steps left in place.
+        price: cycles and energy of one step.
+    """
+
+    tiles: Sequence[EvaluatedTile]
+    counts: Counts
+    price: Cost
+
+
+def _priced(steps: Sequence[tuple[EvaluatedTile, Counts]]) -> _PricedSteps:
+    """Prices steps of one machine in one batch."""
+    tiles = [tile for tile, _ in steps]
+    counts = side_by_side([counts for _, counts in steps])
+    computes = np.array([tile.layer.problem.computes for tile in tiles], dtype=np.float64)
     use = side_by_side([tile.use for tile in tiles])
-    computes = [tile.layer.problem.computes for tile in tiles]
-    price = cost(counts, use, tiles[0].layer.machine, np.array(computes, dtype=np.float64), EXACT)
-    cycles = energy = 0.0
+    return _PricedSteps(tiles, counts, cost(counts, use, tiles[0].layer.machine, computes, EXACT))
+
+
+def _layer_costs(hardware: Hardware, layers: Sequence[tuple[FusedGroup, int, EvaluatedLayer]]) -> list[LayerCost]:
+    """Sums over the steps of layers, each a position in its group; steps of one machine are priced side by side."""
+    steps: dict[int, list[tuple[EvaluatedTile, Counts]]] = {}
+    places = []     # of each layer, the machine and the first of its classes there
+    for group, index, evaluated in layers:
+        own = [(evaluated.tiles[step.shape], step) for step in evaluated.classes]
+        machine = id(own[0][0].layer.machine)
+        before = steps.setdefault(machine, [])
+        places.append((machine, len(before)))
+        before += [(tile, fused_counts(hardware, group, index, step, tile)) for tile, step in own]
+    priced = {machine: _priced(own) for machine, own in steps.items()}
+    return [_layer_cost(group.layers[index].problem.computes, evaluated, priced[machine], first)
+            for (group, index, evaluated), (machine, first) in zip(layers, places, strict=True)]
+
+
+def _layer_cost(needed: int, evaluated: EvaluatedLayer, steps: _PricedSteps, first: int) -> LayerCost:
+    """Sums over the steps of one layer.
+
+    Args:
+        needed: multiply-accumulates of the layer without halos that are computed again.
+        evaluated: the layer.
+        steps: priced steps, its own among them.
+        first: where its own begin.
+    """
+    cycles, energy, executed = 0.0, 0.0, 0
     traffic: dict[tuple[str, str], GroupTraffic] = {}
     components: Counter[str] = Counter()
-    for row, (times, tile) in enumerate(zip(evaluated.classes.values(), tiles, strict=True)):
-        cycles += times * float(price.cycles[row])
-        energy += times * (float(price.energy[row]) + tile.wires)
-        components.update(_components(tile, price, row, times))
-        for key, words in _traffic(tile, counts, row, times).items():
+    for row, times in enumerate(evaluated.classes.values(), first):
+        tile = steps.tiles[row]
+        cycles += times * float(steps.price.cycles[row])
+        energy += times * (float(steps.price.energy[row]) + tile.wires)
+        executed += times * tile.layer.problem.computes
+        components.update(_components(tile, steps.price, row, times))
+        for key, words in _traffic(tile, steps.counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    executed = sum(times * own for times, own in zip(evaluated.classes.values(), computes, strict=True))
-    return LayerCost(cycles, energy, executed, executed - group.layers[index].problem.computes, traffic,
-                     dict(components))
+    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components))
 
 
 def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:
