@@ -59,6 +59,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)),
                    in_turn=bool(begun))
     watching = threading.Lock()
+    alike = replace(options, time_limit=None, threads=max(1, options.workers // clock.workers))
 
     def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
         def tell(member: int, nest: Nest, progress: Progress) -> None:
@@ -72,7 +73,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
                     for copies in job.members for index in copies]
         distinct = [tasks[copies[0]] for copies in job.members]
         given = [task.given for task in distinct if task.given is not None]
-        own = replace(options, time_limit=seconds, threads=max(1, options.workers // clock.workers))
+        own = alike if seconds is None else replace(alike, time_limit=seconds)
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
         design = distinct[0].sparse

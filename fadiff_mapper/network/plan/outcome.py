@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.chains.batched_runs import over_all_runs
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.layers.joined_reads import joined_reads
@@ -15,7 +17,7 @@ from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Operator, Totals, Workload
 
@@ -84,13 +86,13 @@ def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], la
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],
            layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
     """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
-    tiles = []
-    for name, layer in zip(nodes, group.layers, strict=True):
-        whole = over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)
-        for shape, mapping in layer.mappings.items():
-            spec = tile_spec(whole, shape)
-            tiles.append(TileMapping(name, spec, mapping, evaluate_mapping(spec, mapping)))
-    return tuple(tiles)
+    mappings = [(name, tile_spec(whole, shape), mapping)
+                for name, layer in zip(nodes, group.layers, strict=True)
+                for whole in [over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)]
+                for shape, mapping in layer.mappings.items()]
+    specs = [spec for _, spec, _ in mappings]
+    found = evaluate_nests(specs, layers_of(specs), [pack([mapping], spec.problem) for _, spec, mapping in mappings])
+    return tuple(TileMapping(*tile, stats) for tile, stats in zip(mappings, found, strict=True))
 
 
 def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:

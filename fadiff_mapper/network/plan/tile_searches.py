@@ -59,9 +59,11 @@ STRATEGIES = tuple(TileStrategy)
 LAST_LAYER_STRATEGIES = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
 """For the last layer, which writes no intermediate, so that its completion plays no role."""
 
-TileOutcomes = dict[Hashable, "SearchOutcome | None"]
-"""Outcomes of searches, without their histories, by `TileShape.key`, strategy, effort and room; None where a tile
-contradicts its constraints."""
+SearchKey = tuple[Hashable, TileStrategy, tuple[float, ...]]
+"""`TileShape.key` of a tile, the strategy of a search of it, and the room in which it is searched."""
+
+TileOutcomes = dict[SearchOptions, dict[SearchKey, "SearchOutcome | None"]]
+"""Outcomes of searches, without their histories, by effort and tile; None where a tile contradicts its constraints."""
 
 
 @dataclass(frozen=True)
@@ -104,16 +106,20 @@ def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: Sea
     Returns:
         The outcome of every search; None where a tile contradicts its constraints.
     """
-    keys = [(tile.key, strategy, options, tile.room) for tile, strategy in wanted]
-    new = {key: pair for key, pair in zip(keys, wanted, strict=True) if key not in before}
-    ample = {key: (*key[:-1], ample_room(tile.spec.arch, tile.room)) for key, (tile, _) in new.items()}
-    _search({ample[key]: pair for key, pair in new.items()}, options, stopped, before)
+    known = before.setdefault(options, {})
+    keys = [(tile.key, strategy, tile.room) for tile, strategy in wanted]
+    new = {key: pair for key, pair in zip(keys, wanted, strict=True) if key not in known}
+    ample = {key: (*key[:2], ample_room(tile.spec.arch, tile.room)) for key, (tile, _) in new.items()}
+    _search({ample[key]: pair for key, pair in new.items()}, options, stopped, known)
+    tight = {}
     for key, (tile, strategy) in new.items():
-        outcome = before[ample[key]]
+        outcome = known[ample[key]]
         if outcome is None or not outcome.legal or tile.fits(strategy, outcome.nest):
-            before[key] = outcome
-    _search(new, options, stopped, before)
-    return [before[key] for key in keys]
+            known[key] = outcome
+        else:
+            tight[key] = tile, strategy
+    _search(tight, options, stopped, known)
+    return [known[key] for key in keys]
 
 
 def ample_room(architecture: Architecture, room: Sequence[float]) -> tuple[float, ...]:
@@ -131,13 +137,12 @@ def ample_room(architecture: Architecture, room: Sequence[float]) -> tuple[float
                  for words, level in zip(room, architecture.levels, strict=True))
 
 
-def _search(wanted: Mapping[tuple[Hashable, TileStrategy, SearchOptions, tuple[float, ...]],
-                            tuple[TileShape, TileStrategy]],
-            options: SearchOptions, stopped: Callable[[], bool], before: TileOutcomes) -> None:
-    """Makes the searches that are not in `before`, whose keys end with the room, and adds them there."""
-    every = {key: tile.task(strategy, key[-1]) for key, (tile, strategy) in wanted.items() if key not in before}
+def _search(wanted: Mapping[SearchKey, tuple[TileShape, TileStrategy]], options: SearchOptions,
+            stopped: Callable[[], bool], known: dict[SearchKey, SearchOutcome | None]) -> None:
+    """Makes the searches that are not known, and adds them."""
+    every = {key: tile.task(strategy, key[2]) for key, (tile, strategy) in wanted.items() if key not in known}
     # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
     tasks = {key: task for key, task in every.items() if not task.impossible}
     outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
-    before.update(dict.fromkeys(every))
-    before.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
+    known.update(dict.fromkeys(every))
+    known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
