@@ -1,16 +1,18 @@
-"""Enumeration in rounds: the candidates of as many segments as a part of the time left allows.
+"""Which segments are enumerated, in which order, and which are left out.
 
-Problem. Enumerating the candidates of all segments of a large network can take longer than a time limit; then none of
-them would ever be mapped.
+Problem. A network has ten times as many segments as layers, and long ones are rarely worth a group. Enumerating the
+candidates of all of them can take longer than a time limit; then none of them would ever be mapped.
 
-Method. Each round lists segments for a part of the time that is left, and planning maps what looks best before the
-next. Segments are taken in an order that spreads evenly over all places and lengths, so that those of any round cover
-the network. Without a limit the first enumeration is one round; the second, at the plan's prices, goes in parts.
+Method. Without a limit segments grow: a long one is enumerated only where it extends one whose best candidate promises
+more than the same layers divided. With a limit each round lists segments for a part of the time that is left, and
+planning maps what looks best before the next; segments are taken in an order that spreads evenly over all places and
+lengths, so that those of any round cover the network. The second enumeration, at the plan's prices, goes in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
@@ -33,6 +35,10 @@ for the segment to be enumerated again at other prices.
 With 0.2 MobileNetV2 saves on `eyeriss_like` what it saves where all segments with a candidate are enumerated again
 (56.8 % of its EDP, 103 instead of 171 segments of 675), with 0.15 it saves 55.9 % (23 November 2026).
 """
+
+GROWN = 3
+"""Layers of the longest segments that are enumerated whatever those in them promise, when segments grow: nests of
+several loops are tried up to there (`tile_nests.LOOPED`)."""
 
 GOLDEN = (5 ** 0.5 - 1) / 2
 """Multiples of it, modulo 1, spread evenly however many there are."""
@@ -76,6 +82,47 @@ def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
     if not run.options.enumeration or run.over():
         return {}
     return {key: board.known[key].segment for key in _mixed(board.known) if not board.known[key].listed}
+
+
+def grown_candidates(board: PlanningBoard) -> dict[Any, list[Candidate]]:
+    """Enumerates the candidates of segments from short to long, and notes that all segments are done with.
+
+    Args:
+        board: All segments, none of them enumerated yet.
+
+    Returns:
+        Candidates by the key of their segment. Segments of more than `GROWN` layers are left out where their best
+        candidate without the first layer, and that without the last one, is dearer than the best division of the same
+        layers into candidates and single layers.
+    """
+    run, proposed = board.run, dict[Any, list[Candidate]]()
+    if not run.options.enumeration:
+        return proposed
+    price = price_of(run)
+    prices: dict[tuple[str, ...], float] = {(name,): price(point) for name, point in run.alone.items()}
+    worthwhile = set[tuple[str, ...]]()
+    by_length: dict[int, list[Segment]] = {}
+    for segment in board.segments:
+        by_length.setdefault(len(segment.nodes), []).append(segment)
+    for length, same in sorted(by_length.items()):
+        grown = {segment.key: board.known[segment.key].segment for segment in same
+                 if length <= GROWN or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
+        proposed |= enumerated(run.hardware, grown, run.bases, run.total, run.options.metric, run.over)
+        promised = {segment.nodes: price(found[0].estimate) for segment in same
+                    if (found := proposed.get(segment.key))}
+        worthwhile |= {nodes for nodes, together in promised.items() if together < _divided(nodes, prices)}
+        prices |= promised
+    for facts in board.known.values():
+        facts.listed = True
+    return proposed
+
+
+def _divided(nodes: tuple[str, ...], prices: Mapping[tuple[str, ...], float]) -> float:
+    """The least price of some layers in a row, divided into single ones and shorter rows that have a price."""
+    cost = [0.0]
+    for stop in range(1, len(nodes) + 1):
+        cost.append(min(cost[start] + prices.get(nodes[start:stop], inf) for start in range(stop)))
+    return cost[-1]
 
 
 def listed_candidates(board: PlanningBoard, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.plan.enumeration_rounds import listed_candidates, near_plan, unlisted
+from fadiff_mapper.network.plan.enumeration_rounds import grown_candidates, listed_candidates, near_plan, unlisted
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
 from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
@@ -67,6 +67,8 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     _take_up(board, decoded_from_descent(board))
+    if run.clock.limit is None:
+        _take_up(board, grown_candidates(board))
     _propose_listed(board)
     _propose_reshaped(board)
     _propose_at_prices_of_plan(board)
