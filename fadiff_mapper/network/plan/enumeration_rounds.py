@@ -11,7 +11,7 @@ lengths, so that those of any round cover the network. The second enumeration, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -105,8 +105,9 @@ def grown_candidates(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     for segment in board.segments:
         by_length.setdefault(len(segment.nodes), []).append(segment)
     for length, same in sorted(by_length.items()):
-        grown = {segment.key: board.known[segment.key].segment for segment in same
-                 if length <= GROWN or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
+        grown: dict[Hashable, Segment] = {
+            segment.key: board.known[segment.key].segment for segment in same
+            if length <= GROWN or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
         proposed |= enumerated(run.hardware, grown, run.bases, run.total, run.options.metric, run.over)
         promised = {segment.nodes: price(found[0].estimate) for segment in same
                     if (found := proposed.get(segment.key))}
