@@ -85,7 +85,8 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
 }
 
 Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, const FusedLink* link) {
-    Lanes extents[64];
+    Box box;
+    Lanes* extents = box.lanes;
     std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
     bool outlives = false;  // kept along an outer loop: the inner ones walk through all of it
     for (int loop = 0; loop < loops; ++loop) {

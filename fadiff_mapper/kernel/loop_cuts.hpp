@@ -30,6 +30,15 @@ struct LoopCut {
     Lanes average() const { return points / steps; }
 };
 
+// Lanes for each dimension of a layer, or each loop. Only those in use are set: clearing all 4 KiB took a third of the
+// time of estimates.
+struct Box {
+    union {
+        Lanes lanes[64];
+    };
+    Box() {}
+};
+
 // Carries loops over `dims` of the last layer back to the first; `sizes`: of their tiles, [loops]; `retained`: for each
 // link the loops along which its words are retained; `cuts`: [layer][loop], is filled.
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,

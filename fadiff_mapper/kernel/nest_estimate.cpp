@@ -33,9 +33,10 @@ public:
     // Cuts of all layers by the tile sizes from a column on, [layer][loop].
     static void cut(const FusedSegment& segment, const NestOptions& options, const PerSize& sizes, std::size_t padded,
                     std::size_t column, LoopCut* cuts) {
-        Lanes own[64];
-        for (std::size_t loop = 0; loop < options.dims.size(); ++loop) own[loop] = load(&sizes[loop * padded + column]);
-        cut_layers(segment, options.dims, own, options.retained, cuts);
+        Box own;
+        for (std::size_t loop = 0; loop < options.dims.size(); ++loop)
+            own.lanes[loop] = load(&sizes[loop * padded + column]);
+        cut_layers(segment, options.dims, own.lanes, options.retained, cuts);
     }
 
     // Cuts of one layer, [loop].
@@ -85,12 +86,13 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         resting += rest;
     }
     const FusedLayer& last = segment_.layers.back();
-    Lanes going_on = 0, tile[64];
+    Lanes going_on = 0;
+    Box tile;
     bool adds = false;
     for (int dim : options_.dims) adds = adds || !last.moves(last.output, dim);
     if (adds && !options_.spilled) {
-        largest_tile(last, packs.of(pack, layers - 1), loops, tile);
-        going_on = last.spaces[last.output].words(tile);
+        largest_tile(last, packs.of(pack, layers - 1), loops, tile.lanes);
+        going_on = last.spaces[last.output].words(tile.lanes);
     }
     Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
@@ -101,8 +103,8 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         if (index + 1 < layers) room = room - beyond[index];
         // Its tile lies beside what it is pooled from, or scaled with.
         if (index > 0 && segment_.links[index - 1].beside) {
-            largest_tile(layer, packs.of(pack, index), loops, tile);
-            room = room - layer.spaces[layer.linked].words(tile);
+            largest_tile(layer, packs.of(pack, index), loops, tile.lanes);
+            room = room - layer.spaces[layer.linked].words(tile.lanes);
         }
         // Sums of the last layer that go on stay there while the other layers run, and must fit at once.
         if (index + 1 == layers) room = select(going_on > layer.sums_room, -NEVER, room);
@@ -325,7 +327,7 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
     const int layers = int(segment_.layers.size()), loops = int(options_.dims.size());
     std::vector<Refetch> refetches(layers);
     std::vector<LoopCut> cuts(std::size_t(layers) * loops);
-    Lanes tiles[64];
+    Box tiles;
     double tile[64];
     for (const auto& [least, column] : promising) {
         if (least >= bar) break;  // refetches only raise a price
@@ -338,8 +340,8 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
             Spaces passing = 0, stays = 0;
             for (; k < operands_.size() && operands_[k].layer == index; ++k)
                 (operands_[k].residencies[pick[k]].stays ? stays : passing) |= Spaces(1) << operands_[k].tensor;
-            largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles);
-            for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles[dim][int(column % LANES)];
+            largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles.lanes);
+            for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles.lanes[dim][int(column % LANES)];
             const Work& own = work_[index];
             refetched(layer, tile, passing, stays, own.room[column] - resident, own.sums[column], refetches[index]);
             fits = refetches[index].fits;
