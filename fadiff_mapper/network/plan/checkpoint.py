@@ -182,7 +182,7 @@ def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: T
         effort: Effort of the searches.
     """
     content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
-               effort.deep and effort.deep.as_dict(), effort.again]
+               effort.deep and effort.deep.as_dict(), effort.known_too]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -40,7 +40,7 @@ def evaluate_candidates(board: PlanningBoard, chosen: list[Candidate], effort: T
         facts.waiting = [other for other in facts.waiting if other is not candidate]
         facts.tried += [candidate.group] if candidate.group not in facts.tried else []
         facts.exact += [group] if group is not None else []
-        facts.searched += [candidate.group] if effort.thorough and effort.again else []
+        facts.searched += [candidate.group] if effort.thorough and effort.known_too else []
     run.note(stage, best_known_plan(board))
     for candidate, group in zip(chosen, outcome, strict=True):
         if group is not None:

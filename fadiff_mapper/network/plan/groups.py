@@ -39,10 +39,11 @@ THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=40, rounds=60, neig
 The GPT-3 block on `gemmini_small`, whose hardest tile decides the plan, saves 12.23 % of its EDP with 37 of 40 seeds,
 and with 64 chains with the same ones; 32 chains do with 35 of 40, and with 36 where 10 of them have to agree. 25 other
 pairs of network and design save what they do with 64 chains (23 November 2026). Chains of easier tiles agree early.
+Strategies that are known were compared once more before: that changed no plan of these, nor of 200 layers with 4 seeds.
 """
 
 
-COMPARING = replace(THOROUGH, again=False)
+COMPARING = replace(THOROUGH, known_too=False)
 """Effort for the tiles of groups that fell short of their estimate: thorough for layers whose strategies were never
 compared.
 

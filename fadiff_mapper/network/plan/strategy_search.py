@@ -4,10 +4,10 @@ Problem. How an intermediate is finished has no single best answer: all sums at 
 turn. Searching every tile in all ways takes three times as long, and one way is the best for nearly all tiles of a
 layer.
 
-Method. A thorough search compares all strategies in short searches, goes deep into those that come close to the best,
-and notes the best one of each layer. Any other search takes that one, or else the first, and the others only where it
-has no legal mapping. Candidates share many tiles, so that every outcome is kept for as long as the run lasts: a search
-is deterministic, and one that was made before is not made again.
+Method. A thorough search compares all strategies of a layer in short searches, goes deep into those that come close to
+the best, and notes the best one. From then on tiles of the layer are searched with that one, and where nothing has been
+compared with the first; with the others only where it has no legal mapping. Candidates share many tiles, so that every
+outcome is kept for as long as the run lasts: a search is deterministic, and one that was made before is not made again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class TileEffort:
 
     Attributes:
         options: Effort of a search.
-        deep: In a thorough search, which compares all strategies, the effort of a second search of those that come
-            close to the best; None takes one strategy that has a legal mapping.
-        again: Whether a thorough search compares the strategies of layers whose best one is known already.
+        deep: In a thorough search, which compares all strategies of layers whose best one is not known yet, the effort
+            of a second search of those that come close to the best; None takes one strategy that has a legal mapping.
+        known_too: Whether a thorough search goes deep into tiles of layers whose best strategy is known, too.
     """
 
     options: SearchOptions
     deep: SearchOptions | None = None
-    again: bool = True
+    known_too: bool = True
 
     @property
     def thorough(self) -> bool:
@@ -88,7 +88,8 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
                                                                        if strategy not in own]
             for tile, own in zip(tiles, found, strict=True)], effort.options)
     if effort.deep is not None:
-        search([_close(own) if compared else [] for own, compared in zip(found, every_way, strict=True)], effort.deep)
+        search([_close(own) if compared or effort.known_too else [] for own, compared
+                in zip(found, every_way, strict=True)], effort.deep)
     return found
 
 
@@ -100,7 +101,7 @@ def compares(tile: TileShape, effort: TileEffort, known: BestStrategies) -> bool
         effort: Effort of the search.
         known: The best strategies before it.
     """
-    return effort.thorough and (effort.again or tile.layer not in known)
+    return effort.thorough and tile.layer not in known
 
 
 def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
