@@ -29,6 +29,10 @@ Watcher = Callable[[int, Nest, Progress], None]
 """Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
 
 
+def unwatched(member: int, nest: Nest, progress: Progress) -> None:
+    """The watcher of a search that nobody watches: refinements do without it."""
+
+
 @dataclass(frozen=True)
 class MetricTerms:
     """Terms that the exact evaluation holds each of the W members of a family to.

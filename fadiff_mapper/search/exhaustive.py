@@ -13,7 +13,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.discrete_decisions import open_keeps
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
+from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
 from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
@@ -56,7 +56,7 @@ def refuse_large(space: MapSpace, limit: int) -> None:
                           "problem, or a higher limit")
 
 
-def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = unwatched,
             stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
             terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
     """Evaluates all mappings of a family of one member.

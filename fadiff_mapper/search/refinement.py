@@ -44,7 +44,7 @@ class Refinement:
         member: Its number there.
         options: Effort and parts of the search.
         chains: The compiled chains.
-        watcher: Called with the best nest (one row) and its value, whenever that is better.
+        watcher: Called with the best nest (one row) and its value, whenever that is better; None: nobody watches.
         out_of_time: Asked between a few rounds; once true, the refinement ends.
         history: Every improvement, in order.
     """
@@ -53,17 +53,21 @@ class Refinement:
     member: int
     options: SearchOptions
     chains: Chains
-    watcher: Callable[[Nest, Progress], None]
+    watcher: Callable[[Nest, Progress], None] | None
     out_of_time: Callable[[], bool]
     history: list[Progress] = field(default_factory=list)
 
     def report(self) -> None:
-        """Takes over the improvements since the last report; tells the watcher of the newest."""
+        """Tells the watcher of the newest improvement since the last report."""
+        if self.watcher and self.take_history():
+            self.watcher(self.best(), self.history[-1])
+
+    def take_history(self) -> bool:
+        """Takes over the improvements since the last time; returns whether there are any."""
         news = self.chains.history(len(self.history))
         self.history += [Progress(seconds, evaluations, legal, value, STAGES[stage])
                          for seconds, evaluations, legal, value, stage in news]
-        if news:
-            self.watcher(self.best(), self.history[-1])
+        return bool(news)
 
     def best(self) -> Nest:
         """The best mapping so far, a nest of one row."""
@@ -124,7 +128,7 @@ class Refinement:
 
 
 def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
-                  watcher: Callable[[Nest, Progress], None], out_of_time: Callable[[], bool],
+                  watcher: Callable[[Nest, Progress], None] | None, out_of_time: Callable[[], bool],
                   room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
                   sums: tuple[float, float] | None = None,
                   sparse: SparseTables | None = None) -> Refinement:

@@ -12,7 +12,7 @@ import numpy as np
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher
+from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of
 
@@ -48,7 +48,7 @@ class SearchOutcome:
         return self.value < ILLEGAL
 
 
-def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = unwatched,
            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
            terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
     """Searches every member of a family.
@@ -128,12 +128,13 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     room = None if terms.room is None else (terms.room.words[..., member], terms.room.counted[..., member])
     weights = None if terms.weights is None else tuple(float(weight) for weight in terms.weights[:, member])
     sums = None if terms.sums is None else (float(terms.sums[0, member]), float(terms.sums[1, member]))
-    refinement = refinement_of(family, member, options, starts, watcher=watch, out_of_time=out_of_time, room=room,
-                               weights=weights, sums=sums,
+    refinement = refinement_of(family, member, options, starts, watcher=None if watcher is unwatched else watch,
+                               out_of_time=out_of_time, room=room, weights=weights, sums=sums,
                                sparse=None if terms.sparse is None else terms.sparse.compiled)
     converged = options.refinement and not out_of_time() and refinement.run()
     status = early_end(options, stopped(), out_of_time()) or (
         "converged: no neighbour of the best mapping is better" if converged else "search ended")
+    refinement.take_history()
     better = [after_descent(step) for step in refinement.history if descended is None or step.value < descended.value]
     return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
                          (*(descended.history if descended else ()), *better),

@@ -17,7 +17,7 @@ import numpy as np
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.relaxation.layer_batch import family_of, kin
-from fadiff_mapper.search.best_so_far import MetricTerms, Watcher
+from fadiff_mapper.search.best_so_far import MetricTerms, Watcher, unwatched
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, early_end, search
@@ -38,7 +38,7 @@ class SearchJob:
     members: tuple[tuple[int, ...], ...]
 
 
-def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = lambda *_: None,
+def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = unwatched,
                stopped: Callable[[], bool] = lambda: False, begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task.
 
@@ -62,11 +62,12 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     alike = replace(options, time_limit=None, threads=max(1, options.workers // clock.workers))
 
     def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
-        def tell(member: int, nest: Nest, progress: Progress) -> None:
+        def tell_watcher(member: int, nest: Nest, progress: Progress) -> None:
             with watching:
                 for index in job.members[member]:
                     watcher(index, nest, progress)
 
+        tell = unwatched if watcher is unwatched else tell_watcher
         seconds = clock.share(len(job.members))
         if begun and seconds == 0.0:
             return [(index, replace(begun[index], status=early_end(options, stopped(), out_of_time=True)))

@@ -18,7 +18,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.relaxation.annealing import geometric
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.metrics import ILLEGAL, SAME
-from fadiff_mapper.search.best_so_far import MetricTerms, SearchState, Watcher, best_rows
+from fadiff_mapper.search.best_so_far import MetricTerms, SearchState, Watcher, best_rows, unwatched
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
@@ -38,7 +38,7 @@ RANDOM, RANDOM_BATCHES = 128, 8
 
 
 def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOptions, *,
-                  watcher: Watcher = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
+                  watcher: Watcher = unwatched, stopped: Callable[[], bool] = lambda: False,
                   given: Sequence[Nest] = ()) -> SearchOutcome:
     """Searches one layer on a sparse design.
 
