@@ -46,7 +46,8 @@ double Objective::value(const Scores& scores) const {
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
                Evaluate instead)
-    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)), random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
+    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)),
+      random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
       best_value_(std::numeric_limits<double>::infinity()), start_(now()) {
     if (!room) return;
     room_.emplace(layer_);

@@ -30,7 +30,7 @@ Watcher = Callable[[int, Nest, Progress], None]
 
 
 def unwatched(member: int, nest: Nest, progress: Progress) -> None:
-    """The watcher of a search that nobody watches: refinements do without it."""
+    """The watcher of a search that nobody watches, which searches know by identity: they report nothing on the way."""
 
 
 @dataclass(frozen=True)

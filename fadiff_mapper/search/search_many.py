@@ -55,6 +55,8 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     Returns:
         One outcome per task, in order; equal tasks share theirs.
     """
+    if not tasks:
+        return []
     jobs = _jobs_of(tasks, LARGEST if options.gradient and not options.exhaustive else 1)
     clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)),
                    in_turn=bool(begun))

@@ -18,7 +18,6 @@ from fadiff_mapper.network.map_network import QUICK
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.enumeration_rounds import (
     DEARER,
-    GROWN,
     grown_candidates,
     listed_candidates,
     near_plan,
@@ -29,6 +28,7 @@ from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFac
 from fadiff_mapper.network.plan.planning_clock import PlanningClock
 from fadiff_mapper.network.plan.proposals import propose
 from fadiff_mapper.network.plan.run_state import PlanningRun
+from fadiff_mapper.network.tilings.tile_nests import LOOPED
 from fadiff_mapper.search.map_layers import map_layers
 
 
@@ -74,7 +74,7 @@ def test_a_long_segment_is_enumerated_where_it_extends_one_that_beats_its_layers
 
     for segment in board.segments:
         parts = (segment.nodes[1:], segment.nodes[:-1])
-        if GROWN < len(segment.nodes) < 9:
+        if LOOPED < len(segment.nodes) < 9:
             worthwhile = any(least.get(part, inf) < divided(part) for part in parts)
             same = [other.nodes for other in board.segments if other.key == segment.key]
             assert worthwhile <= (segment.key in grown) and (len(same) > 1 or (segment.key in grown) == worthwhile)

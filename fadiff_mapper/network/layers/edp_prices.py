@@ -34,7 +34,7 @@ class OperatingPoint:
         Args:
             total: Energy and cycles of the network.
         """
-        return self.energy_pj / total.energy_pj + self.cycles / total.cycles
+        return NetworkPrice(total)(self)
 
     @property
     def edp(self) -> float:
@@ -63,7 +63,7 @@ def metric_value(point: OperatingPoint, metric: str) -> float:
 
 @dataclass(frozen=True)
 class NetworkPrice:
-    """The price of parts at one plan of a network.
+    """The price of parts at one plan of a network; energies and cycles of all are finite.
 
     Attributes:
         total: Energy and cycles of the network.

@@ -21,6 +21,7 @@ from fadiff_mapper.network.plan.group_prices import least_price, price_of
 from fadiff_mapper.network.plan.groups import EvaluatedGroup, enumerated
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.tile_nests import LOOPED
 
 LISTING = 0.4
 """The part of the time left in which segments are enumerated before their candidates are mapped, and then again.
@@ -35,10 +36,6 @@ for the segment to be enumerated again at other prices.
 With 0.2 MobileNetV2 saves on `eyeriss_like` what it saves where all segments with a candidate are enumerated again
 (56.8 % of its EDP, 103 instead of 171 segments of 675), with 0.15 it saves 55.9 % (23 November 2026).
 """
-
-GROWN = 3
-"""Layers of the longest segments that are enumerated whatever those in them promise, when segments grow: nests of
-several loops are tried up to there (`tile_nests.LOOPED`)."""
 
 GOLDEN = (5 ** 0.5 - 1) / 2
 """Multiples of it, modulo 1, spread evenly however many there are."""
@@ -91,13 +88,13 @@ def grown_candidates(board: PlanningBoard) -> dict[Any, list[Candidate]]:
         board: All segments, none of them enumerated yet.
 
     Returns:
-        Candidates by the key of their segment. Segments of more than `GROWN` layers are left out where their best
-        candidate without the first layer, and that without the last one, is dearer than the best division of the same
-        layers into candidates and single layers.
+        Candidates by the key of their segment. Segments of more than `LOOPED` layers, with one loop at most, are left
+        out where their best candidate without the first layer, and that without the last one, is dearer than the best
+        division of the same layers into candidates and single layers. Of 2,880 segments of 200 distinct layers 630 are
+        left; 25 pairs of network and design save what they save with all of them, MobileNetV2 on `gemmini_large` 70.3
+        instead of 70.0 % of its EDP (23 November 2026).
     """
     run, proposed = board.run, dict[Any, list[Candidate]]()
-    if not run.options.enumeration:
-        return proposed
     price = price_of(run)
     prices: dict[tuple[str, ...], float] = {(name,): price(point) for name, point in run.alone.items()}
     worthwhile = set[tuple[str, ...]]()
@@ -105,9 +102,11 @@ def grown_candidates(board: PlanningBoard) -> dict[Any, list[Candidate]]:
     for segment in board.segments:
         by_length.setdefault(len(segment.nodes), []).append(segment)
     for length, same in sorted(by_length.items()):
+        if run.over():
+            break
         grown: dict[Hashable, Segment] = {
             segment.key: board.known[segment.key].segment for segment in same
-            if length <= GROWN or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
+            if length <= LOOPED or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
         proposed |= enumerated(run.hardware, grown, run.bases, run.total, run.options.metric, run.over)
         promised = {segment.nodes: price(found[0].estimate) for segment in same
                     if (found := proposed.get(segment.key))}

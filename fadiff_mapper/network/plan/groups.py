@@ -34,7 +34,7 @@ strategy has the best mapping of 95 % of the tiles.
 """
 
 THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=40, rounds=60, neighbours_tried=12, chains_agreeing=8))
-"""Effort for the tiles of groups that are in the plan, or that fell short of their estimate.
+"""Effort for the tiles of groups of the plan that fall short of their estimate.
 
 The GPT-3 block on `gemmini_small`, whose hardest tile decides the plan, saves 12.23 % of its EDP with 37 of 40 seeds,
 and with 64 chains with the same ones; 32 chains do with 35 of 40, and with 36 where 10 of them have to agree. 25 other
@@ -44,7 +44,7 @@ Strategies that are known were compared once more before: that changed no plan o
 
 
 COMPARING = replace(THOROUGH, known_too=False)
-"""Effort for the tiles of groups that fell short of their estimate: thorough for layers whose strategies were never
+"""Effort for the tiles of candidates that fall short of their estimate: thorough for layers whose strategies were never
 compared.
 
 Searched thoroughly once more, 14 of 15 groups of MobileNetV2 on `gemmini_large` were at most 0.5 % cheaper, where 4 to

@@ -43,7 +43,8 @@ RESHAPED = 3
 measured."""
 
 ENUMERATED_AT_ONCE = 128
-"""Distinct segments near the plan, spread over the network, that are enumerated again before `WORTH` decides on more.
+"""Distinct segments near the plan, spread over the network, that are enumerated at its prices before `WORTH` decides on
+more.
 
 A chain of 200 distinct layers has 749 of them, which bring nothing with any of four seeds; with 512 at once planning
 takes 5 % longer, and 25 other pairs of network and design save the same. Few may bring nothing although the rest does:
@@ -68,7 +69,7 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     _take_up(board, decoded_from_descent(board))
-    if run.clock.limit is None:
+    if run.options.enumeration and run.clock.limit is None:
         _take_up(board, grown_candidates(board))
     _propose_listed(board)
     _propose_reshaped(board)

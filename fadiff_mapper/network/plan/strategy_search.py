@@ -44,7 +44,7 @@ class TileEffort:
 
     @property
     def thorough(self) -> bool:
-        """Whether all strategies are compared."""
+        """Whether tiles are searched a second time, deeper, and strategies compared where none is known to be best."""
         return self.deep is not None
 
     def of(self, seed: int, threads: int) -> TileEffort:
@@ -69,7 +69,8 @@ def searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[
         before: Outcomes of earlier searches, which are not made again; new ones are added.
 
     Returns:
-        For every tile the outcomes by strategy: of all, or of one and, where that is never legal, of the others.
+        For every tile the outcomes by strategy: of all where they are compared, or of one and, where that is never
+        legal, of the others.
     """
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
 
