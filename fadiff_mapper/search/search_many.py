@@ -16,7 +16,7 @@ import numpy as np
 
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import family_of, kin
+from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher, unwatched
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
@@ -79,16 +79,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
         own = alike if seconds is None else replace(alike, time_limit=seconds)
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
-        design = distinct[0].sparse
-        terms = _terms(distinct)
-        if options.exhaustive:
-            from fadiff_mapper.search.exhaustive import exhaust
-            outcomes = exhaust(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
-        elif design is not None and design.compiled is None:
-            from fadiff_mapper.search.sparse_search import search_sparse
-            outcomes = [search_sparse(design, family, own, watcher=tell, stopped=stopped, given=given)]
-        else:
-            outcomes = search(family, own, watcher=tell, stopped=stopped, given=given, terms=terms)
+        outcomes = _searched(family, own, tell, stopped, given, _terms(distinct))
         return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
 
     if clock.workers == 1:
@@ -99,6 +90,18 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
             done = list(pool.map(run, sorted(jobs, key=lambda job: len(job.members), reverse=True)))
     by_index = dict(pair for part in done for pair in part)
     return [by_index[index] for index in range(len(tasks))]
+
+
+def _searched(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
+              given: Sequence[Nest], terms: MetricTerms) -> list[SearchOutcome]:
+    """The outcome of every member: of all mappings, or of a search; terms and the others as for `search`."""
+    if options.exhaustive:
+        from fadiff_mapper.search.exhaustive import exhaust
+        return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms)
+    if terms.sparse is not None and terms.sparse.compiled is None:
+        from fadiff_mapper.search.sparse_search import search_sparse
+        return [search_sparse(terms.sparse, family, options, watcher=watcher, stopped=stopped, given=given)]
+    return search(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms)
 
 
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
