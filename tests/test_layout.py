@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -78,26 +78,6 @@ def test_no_class_name_stands_twice() -> None:
     names = Counter(node.name.lstrip("_") for path in modules().values()
                     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1] == []
-
-
-SAME_MEANING = {
-    "evaluate": {"model.exact", "model.smooth", "cli"},
-    "options": {"search", "network.layers"}, "load": {"yaml", "inputs"},
-    "arch": {"spec", "spec.native"}, "attributes": {"spec.native", "spec.v04"}, "mapper": {"spec", "spec.native"},
-    "constraints": {"spec", "spec.native", "spec.v04"}, "mapping": {"spec", "spec.native"},
-    "problem": {"spec", "spec.native"}, "tables": {"spec", "spec.native"},
-    "arguments": {"cli", "dropin"}, "calibrate": {"calibration", "cli"},
-    "shim": {"cli", "dropin"}, "doctor": {"cli", "timeloop"},
-}
-"""File names that stand in several rooms because they mean the same: a value and its reader in either dialect, a
-command and the function behind it, a model in both of its forms."""
-
-
-def test_a_file_name_that_stands_twice_means_the_same() -> None:
-    rooms: dict[str, set[str]] = defaultdict(set)
-    for name in modules():
-        rooms[name.rpartition(".")[2]].add(room(name))
-    assert {stem: where for stem, where in rooms.items() if len(where) > 1 and stem != "__init__"} == SAME_MEANING
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:
