@@ -1,5 +1,6 @@
 """Lets the tests run on a checkout that is only on the path, where `validation/` has not its installed name, and on a
-busy machine: no test fails because it took long. Random tests take the same cases in every run, `tests/draw` new ones."""
+busy machine: no test fails because it took long. Random tests take the same cases in every run, `tests/draw` new ones.
+"""
 
 from __future__ import annotations
 
