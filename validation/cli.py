@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given = ["run", *given]
-    options = _parser().parse_args(given)
-    options.command = shlex.join(["fadiff-validate", *given])
     try:
+        options = _parser().parse_args(given)
+        options.command = shlex.join(["fadiff-validate", *given])
         return int(options.run(options))
     except FadiffError as error:
         for line in str(error).splitlines():
@@ -119,7 +119,3 @@ def _cache() -> Path:
     """The file of answers in the user's cache folder, as the XDG base directory specification places it."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "fadiff-mapper" / "validation.jsonl"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
-       "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
+       "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.dropin.launched'))"
 """The code that the interpreter runs. No module is ever imported from the working folder, where a user's file may be
 called like one."""
+
+SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
+"""Keeps the interpreter itself from looking there, which since Python 3.13 imports a module before it runs `CODE`."""
 
 
 def command(program: str, options: Sequence[str] = ()) -> list[str]:
@@ -22,7 +25,7 @@ def command(program: str, options: Sequence[str] = ()) -> list[str]:
         program: `timeloop-mapper` or `timeloop-model`.
         options: The launcher's own options (see `launched.main`).
     """
-    return [sys.executable, "-E", "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
+    return [sys.executable, "-E", *SAFE_PATH, "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
 
 
 def _import_path() -> list[str]:
