@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.cli.arguments import Parser, positive
+from fadiff_mapper.cli.arguments import Parser, jobs, positive
 
 from . import commands
 from .operators import operators
@@ -102,7 +102,7 @@ def _suite() -> Parser:
     parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")
     parser.add_argument("--operator", action="append", default=[], choices=sorted(operators()), metavar="NAME",
                         help=f"one of {', '.join(operators())}; repeatable")
-    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="runs at once")
+    parser.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1, metavar="N", help="runs at once")
     parser.add_argument("--cache", type=Path, default=_cache(), metavar="FILE", help="where answers are kept")
     parser.add_argument("--no-tables", action="store_true", help="do not ask Accelergy about the energy tables")
     return parser

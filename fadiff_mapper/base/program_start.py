@@ -1,4 +1,4 @@
-"""A program's process from its first moment to its last: Ctrl-C leaves no traceback in any of them.
+"""The start of a program in a process of its own: no module from the working folder, no traceback for Ctrl-C.
 
 Modules take a tenth of a second and more to load, NumPy and torch among them, and as long to be taken down. An
 exception in between is not safe: class statements and compiled modules turn KeyboardInterrupt into other errors.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from importlib import import_module
 from types import FrameType
 
@@ -16,6 +17,22 @@ INTERRUPTED = 130
 
 LOADING = "<frozen importlib._bootstrap>"
 """The file of the code that loads modules, as frames name it."""
+
+SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+"""Keeps Python from the working folder, from which it imports a module before it runs any code (since 3.13)."""
+
+
+def python_command(path: str, code: str) -> list[str]:
+    """The beginning of a command line: this interpreter with code to run; the words of the program follow.
+
+    No module is ever imported from the working folder, where a user's file may be called like one. PYTHONPATH and its
+    kin (`-E`), which belong to the calling program, change nothing.
+
+    Args:
+        path: The folders in which modules are looked for, as an expression for a list.
+        code: Statements; `sys` is there, and in `sys.argv[1:]` the words.
+    """
+    return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
 
 
 def run_main(module: str) -> int:

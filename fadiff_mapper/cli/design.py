@@ -70,8 +70,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="gradient (default), random, exhaustive, tpe or nsga2 (the last two need optuna)")
     parser.add_argument("--evaluations", type=positive, metavar="N",
                         help="designs to map at most; designs beside the best one come on top, at most as many again")
-    parser.add_argument("--backend", default="loky", metavar="NAME",
-                        help="who carries the work: loky (default; processes of this machine), or dask or ray")
+    parser.add_argument("--backend", default="processes", metavar="NAME",
+                        help="who carries the work: processes (default; those of this machine), or dask or ray")
     parser.add_argument("--address", metavar="URL", help="the cluster's scheduler, such as tcp://host:8786")
     parser.add_argument("--shard", type=shard, metavar="I/N",
                         help="evaluate every N-th of the designs alone, starting with the I-th; for array jobs that "
