@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,20 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
             found += outcomes
     assert found == [evaluate_design(bench, point) for point in points]
     assert len(found) == 12
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no safe path")
+def test_a_cluster_of_this_machine_takes_no_module_from_the_working_folder(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    for name in ("multiprocessing", "pickle", "socket", "tornado"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
+    monkeypatch.chdir(tmp_path)
+    with work_force(bench, backend="dask") as evaluated:
+        assert list(evaluated([(0, 0)], [])) == [evaluate_design(bench, (0, 0))]
+    assert not (tmp_path / "ran").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import threading
@@ -171,6 +172,7 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
     joblib = _installed("joblib", backend)
     with ExitStack() as stack:
         if backend == "dask":
+            stack.enter_context(_safe_path())
             with _interrupts_kept_from_workers():
                 client = _dask_client(address)
             stack.enter_context(client)
@@ -193,6 +195,20 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
                         found.close()
 
         yield shared
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Python processes that begin inside look for no module in the working folder; Python 3.10 cannot be told so."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager
