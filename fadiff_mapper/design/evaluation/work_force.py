@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -36,15 +37,12 @@ class TimeLeft:
     Attributes:
         end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
             are given up; None: no limit.
-        first_whole: Whether the first design is mapped to its end even so: a late answer is better than none.
+        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until then: an
+            answer that could be better is worth more than none.
     """
 
     end: float | None = None
-    first_whole: bool = False
-
-    def of(self, place: int) -> float | None:
-        """The end for a design by its place in the round."""
-        return None if place == 0 and self.first_whole else self.end
+    first_kept: bool = False
 
 
 class Evaluated(Protocol):
@@ -94,20 +92,32 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
 
 
-def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
-          end: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
-    """A worker's task: evaluates one design; None where time is over.
+@dataclass(frozen=True)
+class TaskDone:
+    """What a worker has to say about one design.
 
-    Plans come with the outcome where the design is the best that this worker has mapped: each is large.
+    Attributes:
+        outcome: The outcome; None where time was over.
+        plans: Its plans where the design is the best that this worker has mapped: they are large.
+        changed: Files of the store that this worker came across and were not as they had been written.
     """
+
+    outcome: DesignOutcome | None
+    plans: tuple[MappedNetwork, ...] = ()
+    changed: tuple[Path, ...] = ()
+
+
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
+          kept: bool) -> TaskDone:
+    """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
     bench = shared.bench
-    if _past(end):
-        return None
+    if _past(end) and not kept:
+        return TaskDone(None)
     try:
-        outcome = evaluate_design(bench, point, rivals, lambda: _past(end))
+        outcome = evaluate_design(bench, point, rivals, lambda: _past(end), give_up=not kept)
     except TimeoutError:
-        return None
-    return outcome, bench.plans.networks if bench.plans.point == point else ()
+        return TaskDone(None, changed=tuple(bench.store.changed))
+    return TaskDone(outcome, bench.plans.networks if bench.plans.point == point else (), tuple(bench.store.changed))
 
 
 def _past(moment: float | None) -> bool:
@@ -149,13 +159,14 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "proc
     with workers as shared:
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-            found = shared(_task, [(carried, point, rivals, left.of(place)) for place, point in enumerate(points)])
+            found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
+                                   for place, point in enumerate(points)])
             with closing(found):  # a caller who has seen enough gives up the rest
-                for each in found:
-                    outcome, plans = each or (None, ())
-                    if outcome is not None:
-                        bench.plans.offer(outcome, plans)
-                    yield outcome
+                for done in found:
+                    if done.outcome is not None:
+                        bench.plans.offer(done.outcome, done.plans)
+                    bench.store.changed |= dict.fromkeys(done.changed)
+                    yield done.outcome
 
         yield evaluated
 
