@@ -6,16 +6,22 @@
     stats = evaluate(load("out/fadiff.input.yaml"))
 """
 
-from __future__ import annotations
+import sys  # part of Python itself, and so the one module that no file of the working folder takes the place of
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith(__name__) and not (
+        getattr(sys.flags, "safe_path", sys.flags.isolated) or __path__[0] == f"{sys.path[0]}/{__name__}"):
+    # `python -m fadiff_mapper` looks for modules in the working folder first: it goes before the next import (that of
+    # `__future__` would be one), unless this package was found there.
+    del sys.path[0]
 
-from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
-from fadiff_mapper.base.version import __version__
+TYPE_CHECKING = False  # known to type checkers; `typing` takes as long to load as all that is needed here
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from fadiff_mapper.api import DesignResult, NetworkResult, Result, map_layer, map_layers, map_network, search_design
+    from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
+    from fadiff_mapper.base.version import __version__
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.fusion import FusedStats, evaluate_fused
@@ -38,6 +44,8 @@ __all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidM
 
 _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "map_layers", "map_network",
                        "search_design"), "api") | {
+    "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
+    "__version__": "base.version",
     "DesignSpace": "design.space", "read_space": "design.space",
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
@@ -47,8 +55,9 @@ _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Public names are imported when they are first used, so that small commands stay instant."""
     if name in _HOME:
+        from importlib import import_module
         return getattr(import_module(f"fadiff_mapper.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

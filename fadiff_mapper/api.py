@@ -231,7 +231,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   limits: dict[str, float] | None = None, weights: Sequence[float] | None = None,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
-                  per_round: int | None = None, jobs: int | None = None, backend: str = "loky",
+                  per_round: int | None = None, jobs: int | None = None, backend: str = "processes",
                   address: str | None = None, shard: tuple[int, int] | None = None,
                   store: str | PathLike[str] | None = None, allow_partial: bool = False,
                   on_progress: OnDesign = lambda _: None, stopped: Callable[[], bool] = lambda: False) -> DesignResult:
@@ -259,7 +259,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
             better one takes its place, until none is better or as many have been mapped again.
         per_round: Designs proposed at a time.
         jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
-        backend: "loky" for processes of this machine, "dask" or "ray" for a cluster.
+        backend: "processes" for those of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
         shard: (i, n) evaluates every n-th design alone, from the i-th on; for "random" and "exhaustive".
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work.

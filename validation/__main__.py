@@ -1,7 +1,14 @@
-"""`python -m validation`, from a checkout."""
+"""The start of `fadiff-validate`, and of `python -m validation` from a checkout."""
 
 import sys
 
-from .cli import main
+from fadiff_mapper.base.program_start import run_main
 
-sys.exit(main())
+
+def main() -> int:
+    """Runs the command line of this process; returns its exit code."""
+    return run_main(f"{__package__}.cli")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

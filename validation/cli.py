@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.cli.arguments import Parser, positive
+from fadiff_mapper.cli.arguments import Parser, jobs, positive
 
 from . import commands
 from .operators import operators
@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given = ["run", *given]
-    options = _parser().parse_args(given)
-    options.command = shlex.join(["fadiff-validate", *given])
     try:
+        options = _parser().parse_args(given)
+        options.command = shlex.join(["fadiff-validate", *given])
         return int(options.run(options))
     except FadiffError as error:
         for line in str(error).splitlines():
@@ -102,7 +102,7 @@ def _suite() -> Parser:
     parser.add_argument("--design", action="append", default=[], metavar="NAME", help="one bundled design; repeatable")
     parser.add_argument("--operator", action="append", default=[], choices=sorted(operators()), metavar="NAME",
                         help=f"one of {', '.join(operators())}; repeatable")
-    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="runs at once")
+    parser.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1, metavar="N", help="runs at once")
     parser.add_argument("--cache", type=Path, default=_cache(), metavar="FILE", help="where answers are kept")
     parser.add_argument("--no-tables", action="store_true", help="do not ask Accelergy about the energy tables")
     return parser
@@ -119,7 +119,3 @@ def _cache() -> Path:
     """The file of answers in the user's cache folder, as the XDG base directory specification places it."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "fadiff-mapper" / "validation.jsonl"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import Any
+
+from fadiff_mapper.base.csv_text import csv_text
 
 from . import defines, looptree
 from .defines import QUANTITIES, Curve
@@ -43,13 +43,9 @@ def points_csv(fused: Fused) -> str:
 
     The column `runs` is the mode in which our plan runs, which differs from DeFiNES's where halos do not fit.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["layers", "size", "mode", "tile_x", "tile_y", "runs", *(
-        f"{name}_{whose}" for name in QUANTITIES for whose in ("defines", "ours")), "latency_overlapped"])
-    for curve in fused.curves:
-        for k, point in enumerate(curve.points):
-            writer.writerow([curve.layers, curve.size, curve.mode, point.tile_x, point.tile_y, point.ours.mode, *(
-                whose[name][k] for name in QUANTITIES for whose in (curve.theirs, curve.ours)),
-                point.ours.overlapped])
-    return file.getvalue()
+    columns = ["layers", "size", "mode", "tile_x", "tile_y", "runs", *(
+        f"{name}_{whose}" for name in QUANTITIES for whose in ("defines", "ours")), "latency_overlapped"]
+    return csv_text(columns, (
+        [curve.layers, curve.size, curve.mode, point.tile_x, point.tile_y, point.ours.mode, *(
+            whose[name][k] for name in QUANTITIES for whose in (curve.theirs, curve.ours)), point.ours.overlapped]
+        for curve in fused.curves for k, point in enumerate(curve.points)))

@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     if arguments is None:   # this process is the command: its time so far was Python's start
         begun -= time.process_time()
-    _spare_the_start()
-    options = _parser().parse_args(arguments)
-    options.begun = begun   # a time limit holds for the whole command
     try:
+        _spare_the_start()
+        options = _parser().parse_args(arguments)
+        options.begun = begun   # a time limit holds for the whole command
         return int(options.run(options) or DONE)
     except FadiffError as error:
         for line in printed_lines(error):

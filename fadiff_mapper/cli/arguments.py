@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.cli.exit_codes import BAD_INPUT
 from fadiff_mapper.energy.source_names import CHOICES
+from fadiff_mapper.search.options import LARGEST_OPTION
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
@@ -83,7 +84,7 @@ def add_seed_and_time(parser: argparse.ArgumentParser) -> None:
 
 def add_jobs_and_quiet(parser: argparse.ArgumentParser) -> None:
     """Adds --jobs and --quiet, for commands that search."""
-    parser.add_argument("--jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--jobs", type=jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
@@ -182,6 +183,14 @@ def positive(text: str) -> int:
     value = int(text) if _is_whole(text) else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
+    return value
+
+
+def jobs(text: str) -> int:
+    """The type of an argument that says how much is done at a time."""
+    value, most = int(text) if _is_whole(text) else 0, LARGEST_OPTION["threads"]
+    if not 1 <= value <= most:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number from 1 to {most}')
     return value
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,8 +72,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="gradient (default), random, exhaustive, tpe or nsga2 (the last two need optuna)")
     parser.add_argument("--evaluations", type=positive, metavar="N",
                         help="designs to map at most; designs beside the best one come on top, at most as many again")
-    parser.add_argument("--backend", default="loky", metavar="NAME",
-                        help="who carries the work: loky (default; processes of this machine), or dask or ray")
+    parser.add_argument("--backend", default="processes", metavar="NAME",
+                        help="who carries the work: processes (default; those of this machine), or dask or ray")
     parser.add_argument("--address", metavar="URL", help="the cluster's scheduler, such as tcp://host:8786")
     parser.add_argument("--shard", type=shard, metavar="I/N",
                         help="evaluate every N-th of the designs alone, starting with the I-th; for array jobs that "
@@ -84,7 +86,8 @@ def run(options: argparse.Namespace) -> int:
     """Searches, writes the best design with its mappings, all tables and the page, and prints the front.
 
     Returns:
-        The exit code: `CHECK_FAILED` where mappings are to be verified and real Timeloop disagrees with one.
+        The exit code: `CHECK_FAILED` where mappings are to be verified and real Timeloop disagrees with one, or where
+        the best design, evaluated again, is not what the store said.
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
@@ -103,11 +106,14 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_writable(root)
         result = search_design(question, search, on_progress=on_progress, stopped=stopped,
                                kept_back=kept_back(options.begun))
-        write_open_folder(result, root)
+        result = write_open_folder(result, root, lambda: options.time_limit is not None and
+                                   time.monotonic() > options.begun + options.time_limit)
     if not options.quiet:
         print_design(result, options.output)
+    for warning in result.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     verdicts = [print_plan_verdicts(network, program) for network in result.mapped_networks] if program else []
-    return INTERRUPTED if stopped() else CHECK_FAILED if any(verdicts) else DONE
+    return INTERRUPTED if stopped() else CHECK_FAILED if any(verdicts) or not result.confirmed else DONE
 
 
 def _question(options: argparse.Namespace) -> DesignQuestion:

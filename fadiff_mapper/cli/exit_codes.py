@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fadiff_mapper.base.program_start import INTERRUPTED
+
+__all__ = ["BAD_INPUT", "CHECK_FAILED", "DONE", "INTERRUPTED"]
+
 DONE = 0
 """The command did what it was asked for."""
 
@@ -10,6 +14,3 @@ CHECK_FAILED = 1
 
 BAD_INPUT = 2
 """The input or the arguments are wrong; the error lines say what is accepted."""
-
-INTERRUPTED = 130
-"""Ctrl-C ended the command; the best mappings so far are there. 128 + SIGINT, as shells have it."""

@@ -14,6 +14,9 @@ WRITING = 0.8
 """Seconds that the files take for each second that the command took until its search began: both grow with the networks
 and on a slow machine. 0.5 to 0.83 for MobileNetV1 fused on a busy machine (2.7 to 3.9 s)."""
 
+JUDGING = 0.5
+"""Part of the time in which designs are judged before any has been mapped. Set by hand."""
+
 
 @dataclass
 class DesignClock:
@@ -35,6 +38,10 @@ class DesignClock:
     mappings: list[float] = field(default_factory=list)
     missed: bool = False
 
+    def over(self) -> bool:
+        """Whether the time of the search and of its last steps is over."""
+        return self.limit is not None and time.time() > self.start + self.limit
+
     def left(self) -> float:
         """Seconds that are left to the search of designs; infinite without a limit, below 0 where they are over."""
         end = self._end()
@@ -48,6 +55,11 @@ class DesignClock:
         """
         end = self._end()
         return TimeLeft() if end is None else TimeLeft(end, not any_known)
+
+    def over_for_proposals(self) -> bool:
+        """Whether no further design is to be judged, so that those that are proposed can be mapped."""
+        judging = 0.0 if self.limit is None or self.mappings else (1 - JUDGING) * self.limit
+        return self.left() < judging
 
     def too_late(self) -> bool:
         """Whether a round that begins now is unlikely to map a design in time."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.proposers.methods import BLACK_BOX, UNTAUGHT
+from fadiff_mapper.search.options import LARGEST_OPTION
 
 METHODS = ("gradient", *BLACK_BOX)
 
@@ -48,7 +49,7 @@ class DesignOptions:
     neighbours: bool = True
     per_round: int | None = None
     jobs: int | None = None
-    backend: str = "loky"
+    backend: str = "processes"
     address: str | None = None
     shard: tuple[int, int] | None = None
     store: Path | None = None
@@ -79,6 +80,8 @@ def check_design_options(options: DesignOptions) -> None:
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
+    if options.jobs is not None and options.jobs > LARGEST_OPTION["threads"]:
+        raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {LARGEST_OPTION['threads']}")
     if options.time_limit is not None and not options.time_limit > 0:
         raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
     if options.shard is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError
@@ -23,7 +23,8 @@ def designs_to_map(bench: DesignBench, front: Sequence[DesignOutcome]) -> int:
     return again + bool(front and bench.question.fuse and bench.plans.point != front[0].point)
 
 
-def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[tuple[DesignOutcome, ...], str]:
+def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
+                  over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
     """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
 
     Their layers are mapped anew, as other energies may want other mappings.
@@ -31,6 +32,7 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[t
     Args:
         bench: The question and the store.
         front: Feasible designs.
+        over: Asked again and again; once true, there is no time for this.
 
     Returns:
         The outcomes in order, the same where there is no better source; and the source in words.
@@ -41,7 +43,11 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[t
     question: DesignQuestion = replace(bench.question, energy="accelergy")
     final = DesignBench(question, bench.folder)
     try:
-        outcomes = tuple(evaluate_design(final, outcome.point) for outcome in front)
+        if over():
+            raise TimeoutError
+        outcomes = tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
+    except TimeoutError:
+        return tuple(front), f"{source}; there was no time for Accelergy"
     except FadiffError as error:
         return tuple(front), f"{source}; Accelergy failed: {error}".splitlines()[0]
     if any(outcome.reason and not outcome.mapped for outcome in outcomes):

@@ -17,7 +17,9 @@ from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, disagreement
+from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
+from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, work_force
 from fadiff_mapper.design.final_figures import designs_to_map, final_figures
 from fadiff_mapper.design.no_design import blame
@@ -27,6 +29,9 @@ from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
+
+MOST_NAMED = 3
+"""Files of the store that a sentence names."""
 
 SEARCH_ENDED = "search ended"
 """The status of a search that was not cut short."""
@@ -60,7 +65,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         stack.enter_context(bench.store.opened())
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, lambda: designs_to_map(bench, run.front), time.time())
-        proposer = _proposer(bench, options, lambda: clock.left() < 0)
+        proposer = _proposer(bench, options, clock.over_for_proposals)
         with work_force(bench, options.jobs, options.backend, options.address) as evaluated:
             in_time = _in_time(run, clock, evaluated)
             status = _rounds(run, clock, proposer, in_time, options, stopped)
@@ -74,7 +79,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         if not run.front and options.shard is None:
             reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
             raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
-        return _machine(run, bench, options, neighbours, status)
+        return _machine(run, bench, options, neighbours, status, clock.over)
 
 
 def _check_question(question: DesignQuestion) -> None:
@@ -111,6 +116,7 @@ def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime
             elif outcome.mapped and not mapped:
                 clock.mappings.append(time.time() - begun)
                 mapped = True
+            clock.missed |= outcome is not None and outcome.cut_short
             yield outcome
     return in_time
 
@@ -152,10 +158,20 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
 
 
 def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-             status: str) -> DesignedMachine:
-    """The result of a run that has ended."""
+             status: str, over: Callable[[], bool]) -> DesignedMachine:
+    """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
     question, space = bench.question, bench.question.space
-    final, source = final_figures(bench, run.front)
+    final, source = final_figures(bench, run.front, over)
+    networks = bench.networks_at(run.front[0].point, over) if run.front else ()
+    warnings, differs = _changed(bench.store), ""
+    if run.front and run.front[0].cut_short:
+        warnings.append("there was no time to search the mappings of the best design to the end")
+    elif OUT_OF_TIME in {network.status for network in networks}:
+        warnings.append("there was no time to plan the best design again: its figures are those of the store, its "
+                        "files have the plan that was found")
+    elif run.front:
+        differs = disagreement(question, run.front[0], networks)
+        warnings += [differs] if differs else []
     reference = run.reference()
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
     return DesignedMachine(
@@ -164,11 +180,20 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         limits={limit.name: limit.most for limit in space.limits},
         metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
-        mapped_networks=bench.networks_at(run.front[0].point) if run.front else (), neighbours=neighbours,
+        mapped_networks=networks, neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         history=run.improvements(),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
         | (question.calibration.record() if question.calibration else {}),
-        status=status, time_s=run.time_s)
+        status=status, time_s=run.time_s, warnings=tuple(warnings), confirmed=not differs)
+
+
+def _changed(store: ResultStore) -> list[str]:
+    """A sentence on the files of a store that were not as they had been written, if any were not."""
+    if not store.changed:
+        return []
+    some = listed(sorted(store.changed)[:MOST_NAMED]) + (" and others" if len(store.changed) > MOST_NAMED else "")
+    return [f"{len(store.changed)} entries of the store were not as they had been written, and what they hold was "
+            f"evaluated anew: {some}"]

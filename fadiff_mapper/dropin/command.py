@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-CODE = "import sys; sys.path[:] = {path} + [p for p in sys.path if p]; " \
-       "from fadiff_mapper.dropin.launched import main; sys.exit(main(sys.argv[1:]))"
-"""The code that the interpreter runs. No module is ever imported from the working folder, where a user's file may be
-called like one."""
+from fadiff_mapper.base.program_start import python_command
+
+CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.dropin.launched'))"
+"""The code that the interpreter runs."""
 
 
 def command(program: str, options: Sequence[str] = ()) -> list[str]:
     """The beginning of a command line: this interpreter, this package, options, program; the program's words follow.
 
-    `-E` keeps PYTHONPATH and its kin, which belong to the calling program, away from the interpreter.
-
     Args:
         program: `timeloop-mapper` or `timeloop-model`.
         options: The launcher's own options (see `launched.main`).
     """
-    return [sys.executable, "-E", "-c", CODE.format(path=json.dumps(_import_path())), *options, program]
+    # Python 3.10 has the working folder on its path, as an empty entry.
+    return [*python_command(f"{json.dumps(_import_path())} + [p for p in sys.path if p]", CODE), *options, program]
 
 
 def _import_path() -> list[str]:

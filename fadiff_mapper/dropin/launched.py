@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import FadiffError, printed_lines
+from fadiff_mapper.base.program_start import INTERRUPTED
 
-FAILED, INTERRUPTED = 1, 130
-"""Exit codes."""
+FAILED = 1
+"""The exit code where there are no files."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of Timeloop's programs.
 
     Args:
-        arguments: `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them.
+        arguments: `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them;
+            None: the words of this process.
 
     Returns:
         The exit code.
@@ -32,10 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--time-limit", type=float)
     parser.add_argument("program")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    options = parser.parse_args(arguments)
     try:
-        _run(options)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is written: Ctrl-C while Python ends is no failure
+        _run(parser.parse_args(arguments))
         return 0
     except FadiffError as error:
         for line in printed_lines(error):

@@ -78,6 +78,7 @@ class DesignOutcome:
         networks: The figures of each network; empty where not feasible.
         mapped: Whether its layers were mapped: neither refused by a limit nor left out for its lower bound.
         bounds: For a design left out for its lower bound: least energy in pJ and least cycles; else None.
+        cut_short: Whether time was over before its mappings had been searched to the end.
     """
 
     point: tuple[int, ...]
@@ -90,6 +91,7 @@ class DesignOutcome:
     networks: tuple[NetworkFigures, ...] = ()
     mapped: bool = False
     bounds: tuple[float, float] | None = None
+    cut_short: bool = False
 
     @property
     def edp(self) -> float:
@@ -134,6 +136,8 @@ class DesignedMachine:
         options: The options that bear on the result, by name.
         status: How the search ended, in words.
         time_s: Seconds that it took.
+        warnings: Sentences on what there was no time for, and on a store that was changed.
+        confirmed: False where the best design, evaluated again, had other figures than the store.
     """
 
     name: str
@@ -154,6 +158,8 @@ class DesignedMachine:
     options: dict[str, Any]
     status: str
     time_s: float
+    warnings: tuple[str, ...] = ()
+    confirmed: bool = True
 
     @property
     def best(self) -> DesignOutcome:

@@ -24,7 +24,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
         networks: The name of every network and how often it runs.
         points: The index of every parameter's value, design by design.
         figures: `OWN` numbers and `EACH` numbers for every network, design by design; not a number: there is none.
-        flags: Whether a design is feasible (1), and whether it was mapped (2).
+        flags: Whether a design is feasible (1), whether it was mapped (2), and whether that was cut short (4).
         reasons: The reason of every design by its number in `words`.
         words: Every reason once.
     """
@@ -44,7 +44,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
                                  each.fused_groups))
         if not outcome.networks:
             self.figures.extend([nan] * (EACH * len(self.networks)))
-        self.flags.append(outcome.feasible | outcome.mapped << 1)
+        self.flags.append(outcome.feasible | outcome.mapped << 1 | outcome.cut_short << 2)
         if outcome.reason not in self._numbers:
             self._numbers[outcome.reason] = len(self.words)
             self.words.append(outcome.reason)
@@ -78,4 +78,5 @@ class OutcomeTable(Sequence[DesignOutcome]):
             bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
             tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
                   for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
-            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]))
+            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]),
+            bool(self.flags[number] & 4))

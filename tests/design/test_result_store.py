@@ -33,7 +33,7 @@ def test_several_writers_of_the_same_entries_leave_whole_ones(tmp_path: Path) ->
         list(pool.map(written, [tmp_path] * 3, range(3)))
     files = sorted(tmp_path.rglob("*"))
     assert len([file for file in files if file.is_file()]) == 200  # nothing half-written is left beside them
-    assert all(len(json.loads(file.read_text())["text"]) == 5000 for file in files if file.is_file())
+    assert all(len(json.loads(file.read_text())["entry"]["text"]) == 5000 for file in files if file.is_file())
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\x80\x04}q\x00.", b"[" * 100_000])

@@ -62,6 +62,15 @@ def test_a_parameter_named_as_a_figure_has_a_column_of_its_own() -> None:
     assert rows(text)[0]["cycles"] == "100"
 
 
+def test_names_and_words_of_the_input_are_no_formulas() -> None:
+    bad = replace(OUTCOMES[0], parameters={"=A1": "@word"}, reason="-2+3", networks=(
+        replace(OUTCOMES[0].networks[0], name="+net"),))
+    for text in (designs_csv([bad]), front_csv(machine(outcomes=(bad,), front=(bad,)))):
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert {"'=A1", "'@word", "'+net.cycles"} <= set(cells)
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+
+
 def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_page(tmp_path: Path) -> None:
     write_design(machine("edp", "area"), tmp_path)
     names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,6 +10,8 @@ from typing import Any
 
 from jinja2.sandbox import SandboxedEnvironment
 from markupsafe import Markup
+
+from fadiff_mapper.base.csv_text import csv_text
 
 from ..fused import points_csv
 from ..summary import plain
@@ -121,9 +121,5 @@ def data(context: Context) -> dict[str, Any]:
 
 def cells_csv(context: Context) -> str:
     """The accuracies as CSV: a row per model, design, operator, level, data space and action."""
-    file = io.StringIO()
     rows = [asdict(cell) for cell in context.summary.cells]
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["model"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    return csv_text(list(rows[0]) if rows else ["model"], (row.values() for row in rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity, mapping_sensitivities
@@ -29,13 +29,15 @@ class RepeatedLayer:
     cycles: float
 
 
-def combined_sensitivities(layers: Sequence[RepeatedLayer]) -> tuple[Sensitivity, ...]:
+def combined_sensitivities(layers: Sequence[RepeatedLayer],
+                           stopped: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
     """The sensitivities of the EDP of layers that run one after the other on one machine.
 
     With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant.
 
     Args:
         layers: The layers; all on the same design.
+        stopped: Asked again and again.
 
     Returns:
         Sensitivities of the EDP, the largest elasticity first; only those that are not zero. One is certain where it
@@ -43,12 +45,15 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer]) -> tuple[Sensitivity
 
     Raises:
         FadiffError: The design is sparse.
+        TimeoutError: `stopped` was true before the last layer.
     """
     energy = sum(layer.runs * layer.energy_pj for layer in layers)
     cycles = sum(layer.runs * layer.cycles for layer in layers)
     total: dict[tuple[str, str], Sensitivity] = {}
     for layer in layers:
         for metric, factor in (("energy", cycles), ("delay", energy)):
+            if stopped():
+                raise TimeoutError
             for found in mapping_sensitivities(layer.spec, layer.mapping, metric):
                 slope = layer.runs * factor * found.derivative
                 key = found.level, found.constant

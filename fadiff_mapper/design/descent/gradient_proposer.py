@@ -10,6 +10,7 @@ of them are worth a search of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
@@ -35,7 +36,7 @@ from fadiff_mapper.spec.spec import Spec
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
 MappingsAt = Callable[[Point], tuple[Mapping, ...]]
-LeastAt = Callable[[Point], LeastFigures | None]
+LeastAt = Callable[[Point, Callable[[], bool]], LeastFigures | None]
 
 POOL = 48
 """Designs whose mappings are kept for judging designs without a bound. Set by hand."""
@@ -81,8 +82,9 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises
             FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
-        least_at: The bound of a design by its layers, fused or not; None where it has none.
-        over: Asked again and again; once true, descents end and no further design is judged.
+        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises TimeoutError once
+            the function that it is given is true.
+        over: Asked again and again; once true, descents end and no further design is read or judged.
     """
     return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question), over)
 
@@ -93,7 +95,7 @@ class _GradientProposer:
 
     Attributes:
         question: The question.
-        read: Reads a design.
+        specs_at: Reads a design.
         mappings_at: The mappings of a mapped design.
         least_at: Bounds a design.
         networks: The layers of all networks.
@@ -108,7 +110,7 @@ class _GradientProposer:
     """
 
     question: DesignQuestion
-    read: SpecsAt
+    specs_at: SpecsAt
     mappings_at: MappingsAt
     least_at: LeastAt
     networks: JointNetworks
@@ -136,19 +138,28 @@ class _GradientProposer:
             if point not in expected:
                 expected[point] = self._value(point, estimates, ranked)
             return expected[point]
-        for point in self._candidates(rng, ranked, exponents, known):
-            if value_at(point) < inf and self.over():
-                break
-        self._walk(expected, value_at)
+        with suppress(TimeoutError):  # what has been judged by then must do
+            for point in self._candidates(rng, ranked, exponents, known):
+                value_at(point)
+            self._walk(expected, value_at)
         self.rounds += 1
         allowed = self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
                                if point not in known and self._allowed(point)],
                               min(count, ROUND if mapped else FIRST))
         if allowed or archive:
             return allowed
+        if self.over():  # nothing was judged: any design that may do
+            middle = tuple(len(parameter.values) // 2 for parameter in self.question.space.parameters)
+            return [next((point for point, keeps in self.allowed.items() if keeps), middle)]
         # Some limit is to blame: small machines show best how much too low it is.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
         return sorted(refused, key=lambda point: (sum(point), point))[:count]
+
+    def read(self, point: Point) -> tuple[Spec, ...]:
+        """Every distinct layer on a design. Raises FadiffError where it is none, and TimeoutError."""
+        if self.over():
+            raise TimeoutError
+        return self.specs_at(point)
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
         """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
@@ -205,7 +216,7 @@ class _GradientProposer:
     def _judge(self, point: Point) -> tuple[LeastFigures, float] | None:
         """The bound of a design by its layers, fused or not, and its area."""
         if point not in self.judged:
-            least = self.least_at(point)
+            least = self.least_at(point, self.over)
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 

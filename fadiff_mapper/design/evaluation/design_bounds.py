@@ -11,7 +11,7 @@ all layers where nothing is fused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -26,7 +26,8 @@ SLACK = 1 - 1e-9
 
 
 def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: float,
-                     rivals: Sequence[tuple[float, ...]]) -> LeastFigures | None:
+                     rivals: Sequence[tuple[float, ...]],
+                     stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
     """Looks for a proof that a design is no better than one that has been mapped.
 
     Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
@@ -37,12 +38,14 @@ def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: fl
         bounds: The design's layers.
         area_mm2: Its area.
         rivals: The metrics of designs that have been mapped, in the order of the question's metrics.
+        stopped: Asked before every layer.
 
     Returns:
         The bound that proves it; None where there is no proof.
 
     Raises:
         FadiffError: The store cannot be written.
+        TimeoutError: `stopped` was true before there was a proof, or none.
     """
     if not rivals or any(is_sparse(spec) for spec in bounds.specs):
         return None
@@ -52,27 +55,34 @@ def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: fl
     for layer in sorted(range(len(least)), key=lambda layer: -least[layer].cycles):
         if _loses(total, question, area_mm2, rivals):
             return total
+        if stopped():
+            raise TimeoutError
         bound = None if fusable[layer] else bounds.of(layer)
         if bound is not None:
             total += bound.times(runs[layer]) - least[layer]
     return total if _loses(total, question, area_mm2, rivals) else None
 
 
-def least_unfused(question: DesignQuestion, bounds: LayerBounds) -> LeastFigures | None:
+def least_unfused(question: DesignQuestion, bounds: LayerBounds,
+                  stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
     """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
 
     Args:
         question: The question.
         bounds: The design's layers.
+        stopped: Asked before every layer.
 
     Returns:
         The sums with the layers' loads; None where no bound of some layer is proven, and for sparse designs.
 
     Raises:
         FadiffError: The store cannot be written.
+        TimeoutError: `stopped` was true before the last layer.
     """
     total = LeastFigures(0.0, 0.0, 0.0)
     for layer, often in enumerate(question.loads):
+        if stopped():
+            raise TimeoutError
         bound = bounds.of(layer)
         if bound is None:
             return None

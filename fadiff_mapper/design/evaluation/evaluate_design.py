@@ -14,9 +14,9 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.evaluation.kept_plans import KeptPlans
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
-from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, layer_entries, mapping_of
+from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, LayerEntry, layer_entries, mapping_of
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
-from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures
+from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures, planned_figures
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
 from fadiff_mapper.results.designed_machine import DesignOutcome
@@ -24,6 +24,9 @@ from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import shape_id
+
+SAME = 1e-9
+"""Part of a figure by which sums over layers may differ that were added up otherwise."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,14 @@ class DesignBench:
         """
         return self.reader.specs(point)
 
-    def least_at(self, point: Point) -> LeastFigures | None:
+    def least_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
         """The bound on a design, see `design_bounds.least_unfused`.
 
         Raises:
             FadiffError: The point is no design, or the store cannot be written.
+            TimeoutError: `stopped` was true before all layers were bounded.
         """
-        return least_unfused(self.question, LayerBounds(self.reader.specs(point), self.store))
+        return least_unfused(self.question, LayerBounds(self.reader.specs(point), self.store), stopped)
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best mapping of every layer of `specs_at` by itself; from the store, or found again.
@@ -82,18 +86,42 @@ class DesignBench:
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True))
 
-    def networks_at(self, point: Point) -> tuple[MappedNetwork, ...]:
+    def networks_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> tuple[MappedNetwork, ...]:
         """All networks as they run on a design, with every mapping; plans that are not kept are found again.
 
+        Args:
+            point: The design.
+            stopped: Asked again and again; once true, planning ends with the best plan so far.
+
         Raises:
-            FadiffError: A layer has no mapping.
+            FadiffError: A layer has no mapping, or that of the store is none of the layer.
         """
         if point == self.plans.point:
             return self.plans.networks
         specs = self.reader.specs(point)
         entries = _required(self, specs)
-        return tuple(mapped_network(self.question, number, specs, entries)
+        return tuple(mapped_network(self.question, number, specs, entries, stopped)
                      for number in range(len(self.question.networks)))
+
+
+def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[MappedNetwork]) -> str:
+    """Compares a design's figures, which may come from the store, with those of its plans, which never do.
+
+    Args:
+        question: The question.
+        outcome: A feasible design.
+        plans: Its networks as `DesignBench.networks_at` gives them.
+
+    Returns:
+        A sentence on what differs; empty where nothing does.
+    """
+    for figures, plan in zip(outcome.networks, plans, strict=True):
+        pairs = list(zip(planned_figures(question, plan), (figures.energy_pj, figures.cycles), strict=True))
+        if not all(math.isclose(again, stored, rel_tol=SAME) for again, stored in pairs):
+            return (f"the best design, evaluated again, takes {pairs[0][0]:.6g} pJ and {pairs[1][0]:.6g} cycles for "
+                    f"{figures.name}, not {pairs[0][1]:.6g} pJ and {pairs[1][1]:.6g} cycles as the store has it: it "
+                    "was changed, or filled by another machine; search again without it")
+    return ""
 
 
 def _required(bench: DesignBench, specs: Sequence[Spec]) -> list[LayerEntry]:
@@ -106,7 +134,7 @@ def _required(bench: DesignBench, specs: Sequence[Spec]) -> list[LayerEntry]:
 
 
 def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = (),
-                    stopped: Callable[[], bool] = lambda: False) -> DesignOutcome:
+                    stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> DesignOutcome:
     """Evaluates one design exactly.
 
     Limits are checked first, then lower bounds; only then layers are mapped and networks planned, where the store has
@@ -117,7 +145,9 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         point: The design.
         rivals: Metrics of designs that are known; a design that is proven to be no better than one of them is not
             mapped. Empty: every design is.
-        stopped: Asked again and again while layers are mapped and networks planned; once true, the design is given up.
+        stopped: Asked again and again while layers are mapped and networks planned.
+        give_up: Whether the design is given up once `stopped` is true; else it is worth what the best mappings so far
+            are.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -140,19 +170,24 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     if broken:
         return refused(broken, area)
     least = None if question.calibration else bound_that_loses(
-        question, LayerBounds(specs, bench.store), area, rivals)
+        question, LayerBounds(specs, bench.store), area, rivals, stopped)
     if least is not None:
         return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",
                              area_mm2=area, bounds=(least.energy_pj, least.cycles))
-    entries = layer_entries(specs, question.layer_options, bench.store, stopped)
+    entries = layer_entries(specs, question.layer_options, bench.store, stopped, give_up)
     missing = _missing_layer(question, entries)
     if missing:
         return refused(missing, area, mapped=True)
-    planned = [network_figures(question, number, specs, entries, bench.store, stopped)
+    planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
+    cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
+    if cut_short:  # the store has nothing of it, from which these plans could be made later
+        planned = [(each, plan or mapped_network(question, number, specs, entries, stopped))
+                   for number, (each, plan) in enumerate(planned)]
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
-                            sum(each.weight * each.cycles for each in figures), area, figures, mapped=True)
+                            sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
+                            cut_short=cut_short)
     bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
     return outcome
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
@@ -14,7 +14,7 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import CorrectedCycles, MappedLayer
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
@@ -29,6 +29,9 @@ from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.located import plain, with_places
 from fadiff_mapper.yaml.place import Where
+
+OUT_OF_TIME = "out of time: the best so far"
+"""The status of a layer or a plan whose search was cut short."""
 
 MOST_REASON = 500
 """Characters of a reason that are kept, enough for a sentence with a few names in it."""
@@ -102,29 +105,38 @@ def _digest(content: Any) -> str:
 
 
 def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
-                  stopped: Callable[[], bool] = lambda: False) -> list[LayerEntry]:
+                  stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> list[LayerEntry]:
     """Maps layers of one design, those that the store has not; the others are searched in one batch and stored.
 
     Args:
         specs: The design with each layer.
         options: Options of the search; without a time limit, so that an entry is the answer for good.
         store: Entries of earlier runs and of others that run now.
-        stopped: Asked again and again; once true, the search is given up.
+        stopped: Asked again and again; once true, the search comes to an end.
+        give_up: Whether a search that came to an end before its time is given up; else the best mappings so far are
+            taken. Nothing of it is stored in either case.
 
     Returns:
         One entry per spec. They do not depend on which of them the store had.
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: The search was given up; nothing of it is stored.
+        TimeoutError: The search was given up.
     """
     design = design_digest(specs[0])
     keys = [layer_key(design, spec, options) for spec in specs]
     known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
-    for key, entry in zip(missing, _searched(list(missing.values()), options, stopped), strict=True):
-        store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies the mapping
-        known[key] = entry
+    found = _searched(list(missing.values()), options, stopped) if missing else []
+    cut_short = bool(found) and stopped()
+    if cut_short and give_up:
+        raise TimeoutError
+    for key, entry in zip(missing, found, strict=True):
+        if cut_short:
+            known[key] = replace(entry, status=OUT_OF_TIME)
+        else:
+            store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies mappings
+            known[key] = entry
     return [known[key] for key in keys]
 
 
@@ -140,7 +152,7 @@ def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
 
 
 def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool]) -> list[LayerEntry]:
-    """One entry for each layer; all that can have a mapping are searched together. Raises TimeoutError if stopped."""
+    """One entry for each layer; all that can have a mapping are searched together."""
     entries: dict[int, LayerEntry] = {}
     tasks: dict[int, MappingTask] = {}
     for number, spec in enumerate(specs):
@@ -151,8 +163,6 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
         except FadiffError as error:
             entries[number] = no_mapping(str(error))
     outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
-    if stopped():
-        raise TimeoutError
     entries |= {number: _entry(specs[number], task, outcome, options)
                 for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
     return [entries[number] for number in range(len(specs))]
@@ -213,13 +223,16 @@ def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
 def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> MappedLayer:
     """The result of a layer's search as `search.map_layers` returns it, without history and lower bound.
 
+    All numbers of the mapping are evaluated again, so that none of them hangs on the store.
+
     Args:
         entry: The entry, with a mapping.
         spec: The layer on the design.
         options: Options of the search.
     """
-    mapping = mapping_of(entry, spec)
-    corrected = None if options.calibration is None else CorrectedCycles(
-        entry.cycles, entry.exact_choice_cycles, entry.exact_choice_energy_pj)
+    mapping, calibration = mapping_of(entry, spec), options.calibration
+    corrected = None if calibration is None else CorrectedCycles(
+        float(calibration.cycles(spec.problem, pack([mapping], spec.problem))[0]), entry.exact_choice_cycles,
+        entry.exact_choice_energy_pj)
     return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
                        entry.evaluations, 0.0, corrected=corrected)

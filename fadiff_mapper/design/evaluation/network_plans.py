@@ -9,7 +9,13 @@ from dataclasses import asdict, replace
 
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.layer_entries import LayerEntry, design_digest, layer_key, mapped_layer
+from fadiff_mapper.design.evaluation.layer_entries import (
+    OUT_OF_TIME,
+    LayerEntry,
+    design_digest,
+    layer_key,
+    mapped_layer,
+)
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.results.designed_machine import NetworkFigures
@@ -19,7 +25,7 @@ from fadiff_mapper.workload.readers.network_text import network_text
 
 
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
-                    store: ResultStore, stopped: Callable[[], bool] = lambda: False,
+                    store: ResultStore, stopped: Callable[[], bool] = lambda: False, give_up: bool = True,
                     ) -> tuple[NetworkFigures, MappedNetwork | None]:
     """The figures of one network on a design.
 
@@ -29,7 +35,9 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
         store: Plans of earlier runs and of others that run now.
-        stopped: Asked again and again; once true, planning is given up.
+        stopped: Asked again and again; once true, planning comes to an end.
+        give_up: Whether planning that came to an end before its time is given up; else the best plan so far is taken.
+            Neither it nor any plan of layers that were cut short is stored.
 
     Returns:
         (the figures, the plan where one had to be made for them)
@@ -44,15 +52,30 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
         cycles = sum(entry.times * entries[entry.layer].cycles for entry in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, key = None, _plan_key(question, number, specs)
-    known = _figures_of(store.get(key) or {})
+    whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
+    known = _figures_of(store.get(key) or {}) if whole else None
     if known is None:
         plan = mapped_network(question, number, specs, entries, stopped)
-        if stopped():
+        if plan.status == OUT_OF_TIME and give_up:
             raise TimeoutError
         known = NetworkFigures(network.name, weight, plan.stats.energy_pj, float(plan.stats.cycles),
                                plan.unfused_stats.energy_pj, float(plan.unfused_stats.cycles), len(plan.groups))
-        store.put(key, asdict(known))
+        if whole and plan.status != OUT_OF_TIME:
+            store.put(key, asdict(known))
     return replace(known, name=network.name, weight=weight), plan
+
+
+def planned_figures(question: DesignQuestion, plan: MappedNetwork) -> tuple[float, float]:
+    """Energy in pJ and cycles of a plan, as `network_figures` counts them, from the evaluation of every mapping.
+
+    Args:
+        question: The question.
+        plan: The plan of one of its networks.
+    """
+    if question.fuse:
+        return plan.stats.energy_pj, float(plan.stats.cycles)
+    return (sum(layer.count * layer.stats.energy_pj for layer in plan.layers),
+            sum(layer.count * (layer.result.corrected or layer.stats).cycles for layer in plan.layers))
 
 
 def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
@@ -76,6 +99,10 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         specs: The design with every distinct layer of the question.
         entries: The mapping of each of them by itself.
         stopped: Asked again and again; once true, planning ends with the best plan so far.
+
+    Raises:
+        SpecError: A mapping of the store is none.
+        InvalidMapping: A mapping of the store cannot run on the design.
     """
     network, runs = question.networks[number], question.runs[number]
     own = tuple(specs[entry.layer] for entry in runs)
@@ -85,8 +112,8 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         # All of these load torch, which designs of layers need not.
         from fadiff_mapper.network.map_network import plan_network
         from fadiff_mapper.network.plan.planning_clock import PlanningClock
-        return plan_network(network, own, question.network_options, mapped=mapped,
-                            clock=PlanningClock(None, stopped))
+        plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
+        return replace(plan, status=OUT_OF_TIME) if stopped() else plan
     from fadiff_mapper.network.plan.outcome import network_result
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), "search ended", 0.0)

@@ -1,30 +1,30 @@
-"""Who evaluates designs: processes of this machine, or a cluster's, through joblib and its backends."""
+"""Who evaluates designs: processes of this machine, or a cluster's, through joblib's backends."""
 
 from __future__ import annotations
 
-import gc
+import os
 import pickle
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
-import joblib
-
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.results.designed_machine import DesignOutcome
 from fadiff_mapper.results.mapped_network import MappedNetwork
 
-BACKENDS = ("loky", "dask", "ray")
-"""joblib's backends: processes of this machine, and the two kinds of cluster."""
+BACKENDS = ("processes", "dask", "ray")
+"""Processes of this machine, and the two kinds of cluster."""
 
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
@@ -37,15 +37,12 @@ class TimeLeft:
     Attributes:
         end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
             are given up; None: no limit.
-        first_whole: Whether the first design is mapped to its end even so: a late answer is better than none.
+        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until then: an
+            answer that could be better is worth more than none.
     """
 
     end: float | None = None
-    first_whole: bool = False
-
-    def of(self, place: int) -> float | None:
-        """The end for a design by its place in the round."""
-        return None if place == 0 and self.first_whole else self.end
+    first_kept: bool = False
 
 
 class Evaluated(Protocol):
@@ -92,27 +89,35 @@ class SharedBench:
 @lru_cache(maxsize=2)
 def _received(content: bytes) -> SharedBench:
     """The bench as a worker first got it, with all that it has read since."""
-    bench: DesignBench = pickle.loads(content)  # from the process that began the run, as the task around it is
-    # All that is loaded by now stays, so no collection need look at it again: each one took 19 ms, and loky's workers
-    # ask for one a second where psutil is not installed.
-    gc.freeze()
-    return SharedBench(bench)
+    return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
 
 
-def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]],
-          end: float | None) -> tuple[DesignOutcome, tuple[MappedNetwork, ...]] | None:
-    """A worker's task: evaluates one design; None where time is over.
+@dataclass(frozen=True)
+class TaskDone:
+    """What a worker has to say about one design.
 
-    Plans come with the outcome where the design is the best that this worker has mapped: each is large.
+    Attributes:
+        outcome: The outcome; None where time was over.
+        plans: Its plans where the design is the best that this worker has mapped: they are large.
+        changed: Files of the store that this worker came across and were not as they had been written.
     """
+
+    outcome: DesignOutcome | None
+    plans: tuple[MappedNetwork, ...] = ()
+    changed: tuple[Path, ...] = ()
+
+
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
+          kept: bool) -> TaskDone:
+    """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
     bench = shared.bench
-    if _past(end):
-        return None
+    if _past(end) and not kept:
+        return TaskDone(None)
     try:
-        outcome = evaluate_design(bench, point, rivals, lambda: _past(end))
+        outcome = evaluate_design(bench, point, rivals, lambda: _past(end), give_up=not kept)
     except TimeoutError:
-        return None
-    return outcome, bench.plans.networks if bench.plans.point == point else ()
+        return TaskDone(None, changed=tuple(bench.store.changed))
+    return TaskDone(outcome, bench.plans.networks if bench.plans.point == point else (), tuple(bench.store.changed))
 
 
 def _past(moment: float | None) -> bool:
@@ -121,7 +126,7 @@ def _past(moment: float | None) -> bool:
 
 
 @contextmanager
-def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky",
+def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
                address: str | None = None) -> Iterator[Evaluated]:
     """Workers for one run, as a context manager.
 
@@ -129,7 +134,8 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
 
     Args:
         bench: The question and the store, which all workers must be able to reach.
-        jobs: Designs at work at a time; None: one for each core, or as many as the cluster has.
+        jobs: Designs at work at a time; 1: here, in this process; None: one for each core, or as many as the cluster
+            has.
         backend: One of `BACKENDS`.
         address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
 
@@ -141,49 +147,86 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "loky
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
-    if address is not None and backend == "loky":
-        raise FadiffError(f"address: found {address!r} with the backend loky, whose workers are processes of this "
-                          "machine; accepted: an address with the backends dask and ray")
-    shared = SharedBench(bench)
+    if backend != "processes":
+        workers = _cluster(backend, jobs, address)
+    elif address is not None:
+        raise FadiffError(f"address: found {address!r} with the backend processes, which are of this machine; "
+                          "accepted: an address with the backends dask and ray")
+    else:
+        most = jobs or usable_cores()
+        workers = nullcontext(_here) if most == 1 else worker_processes(most)
+    carried = SharedBench(bench)
+    with workers as shared:
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+            found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
+                                   for place, point in enumerate(points)])
+            with closing(found):  # a caller who has seen enough gives up the rest
+                for done in found:
+                    if done.outcome is not None:
+                        bench.plans.offer(done.outcome, done.plans)
+                    bench.store.changed |= dict.fromkeys(done.changed)
+                    yield done.outcome
+
+        yield evaluated
+
+
+def _here(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
+    """Calls a function in this process, see `Shared`."""
+    for call in calls:
+        yield function(*call)
+
+
+@contextmanager
+def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Shared]:
+    """Shares calls among the machines of a cluster. Raises FadiffError."""
+    joblib = _installed("joblib", backend)
     with ExitStack() as stack:
         if backend == "dask":
+            stack.enter_context(_safe_path())
             with _interrupts_kept_from_workers():
                 client = _dask_client(address)
             stack.enter_context(client)
-        elif backend == "ray":
+        else:
             _start_ray(address)
-        settings: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
-        stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1, **settings))
+        stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1))
         # One task a message: a design takes seconds, so there is nothing to gain from sending several.
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
-        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
-                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+        def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
             # Such a backend works here to the end of the round, and no Ctrl-C may get lost for so long.
             with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
-                found = pool(joblib.delayed(_task)(shared, point, rivals, left.of(place))
-                             for place, point in enumerate(points))
+                found = pool(joblib.delayed(function)(*call) for call in calls)
             try:
-                for each in found:
-                    outcome, plans = each or (None, ())
-                    if outcome is not None:
-                        bench.plans.offer(outcome, plans)
-                    yield outcome
-            finally:  # a caller who has seen enough gives up the rest on purpose
+                yield from found
+            finally:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     if backend not in WHOLE:
                         found.close()
 
-        yield evaluated
+        yield shared
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Python processes that begin inside look for no module in the working folder; Python 3.10 cannot be told so."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager
 def _interrupts_kept_from_workers() -> Iterator[None]:
     """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
 
-    This process ignores it inside, too, for milliseconds: programs inherit what is ignored. Signals that are blocked,
-    which would not get lost, loky unblocks again before its workers begin.
+    This process ignores it inside, too, for milliseconds: programs inherit what is ignored.
     """
     if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
         yield
@@ -220,4 +263,4 @@ def _installed(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         raise FadiffError(f"backend: {extra} is not installed; accepted: `pip install fadiff-mapper[{extra}]`, or the "
-                          "backend loky") from None
+                          "backend processes") from None

@@ -1,4 +1,4 @@
-"""All files of a designed machine."""
+"""All files of a designed machine but the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.output.design_report import STORE
-from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.plan_yaml import safe_name
@@ -23,14 +22,14 @@ FRONT = "front"
 
 
 def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
-    """All files of a run folder.
+    """All files of a run folder but the page.
 
     Args:
         result: The end of a search.
 
     Returns:
         Folder -> file name -> text: a folder per network with all that `network` writes, `FRONT`, and last the folder
-        "" with the best design's architecture, both tables, the run as JSON, and the page.
+        "" with the best design's architecture, both tables, and the run as JSON.
     """
     folders = network_folders(result)
     files = {str(PurePosixPath(folder, inner)): texts for folder, network in
@@ -41,8 +40,7 @@ def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
     best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
     return files | {"": {
         **best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
-        "fadiff.design.json": design_json(result),
-        "design.html": design_html(result, folders, best_sensitivities(result))}}
+        "fadiff.design.json": design_json(result)}}
 
 
 def network_folders(result: DesignedMachine) -> tuple[str, ...]:
@@ -68,8 +66,9 @@ def design_json(result: DesignedMachine) -> str:
     """
     content = {
         "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
-        "status": result.status, "options": result.options, "proposed": len(result.outcomes),
-        "mapped": result.evaluations, "pruned": result.pruned, "refused": result.refused,
+        "status": result.status, "notes": [f"warning: {each}" for each in result.warnings],
+        "options": result.options, "proposed": len(result.outcomes), "mapped": result.evaluations,
+        "pruned": result.pruned, "refused": result.refused,
         "front": [_record(outcome) for outcome in result.front],
         "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},
         "neighbours": [_record(outcome) for outcome in result.neighbours],

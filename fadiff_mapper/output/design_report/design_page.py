@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,23 +113,30 @@ def design_html(result: DesignedMachine, folders: Sequence[str],
         refusals=_refusals(result.outcomes))
 
 
-def best_sensitivities(result: DesignedMachine) -> tuple[Sensitivity, ...]:
+def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambda: False,
+                       ) -> tuple[tuple[Sensitivity, ...], tuple[str, ...]]:
     """The sensitivities of the best design's EDP, every layer by itself; none for a sparse design.
 
     Args:
         result: The end of a search; takes about 0.2 s per distinct layer.
+        over: Asked again and again; once true, there is no time for them.
+
+    Returns:
+        (the sensitivities, a sentence where there was no time for them)
     """
     from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     if not result.front:
-        return ()
+        return (), ()
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
               for outcome in network.layers]
     try:
-        return combined_sensitivities(layers)
+        return combined_sensitivities(layers, over), ()
+    except TimeoutError:
+        return (), ("there was no time for the sensitivities of the page",)
     except FadiffError:
-        return ()
+        return (), ()
 
 
 def _figures(result: DesignedMachine) -> tuple[BestFigure, ...]:

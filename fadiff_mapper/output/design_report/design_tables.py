@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.csv_text import csv_text
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
@@ -68,9 +68,5 @@ def _networks(outcome: DesignOutcome) -> dict[str, Any]:
 
 
 def _written(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
-    """CSV with a heading; floats with all their digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    """CSV with a heading; a column that a row lacks is an empty cell."""
+    return csv_text(columns, (map(row.get, columns) for row in rows))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
-from fadiff_mapper.output.design_report.design_files import design_files
+from fadiff_mapper.output.design_report.design_files import design_files, network_folders
+from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
 from fadiff_mapper.results.designed_machine import DesignedMachine
 
 
 def write_design(result: DesignedMachine, folder: str | Path) -> None:
-    """Writes the files of `design_files` into a folder and its subfolders.
+    """Writes the files of `design_files` into a folder and its subfolders, and the page.
 
     Args:
         result: The end of a search.
@@ -23,7 +26,21 @@ def write_design(result: DesignedMachine, folder: str | Path) -> None:
         write_open_folder(result, folder)
 
 
-def write_open_folder(result: DesignedMachine, folder: str | Path) -> None:
-    """The same for a caller that holds the folder's lock."""
+def write_open_folder(result: DesignedMachine, folder: str | Path,
+                      over: Callable[[], bool] = lambda: False) -> DesignedMachine:
+    """The same for a caller that holds the folder's lock.
+
+    Args:
+        result: The end of a search.
+        folder: The run folder.
+        over: Asked again and again; once true, sensitivities are left out of the page, which take long.
+
+    Returns:
+        The result with a warning where they were left out.
+    """
     for name, files in design_files(result).items():
         write_files(Path(folder) / name, files)
+    sensitivities, left_out = best_sensitivities(result, over)
+    result = replace(result, warnings=(*result.warnings, *left_out))
+    write_files(folder, {"design.html": design_html(result, network_folders(result), sensitivities)})
+    return result

@@ -1,0 +1,221 @@
+"""Processes of this machine that share work, one piece each at a time.
+
+A worker that is killed hands its piece on to another one; when the program ends, however it ends, so do its workers.
+Neither shared memory nor semaphores are needed, which not every machine gives, and no module comes from the working
+folder. These are the reasons why it is none of the libraries' pools: `concurrent.futures` needs semaphores and gives up
+where a worker dies, loky (of joblib) does likewise, and starts Python with the working folder first on its path.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.program_start import python_command
+from fadiff_mapper.base.rare_collections import collect_rarely
+from fadiff_mapper.base.run_program import FinishedProgram
+
+TRIES = 3
+"""Workers that may die of one piece of work, before it is taken for the reason."""
+
+PATIENCE = 1.0
+"""Seconds in which a process whose connection has ended comes to its own end, so that it can be said how."""
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
+"""The variables by which libraries of linear algebra take one thread in each worker."""
+
+CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]))"
+"""What a worker runs; its word is the descriptor of its connection."""
+
+Shared = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Generator[Any, None, None]]
+"""Calls a function of a module with each of several tuples of arguments, somewhere else.
+
+Its results come in the order of the calls, each as soon as it and those before it are there; an exception of the
+function is raised in its place. Calls whose results nobody takes any more, as the iterator was closed, are given up.
+"""
+
+
+@dataclass
+class Worker:
+    """A process at work.
+
+    Attributes:
+        process: The process.
+        connection: To it.
+        call: Number of the call that it works on; None: it waits for one.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    call: int | None = None
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The answer of a worker whose call raised an exception.
+
+    Attributes:
+        error: The exception.
+        traceback: Where it was raised, as text.
+    """
+
+    error: Exception
+    traceback: str
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: those that it is bound to, or fewer by the quota of its container (cgroup)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # there is no such file, or no quota: "max"
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        cores = min(cores, math.ceil(quota / period))
+    return cores
+
+
+@contextmanager
+def worker_processes(most: int) -> Iterator[Shared]:
+    """Shares calls among workers, as a context manager; they are started when there is work for them.
+
+    Arguments and results are pickled. Workers have this process's folder, environment and module path.
+
+    Args:
+        most: Workers at most.
+
+    Yields:
+        See `Shared`; it raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
+    """
+    workers: list[Worker] = []
+
+    def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
+        waiting, answers, deaths = deque(range(len(calls))), dict[int, Any](), Counter[int]()
+        try:
+            for number in range(len(calls)):
+                while number not in answers:
+                    _hand_out(workers, most, waiting, lambda call: pickle.dumps((function, calls[call])))
+                    ready = wait([worker.connection for worker in workers if worker.call is not None])
+                    for worker in [worker for worker in workers if worker.connection in ready]:
+                        call = worker.call
+                        assert call is not None
+                        try:
+                            answer = worker.connection.recv_bytes()
+                        except (EOFError, OSError):
+                            how = _ended(workers, worker, PATIENCE)
+                            deaths[call] += 1
+                            if deaths[call] == TRIES:
+                                raise FadiffError(f"{TRIES} worker processes died of the same work; the last one {how}"
+                                                  "; accepted: more memory, or fewer workers") from None
+                            waiting.appendleft(call)
+                        else:
+                            answers[call], worker.call = pickle.loads(answer), None
+                answer = answers.pop(number)
+                if isinstance(answer, Raised):
+                    raise answer.error from RuntimeError(answer.traceback)
+                yield answer
+        finally:
+            for worker in [worker for worker in workers if worker.call is not None]:
+                _ended(workers, worker)
+
+    try:
+        yield shared
+    finally:
+        for worker in list(workers):
+            _ended(workers, worker)
+
+
+def _hand_out(workers: list[Worker], most: int, waiting: deque[int], content: Callable[[int], bytes]) -> None:
+    """Gives every call that waits to a worker that waits, or to a new one, as far as there may be more."""
+    while waiting:
+        worker = next((worker for worker in workers if worker.call is None), None)
+        if worker is None:
+            if len(workers) >= most:
+                return
+            try:
+                worker = _started()
+            except OSError as error:  # no more processes, memory or descriptors
+                if workers:
+                    return
+                raise FadiffError(f"no worker process can be started: {error.strerror or error}") from None
+            workers.append(worker)
+        try:
+            worker.connection.send_bytes(content(waiting[0]))
+        except OSError:  # killed while it waited
+            _ended(workers, worker)
+        else:
+            worker.call = waiting.popleft()
+
+
+def _started() -> Worker:
+    """A new worker. Raises OSError."""
+    mine, its = Pipe()
+    with its:
+        try:
+            process = subprocess.Popen(
+                [*python_command(repr(_module_path()), CODE), str(its.fileno())], pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD,
+                start_new_session=True)  # Ctrl-C of a terminal is for the program, which ends its workers in order
+        except BaseException:
+            mine.close()
+            raise
+    return Worker(process, mine)
+
+
+def _module_path() -> list[str]:
+    """The folders in which this process looks for modules; the working folder only where this package lies in it."""
+    home, here = str(Path(__file__).resolve().parents[2]), os.path.realpath(".")
+    path = [folder for folder in map(os.path.abspath, sys.path) if os.path.realpath(folder) != here or here == home]
+    return path if home in map(os.path.realpath, path) else [*path, home]
+
+
+def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
+    """Ends a worker, if it has not ended by itself within some seconds; returns how it ended, in words."""
+    workers.remove(worker)
+    worker.connection.close()
+    with suppress(subprocess.TimeoutExpired):
+        worker.process.wait(patience)
+    worker.process.kill()
+    return FinishedProgram(worker.process.wait(), "").how
+
+
+def serve(descriptor: int) -> None:
+    """Answers calls until the connection ends, as it does with the program at its other end; never returns.
+
+    Args:
+        descriptor: Of the connection.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()
+    connection, calls = Connection(descriptor), SimpleQueue[bytes]()
+    threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
+    while True:
+        content = calls.get()
+        try:
+            function, arguments = pickle.loads(content)  # from the program that started this process
+            answer = pickle.dumps(function(*arguments))
+        except Exception as error:
+            answer = pickle.dumps(Raised(error, traceback.format_exc()))
+        with suppress(OSError):  # the program has ended, and so will this process
+            connection.send_bytes(answer)
+
+
+def _receive(connection: Connection, calls: SimpleQueue[bytes]) -> None:
+    """Takes in what comes, and ends this process where nothing more can come, be it at work or not."""
+    try:
+        while True:
+            calls.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(0)
