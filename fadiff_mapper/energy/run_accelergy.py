@@ -14,6 +14,13 @@ NEEDED = ("ERT.yaml", "ART.yaml")
 """Files without which a run has failed, whatever its exit code."""
 LOG = "accelergy.log"
 """Name of Accelergy's printed output among the files of an answer."""
+INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
+"""The environment variables that Accelergy sees: others load functions (`ACCELERGY_MATH_FUNCTIONS`), libraries of
+components, and modules of Python."""
+MEMORY = 2 * 2 ** 30
+"""Bytes of address space of Accelergy and of each program that it starts."""
+PRECISION = "17"
+"""Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
 MOST_BYTES = 16 * 2 ** 20
 """Bytes of one file, a plain safety limit; nothing was measured."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
@@ -26,11 +33,11 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
     Args:
         text: The input, YAML.
         program: Path of the command.
-        environment: Environment variables of the run.
+        environment: Environment variables, of which it inherits some (`inherited`).
         time_limit: Seconds.
 
     Returns:
-        Every YAML file that it writes, and its `LOG`, by name.
+        Every YAML file that it writes, and its `LOG`, by name; figures with `PRECISION` digits.
 
     Raises:
         FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
@@ -39,7 +46,8 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
         folder = Path(name)
         (folder / "out").mkdir()
         (folder / "input.yaml").write_text(text, encoding="utf-8")
-        done = run_program.run([program, "input.yaml", "-o", "out"], folder, environment, time_limit)
+        done = run_program.run([program, "input.yaml", "-o", "out", "-p", PRECISION], folder, inherited(environment),
+                               time_limit, MEMORY)
         if done.returncode != 0:
             raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
         written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]
@@ -47,6 +55,11 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
             if needed not in (path.name for path in written):
                 raise FadiffError(f"Accelergy ended without writing {needed}: {_reason(done.output)}")
         return {path.name: _text(path) for path in written} | {LOG: done.output}
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that Accelergy sees; numerical libraries reserve memory for each of their threads."""
+    return {name: environment[name] for name in INHERITED if name in environment} | {"OMP_NUM_THREADS": "1"}
 
 
 def first_line(text: str) -> str:
