@@ -91,6 +91,8 @@ def test_an_evaluator_refuses_a_call_from_inside_its_own() -> None:
     handed: list[Any] = []
     with mock.patch("fadiff_mapper.sparse.compiled_design._kernel.SparseTables", lambda *given: handed.extend(given)):
         task = mapping_task(spec)
+        assert task.sparse is not None
+        assert task.sparse.compiled is None
     layer, table = handed
     refusals: list[str] = []
 
