@@ -15,7 +15,7 @@ from test_recorded_sparse import DESIGNS, SPARSE, sparse_document
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
@@ -103,7 +103,7 @@ def test_an_evaluator_refuses_a_call_from_inside_its_own() -> None:
             refusals.append(str(error))
         found: dict[str, Any] = table["occupancy_of"](*given)
         return found
-    *nest, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), 1, 1)
+    nest = nest_arrays(pack([spec.mapping], spec.problem))
     evaluator = _kernel.SparseEvaluator(_kernel.SparseTables(layer, table | {"occupancy_of": asking}))
     evaluator.score(*nest, np.empty((5, 1)))
     assert set(refusals) == {"in use by another call"}
