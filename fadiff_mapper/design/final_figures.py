@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.energy.find_accelergy import installed
@@ -40,10 +40,10 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[t
         return tuple(front), f"{source}; Accelergy is not installed"
     question: DesignQuestion = replace(bench.question, energy="accelergy")
     final = DesignBench(question, bench.folder)
-    try:
-        outcomes = tuple(evaluate_design(final, outcome.point) for outcome in front)
-    except FadiffError as error:
-        return tuple(front), f"{source}; Accelergy failed: {error}".splitlines()[0]
+    outcomes, lost = attempted("figures by Accelergy", lambda: tuple(
+        evaluate_design(final, outcome.point) for outcome in front), ())
+    if lost:
+        return tuple(front), f"{source}; {lost}"
     if any(outcome.reason and not outcome.mapped for outcome in outcomes):
         return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
     return outcomes, f"Accelergy (searched with {source})"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError, attempted, listed
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
@@ -157,6 +157,8 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
     question, space = bench.question, bench.question.space
     final, source = final_figures(bench, run.front)
     reference = run.reference()
+    networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point)
+                               if run.front else (), ())
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
     return DesignedMachine(
         name=space.name, space_size=space.size,
@@ -164,11 +166,11 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         limits={limit.name: limit.most for limit in space.limits},
         metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
-        mapped_networks=bench.networks_at(run.front[0].point) if run.front else (), neighbours=neighbours,
+        mapped_networks=networks, neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         history=run.improvements(),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
         | (question.calibration.record() if question.calibration else {}),
-        status=status, time_s=run.time_s)
+        status=f"{status}; {lost}" if lost else status, time_s=run.time_s)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.html_table import paragraph
 from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.output.design_report import STORE
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
@@ -22,27 +25,29 @@ FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""
 
 
-def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
-    """All files of a run folder.
+def design_files(result: DesignedMachine) -> Iterator[tuple[str, dict[str, str]]]:
+    """All files of a run folder, what was found before what is made of it.
 
     Args:
         result: The end of a search.
 
-    Returns:
-        Folder -> file name -> text: a folder per network with all that `network` writes, `FRONT`, and last the folder
-        "" with the best design's architecture, both tables, the run as JSON, and the page.
+    Yields:
+        Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
+        as JSON; `FRONT`; a folder per network with all that `network` writes; and the folder "" again with the page.
     """
     folders = network_folders(result)
-    files = {str(PurePosixPath(folder, inner)): texts for folder, network in
-             zip(folders, result.mapped_networks, strict=True) for inner, texts in network_files(network).items()}
-    if len(result.front) > 1:
-        files[FRONT] = {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
-                        range(1, len(result.documents) + 1)}
     best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
-    return files | {"": {
-        **best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
-        "fadiff.design.json": design_json(result),
-        "design.html": design_html(result, folders, best_sensitivities(result))}}
+    yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
+               "fadiff.design.json": design_json(result)}
+    if len(result.front) > 1:
+        yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
+                      range(1, len(result.documents) + 1)}
+    for folder, network in zip(folders, result.mapped_networks, strict=True):
+        for inner, texts in network_files(network).items():
+            yield str(PurePosixPath(folder, inner)), texts
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result), ())
+    page, lost = attempted("page", lambda: design_html(result, folders, sensitivities, unknown), "")
+    yield "", {"design.html": page or paragraph(lost)}
 
 
 def network_folders(result: DesignedMachine) -> tuple[str, ...]:

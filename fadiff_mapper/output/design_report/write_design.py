@@ -25,5 +25,5 @@ def write_design(result: DesignedMachine, folder: str | Path) -> None:
 
 def write_open_folder(result: DesignedMachine, folder: str | Path) -> None:
     """The same for a caller that holds the folder's lock."""
-    for name, files in design_files(result).items():
+    for name, files in design_files(result):
         write_files(Path(folder) / name, files)
