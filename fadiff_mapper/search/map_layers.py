@@ -22,7 +22,7 @@ from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_options
-from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of
+from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
@@ -116,7 +116,8 @@ def with_bounds(results: Sequence[MappedLayer], stopped: Callable[[], bool] = la
         stopped: Asked before every bound; once true, the results left stay without.
     """
     specs = [result.spec for result in results]
-    return [result if stopped() else replace(result, bound=least_of(mapping_task(spec, layer=layer)))
+    return [result if stopped() else with_bound(
+                result, lambda spec=spec, layer=layer: least_of(mapping_task(spec, layer=layer)))
             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
 
 

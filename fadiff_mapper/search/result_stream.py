@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -106,11 +106,10 @@ class ResultStream:
             if self.calibration is not None:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
                 nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
-            results.append(replace(
+            results.append(with_bound(replace(
                 self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
-                history=tuple(map(_improvement, outcome.history)),
-                bound=bound_of(index)))
+                history=tuple(map(_improvement, outcome.history))), lambda index=index: bound_of(index)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -192,6 +191,12 @@ def least_of(task: MappingTask, imperfect: bool = False) -> LowerBound | None:
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space)
 
 
+def with_bound(result: MappedLayer, bound: Callable[[], LowerBound | None]) -> MappedLayer:
+    """The result with its lower bound; where that fails, its status says so."""
+    found, lost = attempted("lower bound", bound, None)
+    return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
+
+
 def _improvement(step: Progress) -> dict[str, Any]:
     """One entry of `MappedLayer.history`."""
     return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
@@ -203,5 +208,6 @@ def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
         return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
                 "formats and memories of the sparse design suit none of the mappings tried")
     from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
+    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space), "")
     return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
-            f"{diagnosis(task.layer, task.space)}")
+            f"{reason or lost}")

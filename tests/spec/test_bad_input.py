@@ -106,6 +106,8 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "dimension without bound": (lambda d: d["problem"]["instance"].pop("N"), ['"N" has no bound']),
     "bound zero": (lambda d: d["problem"]["instance"].update(M=0), ["instance.M", ">= 1"]),
     "projection on nothing": (lambda d: d["problem"]["shape"]["data_spaces"][0].update(projection=[[["X"]]]), ['"X"']),
+    "empty projection": (lambda d: d["problem"]["shape"]["data_spaces"][0].update(projection=[]),
+                         ["data_spaces[0].projection", "an empty projection", "at least one"]),
     "empty rank": (lambda d: d["problem"]["shape"]["data_spaces"][0].update(projection=[[["M"]], []]),
                    ["an empty rank"]),
     "too many operations": (lambda d: d["problem"]["instance"].update(M=10 ** 15, K=1000), ["2^53"]),

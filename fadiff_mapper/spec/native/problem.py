@@ -228,6 +228,8 @@ def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: di
     reader.finish(f' of the data space "{name}"')
     if projection and all(isinstance(item, str) for item in projection):
         projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
+    if not projection:
+        raise projection.where.error("an empty projection", "a list of ranks, at least one")
     ranks = []
     for i, rank in enumerate(projection):
         terms = sequence(rank, projection.at(i))

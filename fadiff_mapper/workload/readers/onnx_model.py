@@ -74,6 +74,7 @@ def read_model(model: Any, name: str, file: str, given: Given | None = None) -> 
     where = Where(file)
     if not all(isinstance(text, str) for text in _texts(model)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
+    _refuse_attributes(model, where)
     if len(model.graph.node) > MOST_OPERATORS:
         raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
@@ -111,24 +112,37 @@ def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
                for node in nodes)
 
 
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph and the branches and bodies in it, which lie in attributes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graphs(inner)
+
+
 def _texts(model: Any) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
     yield from (entry.domain for entry in model.opset_import)
-    yield from _graph_texts(model.graph)
+    for graph in _graphs(model.graph):
+        yield graph.name
+        yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
+                        *(attribute.name for attribute in node.attribute))
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _graph_texts(graph: Any) -> Iterator[object]:
-    """The names in a graph and in its branches."""
-    yield graph.name
-    yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
-                    *(attribute.name for attribute in node.attribute))
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graph_texts(inner)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
+def _refuse_attributes(model: Any, where: Where) -> None:
+    """Raises SpecError for an attribute without a value: one that names an attribute of a function, or has no type."""
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:
+                    what = "names an attribute of a function" if attribute.ref_attr_name else "has no type"
+                    raise _place(where, node).error(f"the attribute {clean(attribute.name)} {what}",
+                                                    "a value, as the operator is in no function")
 
 
 def _light(model: Any, where: Where, given: Given) -> Any:
