@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,11 +44,13 @@ class ProgramSettings:
         environment: All variables that the program sees.
         seed: Seed of a search.
         time_limit: Seconds for a search; None: no limit.
+        trusted: Whether Accelergy may run what the input says, see `energies.with_energies`.
     """
 
     environment: Mapping[str, str]
     seed: int = 0
     time_limit: float | None = None
+    trusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, 
     for name, value in sorted(settings.environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say)
+    files = tuple(map(os.path.abspath, arguments.files)) if settings.trusted else ()
+    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say, files)
     for note in spec.notes:
         say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
     return spec, tables

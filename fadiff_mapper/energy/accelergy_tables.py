@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,24 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
         answer_cache.write(key, files)
     return fresh
+
+
+def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
+                       time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+
+    Args:
+        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
+            they name are loaded.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Raises:
+        FadiffError: As in `answer`.
+    """
+    written = ask(files, program, environment, time_limit)
+    return AccelergyAnswer(_tables(written, installed_version(program, environment)), written)
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fadiff_mapper.base import run_program
@@ -20,11 +20,12 @@ COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 
 
-def ask(text: str, program: str, environment: Mapping[str, str], time_limit: float) -> dict[str, str]:
+def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
+        time_limit: float) -> dict[str, str]:
     """Runs Accelergy on an input.
 
     Args:
-        text: The input, YAML.
+        given: The input: a text, YAML, or the paths of files.
         program: Path of the command.
         environment: Environment variables of the run.
         time_limit: Seconds.
@@ -38,8 +39,10 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "out").mkdir()
-        (folder / "input.yaml").write_text(text, encoding="utf-8")
-        done = run_program.run([program, "input.yaml", "-o", "out"], folder, environment, time_limit)
+        files = ["input.yaml"] if isinstance(given, str) else list(given)
+        if isinstance(given, str):
+            (folder / files[0]).write_text(given, encoding="utf-8")
+        done = run_program.run([program, *files, "-o", "out"], folder, environment, time_limit)
         if done.returncode != 0:
             raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
         written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]
