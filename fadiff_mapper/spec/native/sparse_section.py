@@ -8,6 +8,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import (
     BITMASK,
@@ -55,7 +56,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
     Raises:
         SpecError: An unknown level, data space, dimension, format or option, or a format that Timeloop refuses.
     """
-    reader = Reader(mapping(node, where))
+    reader = Reader(underscored(mapping(node, where)))
     reader.take("version", anything, None)
     targets = reader.take("targets", sequence, Seq(where=where))
     reader.finish(" in the sparse optimizations")

@@ -79,8 +79,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
-    if not leniency.strict:  # a strict reading refuses them as misspelt, like those that Timeloop would ignore
-        refuse_hyphens(tree)
+    refuse_hyphens(tree)
     placed = place_levels(tree)
     levels = tuple(level for level in placed if not level.is_network)
     scope = ExpressionScope(problem, names, leniency)
