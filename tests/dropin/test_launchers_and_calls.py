@@ -265,3 +265,27 @@ def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path) -> None:
     with pytest.raises(CallFailed, match="not handed to Accelergy"):
         call_model(UNPRICED | {"compound_components": components}, tmp_path / "out",
                    environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
+
+
+@pytest.mark.parametrize("own_process", [False, True])
+def test_accelergy_gets_the_input_of_a_front_ends_object_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                  own_process: bool) -> None:
+    """The front end has evaluated it with Python already: lists, functions and plug-ins are Accelergy's to read."""
+    tables = yaml.safe_load(MESH.read_text())
+    for kind in ("ERT", "ART"):
+        (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
+    accelergy(tmp_path, f"cp $1 $(dirname $0)/handed; {GIVE}")
+    text = yaml.safe_dump(UNPRICED | {"globals": {"expression_custom_functions": ["f.py"]}, "compound_components": {
+        "version": "0.4", "classes": [{"name": "cell", "attributes": {"histogram": "f([1, 2])"}}]}})
+    specification, modules = front_end(text)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    found = call_model(specification, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"},
+                       log_to=tmp_path / "log", return_proc=own_process)
+    if own_process:
+        with found as process:
+            assert process.wait(timeout=60) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "handed").read_text() == text
+    stats = (tmp_path / "out" / "timeloop-model.stats.txt").read_text()
+    assert f"Energy: {evaluate(load(MESH)).energy_pj / 1e6:.2f} uJ" in stats
+    assert (tmp_path / "out" / "timeloop-model.ERT.yaml").read_text() == (tmp_path / "ERT").read_text()
