@@ -244,9 +244,10 @@ def test_code_from_files_is_refused_by_name(tmp_path: Path) -> None:
 def test_code_from_files_is_refused_before_the_expressions_that_call_it(tmp_path: Path) -> None:
     text = v04(buffer(attributes="width: 8, datawidth: 8, depth: size"),
                sections="variables: {size: twice(8)}\nglobals: {expression_custom_functions: [my_functions.py]}")
-    with pytest.raises(SpecError, match=r"\(my_functions\.py\); accepted: .* given to fadiff_mapper\.call_mapper") as caught:
+    with pytest.raises(SpecError) as caught:
         load(written(tmp_path, text=text), strict=False)
-    assert len(caught.value.problems) == 1
+    problem, = caught.value.problems
+    assert "(my_functions.py)" in problem and problem.endswith("given to fadiff_mapper.call_mapper")
 
 
 def test_the_front_end_hands_unknown_mapper_options_on(tmp_path: Path) -> None:
