@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
@@ -49,6 +51,7 @@ class ResultStream:
         on_end: Called with the number of a problem and its last result; None: not at all.
         calibration: The correction by which the last mapping is chosen; None: the exact model alone.
         seed: Seed of the random mappings of that choice.
+        imperfect: Whether problems may have been rounded up, so that their mappings are cut off at the bounds.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
     """
@@ -60,6 +63,7 @@ class ResultStream:
     on_end: Callable[[int, MappedLayer], None] | None = None
     calibration: Calibration | None = None
     seed: int = 0
+    imperfect: bool = False
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
 
@@ -130,7 +134,11 @@ class ResultStream:
     def _send(self, index: int, nest: Nest) -> None:
         """Hands on a mapping that may not be the last."""
         if self.on_better:
-            self.on_better(index, self._result(index, nest, SEARCHING))
+            residuals = None
+            if self.imperfect:
+                from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
+                residuals = cut_off(nest, np.array(list(self.specs[index].problem.bounds.values())))
+            self.on_better(index, self._result(index, nest, SEARCHING, residuals))
             self.handed_at[index] = time.monotonic()
 
     def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None,

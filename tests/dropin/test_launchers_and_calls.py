@@ -179,6 +179,17 @@ def test_call_mapper_searches(tmp_path: Path) -> None:
     assert found.cycles == evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
 
 
+def test_fixed_factors_that_divide_nothing_give_a_shorter_last_run(tmp_path: Path) -> None:
+    """Timeloop's mapper goes on with them ("imperfect constraint"), whatever its kind of map space."""
+    log, constraint = StringIO(), {"target": "Scratchpad", "type": "temporal", "factors": ["P=3"]}
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump({"constraints": {"targets": [constraint]}}))
+    found = call_mapper([find("arch/gemmini_small"), find("layers/resnet18/conv3x3_64_64_56_s1"),
+                         tmp_path / "more.yaml"], tmp_path / "out", log_to=log, time_limit=0.3)
+    assert "WARNING: fixed factors do not divide P=56: the mapping has residual factors" in log.getvalue()
+    assert "P=3" in (tmp_path / "out" / "timeloop-mapper.map.yaml").read_text()
+    assert found.cycles == evaluate(load(tmp_path / "out" / "fadiff.input.yaml")).cycles
+
+
 def test_return_proc_gives_the_process(tmp_path: Path) -> None:
     with call_model(MESH, tmp_path, return_proc=True, log_to=tmp_path / "log") as process:
         assert process.wait(timeout=60) == 0
