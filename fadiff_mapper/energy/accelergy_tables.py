@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,29 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     return fresh
 
 
+def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
+                       time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+
+    Args:
+        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
+            they name are loaded.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Raises:
+        FadiffError: As in `answer`.
+    """
+    written = ask(files, program, environment, time_limit)
+    ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
+    try:
+        tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
+    except FadiffError as error:
+        raise _unusable(error) from None
+    return AccelergyAnswer(tables, written)
+
+
 def installed_version(program: str, environment: Mapping[str, str]) -> str:
     """The version of Accelergy.
 
@@ -144,19 +167,29 @@ def _fingerprints(program: str, environment: Mapping[str, str]) -> list[str]:
 def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
     """What Accelergy's files say about the whole input. Raises FadiffError."""
     ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
-    source = f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
+    source = _source(ert, version)
     try:
         answered = read_tables(ert if ert.get("tables") else None, ert.where, art, art.where, source)
         sections = assembled(hardware, answered, _estimators(files, "ERT", "primitive_estimation(s)"),
                              _estimators(files, "ART", "primitive_estimations"))
         if not sections["ERT"]["tables"]:
             raise FadiffError("ERT: no component has an action")
-        tables = read_tables(*(part for kind in ("ERT", "ART") for part in (
-            with_places(sections[kind], Where(kind)), Where(kind))), source)
+        tables = read_tables(with_places(sections["ERT"], Where("ERT")), Where("ERT"),
+                             with_places(sections["ART"], Where("ART")), Where("ART"), source)
     except FadiffError as error:
-        raise FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}") from None
+        raise _unusable(error) from None
     written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
     return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")})
+
+
+def _source(ert: Map, version: str) -> str:
+    """Where the figures come from, in words."""
+    return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
+
+
+def _unusable(error: FadiffError) -> FadiffError:
+    """The error of a table that cannot be read."""
+    return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
 
 
 def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fadiff_mapper.base import run_program
@@ -27,17 +27,18 @@ COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 
 
-def ask(text: str, program: str, environment: Mapping[str, str], time_limit: float) -> dict[str, str]:
+def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
+        time_limit: float) -> dict[str, str]:
     """Runs Accelergy on an input.
 
     Args:
-        text: The input, YAML.
+        given: The input: a text, YAML, or the paths of files that are trusted, with which it runs as under Timeloop.
         program: Path of the command.
-        environment: Environment variables, of which it inherits some (`inherited`).
+        environment: Environment variables, of which it inherits some (`inherited`), with trusted files all.
         time_limit: Seconds.
 
     Returns:
-        Every YAML file that it writes, and its `LOG`, by name; figures with `PRECISION` digits.
+        Every YAML file that it writes, and its `LOG`, by name; figures about a text with `PRECISION` digits.
 
     Raises:
         FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
@@ -45,9 +46,12 @@ def ask(text: str, program: str, environment: Mapping[str, str], time_limit: flo
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "out").mkdir()
-        (folder / "input.yaml").write_text(text, encoding="utf-8")
-        done = run_program.run([program, "input.yaml", "-o", "out", "-p", PRECISION], folder, inherited(environment),
-                               time_limit, MEMORY)
+        if isinstance(given, str):
+            (folder / "input.yaml").write_text(given, encoding="utf-8")
+            words, variables = ["input.yaml", "-p", PRECISION], inherited(environment)
+        else:  # files that are trusted, run as Timeloop runs them
+            words, variables = [*given], dict(environment)
+        done = run_program.run([program, *words, "-o", "out"], folder, variables, time_limit, MEMORY)
         if done.returncode != 0:
             raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
         written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]

@@ -10,10 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
+from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_up
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -29,6 +33,9 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_spars
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fadiff_mapper.analysis.lower_bound import LowerBound
 
 LEAST = 0.1
 """Seconds of a search that follows another one at least. Set by hand, not measured."""
@@ -71,8 +78,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if not specs:
         return []
     options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
-    stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed)
-    tasks = [checked_task(spec, layer) for spec, layer in zip(specs, layers_of(specs), strict=True)]
+    stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed,
+                          options.imperfect)
+    whole = [_rounded_up(spec) for spec in specs] if options.imperfect else specs
+    tasks = [checked_task(spec, layer) for spec, layer in zip(whole, layers_of(whole), strict=True)]
     _refuse_combinations(specs, tasks, options)
     if options.exhaustive:
         _refuse_large([task.space for task in tasks], options.exhaustive_limit)
@@ -87,6 +96,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                  for task, outcome in zip(tasks, begun, strict=True)]
         if options.time_limit is not None:
             options = replace(options, time_limit=max(options.time_limit - (time.monotonic() - stream.start), LEAST))
+    bounds = bounds and all(spec.problem.bounds == task.space.problem.bounds
+                            for spec, task in zip(specs, tasks, strict=True))
     with bounds_of(tasks if bounds else (), options.workers, options.imperfect) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, begun=begun)
         if options.imperfect:
@@ -96,10 +107,18 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 
 def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
                     options: SearchOptions, stopped: Callable[[], bool], start: float) -> list[SearchOutcome]:
-    """The outcomes of all legal mappings, gone on from through residual factors; equal problems once."""
-    from fadiff_mapper.search.residual_search import search_residuals  # most searches go without it
+    """The outcomes of all legal mappings, gone on from through residual factors; equal problems once.
+
+    Those of problems that were rounded up are cut off at their bounds.
+    """
+    from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
+    from fadiff_mapper.search.residual_search import search_residuals
     found: dict[int, SearchOutcome] = {}
     for index, outcome in enumerate(outcomes):
+        bounds = specs[index].problem.bounds
+        if bounds != tasks[index].space.problem.bounds:
+            found[id(outcome)] = replace(outcome, residuals=cut_off(outcome.nest, np.array(list(bounds.values()))))
+            continue
         left = None if options.time_limit is None else (
             (options.time_limit - (time.monotonic() - start)) / (len(outcomes) - index))
         if outcome.legal and id(outcome) not in found:
@@ -116,9 +135,13 @@ def with_bounds(results: Sequence[MappedLayer], stopped: Callable[[], bool] = la
         stopped: Asked before every bound; once true, the results left stay without.
     """
     specs = [result.spec for result in results]
-    return [result if stopped() else with_bound(
-                result, lambda spec=spec, layer=layer: least_of(mapping_task(spec, layer=layer)))
+    return [result if stopped() else with_bound(result, partial(_least, spec, layer))
             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
+
+
+def _least(spec: Spec, layer: PreparedLayer) -> LowerBound | None:
+    """The bound of a problem by itself."""
+    return least_of(mapping_task(spec, layer=layer))
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
@@ -174,8 +197,16 @@ def checked_task(spec: Spec, layer: PreparedLayer | None = None) -> MappingTask:
     return task
 
 
+def _rounded_up(spec: Spec) -> Spec:
+    """The spec with the bounds that the fixed factors of its constraints divide."""
+    return replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
+
+
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
     """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
+    if space.problem.bounds != spec.problem.bounds:
+        raise FadiffError("warm start: found with constraints whose factors do not divide a dimension; accepted: one "
+                          "of them")
     nest = pack([mapping], spec.problem)
     reasons = check_mapping(space, mapping)
     if reasons:

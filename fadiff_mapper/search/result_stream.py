@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
@@ -49,6 +52,7 @@ class ResultStream:
         on_end: Called with the number of a problem and its last result; None: not at all.
         calibration: The correction by which the last mapping is chosen; None: the exact model alone.
         seed: Seed of the random mappings of that choice.
+        imperfect: Whether problems may have been rounded up, so that their mappings are cut off at the bounds.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
     """
@@ -60,6 +64,7 @@ class ResultStream:
     on_end: Callable[[int, MappedLayer], None] | None = None
     calibration: Calibration | None = None
     seed: int = 0
+    imperfect: bool = False
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
 
@@ -109,7 +114,7 @@ class ResultStream:
             results.append(with_bound(replace(
                 self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
-                history=tuple(map(_improvement, outcome.history))), lambda index=index: bound_of(index)))
+                history=tuple(map(_improvement, outcome.history))), partial(bound_of, index)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -129,7 +134,11 @@ class ResultStream:
     def _send(self, index: int, nest: Nest) -> None:
         """Hands on a mapping that may not be the last."""
         if self.on_better:
-            self.on_better(index, self._result(index, nest, SEARCHING))
+            residuals = None
+            if self.imperfect:
+                from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
+                residuals = cut_off(nest, np.array(list(self.specs[index].problem.bounds.values())))
+            self.on_better(index, self._result(index, nest, SEARCHING, residuals))
             self.handed_at[index] = time.monotonic()
 
     def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None,

@@ -16,6 +16,7 @@ from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.native.constraint_sections import ConstraintEntry, find_constraints, open_entry
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
@@ -99,7 +100,7 @@ def read_constraints(
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for constraint in find_constraints(document, leniency):
+    for constraint in find_constraints(underscored(document), leniency):
         try:
             entry = open_entry(constraint, leniency)
             statements += _statements(entry, scope)

@@ -14,6 +14,7 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.spec.native.factors import factor_text, parse_factors
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
@@ -45,7 +46,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
             factors of a dimension do not multiply to its bound.
     """
-    directives = sequence(node, where)
+    directives = underscored(sequence(node, where))
     levels = [_untouched(problem) for _ in arch.levels]
     for i, item in enumerate(directives):
         directive = mapping(item, directives.at(i))
