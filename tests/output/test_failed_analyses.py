@@ -137,7 +137,7 @@ def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("name", "words"), [("best_sensitivities", f"no sensitivities: {SENTENCE}"),
                                              ("design_html", f"<p>no page: {SENTENCE}</p>")])
 def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"fadiff_mapper.output.design_report.design_files.{name}", fails)
+    monkeypatch.setattr(f"fadiff_mapper.output.design_report.write_design.{name}", fails)
     write_design(machine("edp"), tmp_path)
     assert json.loads((tmp_path / "fadiff.design.json").read_text())["front"]
     assert (tmp_path / "architecture.yaml").exists()
