@@ -124,9 +124,12 @@ def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambd
     Returns:
         (the sensitivities, a sentence where there was no time for them)
     """
-    from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
+    left_out = ("there was no time for the sensitivities of the page",)
     if not result.front:
         return (), ()
+    if over():
+        return (), left_out
+    from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
@@ -134,7 +137,7 @@ def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambd
     try:
         return combined_sensitivities(layers, over), ()
     except TimeoutError:
-        return (), ("there was no time for the sensitivities of the page",)
+        return (), left_out
     except FadiffError:
         return (), ()
 
