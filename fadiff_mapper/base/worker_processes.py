@@ -20,6 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from queue import SimpleQueue
@@ -39,8 +40,8 @@ PATIENCE = 1.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 """The variables by which libraries of linear algebra take one thread in each worker."""
 
-CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]))"
-"""What a worker runs; its word is the descriptor of its connection."""
+CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]), sys.argv[2])"
+"""What a worker runs; its words are the descriptor of its connection and a module to load."""
 
 Shared = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Generator[Any, None, None]]
 """Calls a function of a module with each of several tuples of arguments, somewhere else.
@@ -88,18 +89,22 @@ def usable_cores() -> int:
 
 
 @contextmanager
-def worker_processes(most: int) -> Iterator[Shared]:
-    """Shares calls among workers, as a context manager; they are started when there is work for them.
+def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
+    """Shares calls among workers, as a context manager; but for the first they are started when there is work for them.
 
     Arguments and results are pickled. Workers have this process's folder, environment and module path.
 
     Args:
         most: Workers at most.
+        module: What the calls will need, for the first worker to load at once.
 
     Yields:
         See `Shared`; it raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
     """
     workers: list[Worker] = []
+    if module:
+        with suppress(OSError):  # said where it is needed
+            workers.append(_started(module))
 
     def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
         waiting, answers, deaths = deque(range(len(calls))), dict[int, Any](), Counter[int]()
@@ -145,7 +150,7 @@ def _hand_out(workers: list[Worker], most: int, waiting: deque[int], content: Ca
             if len(workers) >= most:
                 return
             try:
-                worker = _started()
+                worker = _started("")
             except OSError as error:  # no more processes, memory or descriptors
                 if workers:
                     return
@@ -159,13 +164,13 @@ def _hand_out(workers: list[Worker], most: int, waiting: deque[int], content: Ca
             worker.call = waiting.popleft()
 
 
-def _started() -> Worker:
-    """A new worker. Raises OSError."""
+def _started(module: str) -> Worker:
+    """A new worker, which loads a module if one is named. Raises OSError."""
     mine, its = Pipe()
     with its:
         try:
             process = subprocess.Popen(
-                [*python_command(repr(_module_path()), CODE), str(its.fileno())], pass_fds=[its.fileno()],
+                [*python_command(repr(_module_path()), CODE), str(its.fileno()), module], pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD,
                 start_new_session=True)  # Ctrl-C of a terminal is for the program, which ends its workers in order
         except BaseException:
@@ -191,16 +196,19 @@ def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
     return FinishedProgram(worker.process.wait(), "").how
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, module: str) -> None:
     """Answers calls until the connection ends, as it does with the program at its other end; never returns.
 
     Args:
         descriptor: Of the connection.
+        module: To be loaded at once; empty: none.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
     connection, calls = Connection(descriptor), SimpleQueue[bytes]()
     threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
+    if module:
+        import_module(module)
     while True:
         content = calls.get()
         try:

@@ -10,9 +10,10 @@ from statistics import median
 
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
 
-WRITING = 0.8
-"""Seconds that the files take for each second that the command took until its search began: both grow with the networks
-and on a slow machine. 0.5 to 0.83 for MobileNetV1 fused on a busy machine (2.7 to 3.9 s)."""
+WRITING = 1.5
+"""Seconds that the last steps take for each second that the command took until its search began: both grow with the
+networks and on a slow machine. 0.5 to 1.5 for ResNet-18 and MobileNetV1, fused, on a machine with four times the work
+that it has cores for (1.4 to 3 s)."""
 
 JUDGING = 0.5
 """Part of the time in which designs are judged before any has been mapped. Set by hand."""

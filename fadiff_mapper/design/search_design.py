@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, attempted, listed
+from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
@@ -102,13 +103,15 @@ def _proposer(bench: DesignBench, options: DesignOptions, over: Callable[[], boo
     """The proposer for the method of the options, which comes to an end once `over` is true. Raises FadiffError."""
     if options.method in BLACK_BOX:
         return BLACK_BOX[options.method](bench.question)
-    from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer  # loads torch
     return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at, bench.least_at, over)
 
 
 def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
     """Evaluates designs in the time that the clock gives, and notes how long the first mapping of a round takes."""
     def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
+        if run.front and clock.left() < 0:
+            clock.missed |= bool(points)
+            return
         begun, mapped = time.time(), False
         for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
             if outcome is None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +22,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
 from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metric_logarithm, place_of
 from fadiff_mapper.design.descent.estimate_walk import walk
-from fadiff_mapper.design.descent.hardware_curves import curves_around
-from fadiff_mapper.design.descent.hardware_figures import structure
-from fadiff_mapper.design.descent.joint_descent import ProposedDesign, proposed_designs
-from fadiff_mapper.design.descent.joint_networks import JointNetworks, joint_networks, relaxed_around
 from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
@@ -33,6 +31,10 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.results.designed_machine import DesignOutcome, metric_exponents
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fadiff_mapper.design.descent.joint_descent import ProposedDesign
+    from fadiff_mapper.design.descent.joint_networks import JointNetworks
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
 MappingsAt = Callable[[Point], tuple[Mapping, ...]]
@@ -86,7 +88,7 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
             the function that it is given is true.
         over: Asked again and again; once true, descents end and no further design is read or judged.
     """
-    return _GradientProposer(question, specs_at, mappings_at, least_at, joint_networks(question), over)
+    return _GradientProposer(question, specs_at, mappings_at, least_at, over)
 
 
 @dataclass
@@ -98,7 +100,6 @@ class _GradientProposer:
         specs_at: Reads a design.
         mappings_at: The mappings of a mapped design.
         least_at: Bounds a design.
-        networks: The layers of all networks.
         over: Whether time is over.
         rounds: Rounds so far.
         judged: The bound and the area of the designs judged so far; None where they have no bound.
@@ -113,7 +114,6 @@ class _GradientProposer:
     specs_at: SpecsAt
     mappings_at: MappingsAt
     least_at: LeastAt
-    networks: JointNetworks
     over: Callable[[], bool]
     rounds: int = 0
     judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
@@ -154,6 +154,12 @@ class _GradientProposer:
         # Some limit is to blame: small machines show best how much too low it is.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
         return sorted(refused, key=lambda point: (sum(point), point))[:count]
+
+    @cached_property
+    def networks(self) -> JointNetworks:
+        """The layers of all networks."""
+        from fadiff_mapper.design.descent.joint_networks import joint_networks  # loads torch
+        return joint_networks(self.question)
 
     def read(self, point: Point) -> tuple[Spec, ...]:
         """Every distinct layer on a design. Raises FadiffError where it is none, and TimeoutError."""
@@ -278,6 +284,10 @@ class _GradientProposer:
 
     def _descent(self, parent: Point, exponents: np.ndarray) -> list[ProposedDesign]:
         """The ends of the descents from one design; none where designs are sparse, as the relaxed model is dense."""
+        # These load torch, which takes a second or more, and no descent begins before a design has been mapped.
+        from fadiff_mapper.design.descent.hardware_curves import curves_around
+        from fadiff_mapper.design.descent.joint_descent import proposed_designs
+        from fadiff_mapper.design.descent.joint_networks import relaxed_around
         specs, space = self.read(parent), self.question.space
         if any(spec.sparse and spec.sparse.applied for spec in specs):
             return []
@@ -291,6 +301,7 @@ class _GradientProposer:
 
     def _widest(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """The layers on the design of all greatest values, whose factors hold those of all designs, where it is one."""
+        from fadiff_mapper.design.descent.hardware_figures import structure  # loads torch
         point = tuple(len(parameter.values) - 1 if parameter.numeric else 0
                       for parameter in self.question.space.parameters)
         try:

@@ -16,6 +16,7 @@ from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.results.designed_machine import metric_exponents
 from fadiff_mapper.results.mapped_layer import CorrectedCycles, MappedLayer
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
@@ -127,7 +128,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     keys = [layer_key(design, spec, options) for spec in specs]
     known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
-    found = _searched(list(missing.values()), options, stopped) if missing else []
+    found = _searched(list(missing.values()), options, stopped, give_up) if missing else []
     cut_short = bool(found) and stopped()
     if cut_short and give_up:
         raise TimeoutError
@@ -151,8 +152,13 @@ def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
     return entry if sound else None
 
 
-def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool]) -> list[LayerEntry]:
-    """One entry for each layer; all that can have a mapping are searched together."""
+def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool],
+              give_up: bool) -> list[LayerEntry]:
+    """One entry for each layer; all that can have a mapping are searched together.
+
+    Unless it may be given up, a short search of all layers comes first, whatever the time: one that is cut short ends
+    among random mappings.
+    """
     entries: dict[int, LayerEntry] = {}
     tasks: dict[int, MappingTask] = {}
     for number, spec in enumerate(specs):
@@ -162,10 +168,27 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
                 check_calibrated([tasks[number]], options.calibration)
         except FadiffError as error:
             entries[number] = no_mapping(str(error))
-    outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
-    entries |= {number: _entry(specs[number], task, outcome, options)
+
+    def searched(effort: SearchOptions, until: Callable[[], bool]) -> dict[int, LayerEntry]:
+        outcomes = search_all(list(tasks.values()), effort, stopped=until)
+        return {number: _entry(specs[number], task, outcome, options)
                 for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
-    return [entries[number] for number in range(len(specs))]
+
+    if give_up:
+        return _in_order(entries | searched(options, stopped))
+    from fadiff_mapper.network.map_network import QUICK
+    quick = searched(replace(QUICK, metrics=options.metrics, seed=options.seed, threads=options.threads), lambda: False)
+    found = searched(options, stopped)
+    if stopped():
+        energy, cycles, _ = metric_exponents(options.priorities[0])
+        found = {number: min(entry, quick[number], key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
+                 for number, entry in found.items()}
+    return _in_order(entries | found)
+
+
+def _in_order(entries: dict[int, LayerEntry]) -> list[LayerEntry]:
+    """The entries of all layers by their number."""
+    return [entries[number] for number in sorted(entries)]
 
 
 def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:

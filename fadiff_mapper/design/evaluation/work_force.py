@@ -26,6 +26,9 @@ from fadiff_mapper.results.mapped_network import MappedNetwork
 BACKENDS = ("processes", "dask", "ray")
 """Processes of this machine, and the two kinds of cluster."""
 
+LOADED = "fadiff_mapper.network.map_network"
+"""The module that a worker loads while the first designs are chosen: it loads nearly all that mapping needs."""
+
 WHOLE = ("ray",)
 """Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
 
@@ -37,8 +40,8 @@ class TimeLeft:
     Attributes:
         end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
             are given up; None: no limit.
-        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until then: an
-            answer that could be better is worth more than none.
+        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until
+            then: an answer that could be better is worth more than none.
     """
 
     end: float | None = None
@@ -155,7 +158,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "proc
                           "accepted: an address with the backends dask and ray")
     else:
         most = jobs or usable_cores()
-        workers = nullcontext(_here) if most == 1 else worker_processes(most)
+        workers = nullcontext(_here) if most == 1 else worker_processes(most, LOADED)
     carried = SharedBench(bench)
     with workers as shared:
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],

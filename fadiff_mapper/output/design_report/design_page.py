@@ -124,9 +124,11 @@ def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambd
         FadiffError: The design is sparse.
         TimeoutError: There was no time.
     """
-    from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     if not result.mapped_networks:
         return ()
+    if over():
+        raise TimeoutError
+    from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
