@@ -91,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_writable(root)
         results = map_layers(
             list(specs.values()), search, warm_starts=starts, on_progress=on_progress, stopped=stopped,
+            deadline=None if options.time_limit is None else options.begun + options.time_limit,
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
             results = [_with_sensitivities(result) for result in results]

@@ -438,11 +438,13 @@ PYBIND11_MODULE(_kernel, module) {
     py::class_<OneCall<Chains>>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse,
-                         std::pair<double, double> sums) {
+                         std::pair<double, double> sums, double seconds) {
             return std::make_unique<OneCall<Chains>>(layer, map_space_of(space, layer), objective_of(terms, sums),
-                                                     room_of(layer, words, counted), seed, sparse_evaluation(sparse));
+                                                     room_of(layer, words, counted), seed, sparse_evaluation(sparse),
+                                                     seconds);
         }), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
-             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0))
+             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0),
+             py::arg("seconds") = std::numeric_limits<double>::infinity())
         .def("start_random", one_call(&Chains::start_random), Release())
         .def("start_at", one_call(&start_at))
         .def("begin", one_call(&begin), in("rounds"), in("temperature_start"), in("temperature_end"),
