@@ -150,17 +150,18 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     padded = _padded(results, options, clock)
     run = PlanningRun(workload, options, results, mappings, padded, relaxed, clock, saved, on_progress)
     run.note("layers")
-    groups = planned_groups(run) if options.fuse and not run.over() else ()
+    # reasons and bounds are for the reader alone; the caller of a given mapping has its own
+    groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
     status = "interrupted: the best plan so far" if clock.stopped() else (
         f"out of time after {options.time_limit:g} s: the best plan so far" if run.over() else "search ended")
     if options.calibration:
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    if not mapped:  # bounds are for the reader alone, so they come last; the caller of a given mapping has its own
+    if not mapped:
         results = tuple(with_bounds(results, run.over))
     return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
-                          status, clock.spent())
+                          status, clock.spent(), apart)
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,

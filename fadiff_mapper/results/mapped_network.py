@@ -96,6 +96,22 @@ class GroupInNetwork:
 
 
 @dataclass(frozen=True)
+class LayerAlone:
+    """A layer that is in no fused group.
+
+    Attributes:
+        node: The name of the layer.
+        reason: Why: "no gain", "no room", "operators between", "other groups save more", "not in one go",
+            "no neighbour", "no legal mapping" or "no time".
+        detail: The same with figures and names.
+    """
+
+    node: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class MappedNetwork:
     """A plan for a network, every number of it computed exactly.
 
@@ -113,6 +129,7 @@ class MappedNetwork:
         time_s: Seconds that the search took.
         joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
             such as residual operands: from the outermost level, layer by layer.
+        alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
     """
 
     workload: Workload
@@ -126,6 +143,7 @@ class MappedNetwork:
     status: str
     time_s: float
     joined: Totals = NO_READS
+    alone: tuple[LayerAlone, ...] = ()
 
     @property
     def planned_joined(self) -> Totals:

@@ -22,6 +22,9 @@ from fadiff_mapper.workload.joined_operands import joined_operands
 COMPLETE = 0.999
 """Share of the multiply-accumulates from which on nothing is pointed out loudly."""
 
+LARGE_HEAD = 0.1
+"""Share of the multiply-accumulates from which on a head over all positions is pointed out."""
+
 LEAST = 0.9
 """Share below which a network is mapped only if a part of it is asked for."""
 
@@ -41,6 +44,7 @@ class Coverage:
         joined_words: words that nodes of the kind join read besides the tensor that flows on.
         joins: number of these nodes.
         assumed: what was assumed of operators -> their number.
+        head: a sentence on a product over the vocabulary at every position, "" without.
     """
 
     understood: int
@@ -53,6 +57,7 @@ class Coverage:
     joined_words: int
     joins: int
     assumed: dict[str, int]
+    head: str = ""
 
     @property
     def share(self) -> float:
@@ -86,6 +91,7 @@ class Coverage:
         if self.joins:
             lines.append(f"charged apart: {self.joined_words:,} words that {self.joins} sums, products and the like "
                          "read besides the tensor that flows on, such as residual operands")
+        lines += [self.head] if self.head else []
         lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
         return lines
 
@@ -112,7 +118,8 @@ class Coverage:
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())),
-                "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed}
+                "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,
+                **({"head": self.head} if self.head else {})}
 
 
 def coverage(network: Workload) -> Coverage:
@@ -132,7 +139,27 @@ def coverage(network: Workload) -> Coverage:
                     None if None in possible else sum(number or 0 for number in possible), unknown, sums,
                     network.folded, dict(free), sum(operand.words for operand in joined),
                     len({operand.node for operand in joined}),
-                    dict(Counter(node.what for node in network.layers if node.what)))
+                    dict(Counter(node.what for node in network.layers if node.what)), _head(network))
+
+
+def _head(network: Workload) -> str:
+    """A sentence on the head of a language model that makes logits at every position, "" where there is none.
+
+    Such a head is a product of one tensor with weights, which the network returns, over as many rows as other products
+    have, in a network that multiplies tensors with each other (attention).
+    """
+    last = network.layers[-1] if network.layers else None
+    if last is None or last.layer is None or last.layer.op != "gemm" or not any(
+            len(node.inputs) > 1 for node in network.layers) or any(
+            link.producer == last.name for link in network.links()):
+        return ""
+    rows, share = last.layer.problem.bounds["N"], last.layer.macs / network.macs
+    alike = any(node.layer and node is not last and node.layer.op == "gemm" and len(node.inputs) == 1
+                and node.layer.problem.bounds["N"] == rows for node in network.layers)
+    if rows == 1 or not alike or share < LARGE_HEAD or len(last.inputs) > 1:
+        return ""
+    return (f"{last.name} makes {last.layer.problem.bounds['M']:,} outputs at each of {rows:,} positions, "
+            f"{_percent(share)} of the multiply-accumulates; to generate the next token the last position is enough")
 
 
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from fadiff_mapper import FadiffError, load_network
 from fadiff_mapper.cli import main
@@ -81,3 +83,25 @@ def test_a_whole_network_is_not_warned_about() -> None:
     found = coverage(network)
     assert (found.complete, found.missing, found.joins) == (True, 0, 8)
     assert found.joined_words == sum(2 * size for size in (64 * 3136, 128 * 784, 256 * 196, 512 * 49))
+
+
+class SmallDecoder(nn.Module):
+    """Attention over 32 positions and a head over a vocabulary of 1,000 words, at every position or at the last."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.words, self.head, self.last = nn.Embedding(1000, 64), nn.Linear(64, 1000), last
+        self.operands = nn.ModuleList(nn.Linear(64, 64) for _ in range(3))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens)
+        x = x + nn.functional.scaled_dot_product_attention(*(linear(x) for linear in self.operands), is_causal=True)
+        return self.head(x[:, -1:] if self.last else x)
+
+
+def test_a_head_over_all_positions_is_pointed_out() -> None:
+    tokens = torch.zeros(1, 32, dtype=torch.long)
+    every, last = (coverage(load_network(SmallDecoder(last), (tokens,))) for last in (False, True))
+    assert "head makes 1,000 outputs at each of 32 positions" in every.sentences()[-1]
+    assert every.as_dict()["head"] == every.head
+    assert not last.head and "head" not in last.as_dict()

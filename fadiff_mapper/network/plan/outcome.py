@@ -16,7 +16,13 @@ from fadiff_mapper.network.layers.joined_reads import joined_reads
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.run_state import by_node, repeats_of
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
+from fadiff_mapper.results.mapped_network import (
+    GroupInNetwork,
+    LayerAlone,
+    LayerInNetwork,
+    MappedNetwork,
+    TileMapping,
+)
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Operator, Totals, Workload
@@ -25,7 +31,7 @@ from fadiff_mapper.workload import Operator, Totals, Workload
 def network_result(workload: Workload, hardware: Hardware, results: Sequence[MappedLayer],
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
-                   time_s: float) -> MappedNetwork:
+                   time_s: float, apart: tuple[LayerAlone, ...] = ()) -> MappedNetwork:
     """Puts the result of a run together.
 
     Args:
@@ -38,6 +44,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
         options: Options of the run, for the record.
         status: How the run ended.
         time_s: Seconds that the run took.
+        apart: The layers in no group, with reasons.
     """
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
@@ -57,7 +64,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
     return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
-                         Totals(joined.energy_pj, round(joined.cycles)))
+                         Totals(joined.energy_pj, round(joined.cycles)), apart)
 
 
 def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int]) -> Totals:

@@ -25,10 +25,12 @@ from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
 from fadiff_mapper.network.plan.groups import LIGHT, EvaluatedGroup
 from fadiff_mapper.network.plan.hoped_plan import best_known_plan, hopeful
+from fadiff_mapper.network.plan.layers_alone import layers_alone
 from fadiff_mapper.network.plan.planning_board import PlanningBoard, PlanningFacts
 from fadiff_mapper.network.plan.proposals import decoded_from_descent, propose, reshaped_around_plan
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.results.mapped_network import LayerAlone
 
 MOVED = 1.2
 """The factor by which a plan must change the ratio of energy to cycles for candidates to be listed again at its prices.
@@ -56,14 +58,17 @@ PATIENCE, STALLED = 6, 2e-3
 """Evaluations in a row, and the part of the network's metric that these must bring together for more of them."""
 
 
-def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
+def planned_groups(run: PlanningRun, *, explain: bool = False,
+                   ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
     """Finds the groups of the plan.
 
     Args:
         run: The run; its history, estimates and checkpoint are updated on the way.
+        explain: Whether to find out why layers are in no group.
 
     Returns:
-        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer.
+        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
+        layers in none of them, if asked for.
     """
     every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
@@ -78,7 +83,7 @@ def planned_groups(run: PlanningRun) -> tuple[CoverPart[EvaluatedGroup], ...]:
     if plan and not run.over():
         refine_groups(board, {part.nodes for part in plan})
         plan = best_known_plan(board)
-    return tuple(plan)
+    return tuple(plan), layers_alone(board, plan) if explain else ()
 
 
 def _propose_listed(board: PlanningBoard) -> None:

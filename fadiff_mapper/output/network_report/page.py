@@ -110,7 +110,7 @@ def network_html(result: MappedNetwork) -> str:
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),
-        groups=_groups(result),
+        groups=_groups(result), alone={layer.node: layer for layer in result.alone},
         table=_table(views), recomputed=any(view.recomputed for view in views))
 
 

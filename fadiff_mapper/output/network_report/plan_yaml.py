@@ -28,7 +28,7 @@ def plan_yaml(result: MappedNetwork) -> str:
         YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
         and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
         that residual and other joined operands make up (groups read some on the chip), the saved part of the EDP, every
-        group, and every distinct layer by itself.
+        group, every layer in no group with the reason, and every distinct layer by itself.
     """
     layers = []
     for outcome in result.layers:
@@ -46,7 +46,8 @@ def plan_yaml(result: MappedNetwork) -> str:
         "saved_edp": result.gain,
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
-        "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)], "layers": layers}
+        "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)],
+        **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -73,6 +74,11 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
                      f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
     if result.groups:
         out.print(rows, markup=False)
+    if result.alone:
+        reasons = Counter(layer.reason for layer in result.alone)
+        out.print(f"layers in no group: {len(result.alone)} ("
+                  + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+                  + "; plan.yaml has the reason of each)", markup=False)
     print_coverage(out, result.workload)
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
