@@ -151,8 +151,8 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
                              _estimators(files, "ART", "primitive_estimations"))
         if not sections["ERT"]["tables"]:
             raise FadiffError("ERT: no component has an action")
-        tables = read_tables(*(part for kind in ("ERT", "ART") for part in (
-            with_places(sections[kind], Where(kind)), Where(kind))), source)
+        energies, areas = (with_places(sections[kind], Where(kind)) for kind in ("ERT", "ART"))
+        tables = read_tables(energies, energies.where, areas, areas.where, source)
     except FadiffError as error:
         raise FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}") from None
     written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
