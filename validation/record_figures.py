@@ -4,7 +4,7 @@
 
 TABLE is one of sram (about an hour), sram_held_out, regfile, intmac, fpmac, dram. `--version` says which Accelergy,
 with which plug-ins, is on the PATH; it goes into the head of each file. Energies are in pJ, leakage in pJ per cycle
-of 1 ns, areas in um^2, all with the digits that Accelergy prints.
+of 1 ns, areas in um^2, all with the six digits that Accelergy prints.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.energy.accelergy_answer import rounded
 from fadiff_mapper.energy.find_accelergy import installed
 from fadiff_mapper.energy.run_accelergy import ask
 from fadiff_mapper.yaml.load import load_text
@@ -115,8 +116,8 @@ def priced(component_class: str, actions: Sequence[str], attributes: Sequence[Ro
         text = json.dumps({"architecture": tree}, indent=1)
         files = ask(text, program, os.environ, TIME_LIMIT_S)
         ert, art = (plain(load_text(files[f"{kind}.yaml"], kind))[kind]["tables"] for kind in ("ERT", "ART"))
-        area_of = {table["name"]: float(table["area"]) for table in art}
-        prices += [{action["name"]: float(action["energy"]) for action in table["actions"]}
+        area_of = {table["name"]: rounded(float(table["area"])) for table in art}
+        prices += [{action["name"]: rounded(float(action["energy"])) for action in table["actions"]}
                    | {"area": area_of[table["name"]]} for table in ert]
         print(f"{component_class}: {len(prices)} of {len(attributes)}", file=sys.stderr)
     return prices

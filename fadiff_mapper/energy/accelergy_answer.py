@@ -46,17 +46,17 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
     ert, art, ert_summary, art_summary = [], [], [], []
     for number, one in enumerate(hardware.primitives):
         asked = asked_name(number)
-        rows = [{"name": entry.action, "arguments": entry.arguments, "energy": _rounded(entry.energy)}
+        rows = [{"name": entry.action, "arguments": entry.arguments, "energy": rounded(entry.energy)}
                 for entry in (tables[asked].entries if asked in tables else ())]
         if rows:
             ert.append({"name": one.name, "actions": rows})
             ert_summary.append(_summary(one.name, rows, {one.name: energies_by.get(asked, "")}))
-        area = _rounded(_figure(areas, asked, one.name))
+        area = rounded(_figure(areas, asked, one.name))
         art.append({"name": one.name, "area": area})
         art_summary.append({"name": one.name, "area": area, "primitive_estimations": areas_by.get(asked, "")})
     for compound in hardware.compounds:
         rows = [{"name": action.name, "arguments": dict(action.arguments),
-                 "energy": _rounded(_energy(compound, action, tables))} for action in compound.actions]
+                 "energy": rounded(_energy(compound, action, tables))} for action in compound.actions]
         if rows:
             ert.append({"name": compound.name, "actions": rows})
             ert_summary.append(_summary(compound.name, rows, {
@@ -66,8 +66,8 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
         for part in compound.parts:
             total += _figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
                 * instances(part.name)
-        art.append({"name": compound.name, "area": _rounded(total)})
-        art_summary.append({"name": compound.name, "area": _rounded(total), "primitive_estimations": [
+        art.append({"name": compound.name, "area": rounded(total)})
+        art_summary.append({"name": compound.name, "area": rounded(total), "primitive_estimations": [
             {"name": part.name, "estimator": areas_by.get(part_name(part), "")} for part in compound.parts]})
     version = {"version": answered.version}
     sections = {"ERT": version | {"tables": ert}, "ART": version | {"tables": art},
@@ -96,8 +96,8 @@ def _energy(compound: CompoundComponent, action: CompoundAction, tables: Mapping
     return total
 
 
-def _rounded(value: float) -> float:
-    """A figure with the digits that Accelergy writes."""
+def rounded(value: float) -> float:
+    """A figure with the digits that Accelergy writes unless it is asked for more."""
     if value == 0 or not math.isfinite(value):
         return value
     return round(value, DIGITS - math.floor(math.log10(abs(value))) - 1)
@@ -110,7 +110,7 @@ def _summary(name: str, rows: list[dict[str, Any]], estimated_by: Mapping[str, s
         by_action.setdefault(row["name"], []).append(row["energy"])
     actions: list[dict[str, Any]] = [
         {"name": action, "energy": found[0]} if len(found) == 1 else
-        {"name": action, "average_energy": _rounded(sum(found) / len(found)), "max_energy": max(found),
+        {"name": action, "average_energy": rounded(sum(found) / len(found)), "max_energy": max(found),
          "min_energy": min(found)} for action, found in by_action.items()]
     return {"name": name, "actions": actions, "primitive_estimation(s)": [
         {"name": part, "estimator": estimator} for part, estimator in estimated_by.items()]}

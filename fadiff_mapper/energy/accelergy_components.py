@@ -18,19 +18,27 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import RANGE
-from fadiff_mapper.yaml.expressions import ExpressionError, Literal, evaluate, syntax_tree
+from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
+from fadiff_mapper.yaml.expressions import Literal, evaluate, syntax_tree
 
-MOST_PARTS = 20_000
-"""Primitive components and actions that a compound component may expand into, a plain safety limit."""
+MOST_WORK = 200_000
+"""Values that are worked out for one input, long expressions counting more, a plain safety limit.
+
+The largest public designs need a tenth of it; of expressions that take as long as they can it allows some 10 s.
+"""
 DEEPEST = 20
 """Compound components inside each other, a plain safety limit; it ends classes that contain themselves."""
 REQUIRED = ("global_cycle_seconds", "technology")
 """Attributes without which Accelergy 0.4 estimates nothing."""
 MUST_SPECIFY = "must_specify"
 """In place of a default: the attribute has none."""
+TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
+"""Attributes whose texts, such as "1:N", are for Timeloop alone."""
 INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
 """A range of instances whose bounds are worked out."""
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
+
+RANGES = "a range of whole numbers, such as 0..3"
 
 Names = Mapping[str, Any]
 """Values of attributes, arguments or variables by name."""
@@ -141,11 +149,11 @@ def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardwa
         literal: Sections of the user's input, of which `variables` and `compound_components` are read.
 
     Raises:
-        SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or a
-            component expands into more than `MOST_PARTS` parts. Classes that no component has are not looked at.
+        SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or
+            there is more than `MOST_WORK` to work out. Classes that no component has are not looked at.
     """
     root = next(iter(arch.native.values()))
-    given = literal.get("compound_components") or {}
+    given = _dict(literal.get("compound_components"), "compound_components")
     version = str(root.get("version", "0.4"))
     latest = str(given.get("version", version))  # holds for all that is done after the tree has been read
     classes = {str(one.get("name")): one for one in _dicts(given.get("classes"), "compound_components: classes")}
@@ -153,7 +161,7 @@ def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardwa
     node, path = (trees[0], str(trees[0].get("name", "arch"))) if trees else (root, "")
     rules = _Rules(_legacy(version), classes)
     variables = _Rules(False, {}).in_turn(_dict(literal.get("variables"), "variables"), {}, "variables")
-    placed = dict(rules.components(node, path, _scalars(node.get("attributes")) if trees else {}, variables))
+    placed = dict(rules.components(node, path, _attributes(node.get("attributes")) if trees else {}, variables))
     rules = _Rules(_legacy(latest), classes)
     return DescribedHardware(latest, tuple(rules.defined(name, one) for name, one in placed.items()))
 
@@ -163,7 +171,7 @@ def instances(name: str) -> int:
     return math.prod(int(last) - int(first) + 1 for first, last in INSTANCES.findall(name))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rules:
     """How text is worked out.
 
@@ -172,14 +180,24 @@ class _Rules:
         classes: The definitions of compound components by class.
         added: Actions that have been called of a class without being defined, by class: from then on it has them, and
             they cost nothing.
+        left: What `MOST_WORK` leaves.
     """
 
     legacy: bool
     classes: Mapping[str, Mapping[str, Any]]
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    left: int = MOST_WORK
+
+    def spend(self, work: int, place: str) -> None:
+        """Pays for values to be worked out. Raises SpecError."""
+        self.left -= work
+        if self.left < 0:
+            raise SpecError(f"{place}: found too much to work out; accepted: {MOST_WORK:,} values of attributes and "
+                            "arguments at most, in all components together")
 
     def value(self, text: Any, names: Names, place: str, words: bool = True) -> Any:
         """The value of an attribute, argument or scale; `words`: text in quotes stands for itself."""
+        self.spend(1 + (len(text) ** 2 // 1000 if isinstance(text, str) else 0), place)
         if words and isinstance(text, Literal):
             return text
         number = _number(text)
@@ -204,6 +222,7 @@ class _Rules:
 
     def in_turn(self, texts: Mapping[str, Any], names: Names, place: str) -> dict[str, Any]:
         """Values by name, each worked out with those before it and with `names`, and completed from `names`."""
+        self.spend(1, place)
         done: dict[str, Any] = {}
         reach = ChainMap(done, dict(names))
         for key, text in texts.items():
@@ -238,7 +257,7 @@ class _Rules:
             return str(text)
         first, last = (self.factor(bound, names, place) for bound in bounds.split("..", 1))
         if not (math.isfinite(first) and math.isfinite(last) and int(first) <= int(last)):
-            raise _refusal(place, text, accepted="a range of whole numbers, such as 0..3")
+            raise _refusal(place, text, accepted=RANGES)
         return f"{base}[{int(first)}..{int(last)}]"
 
     def components(self, node: Mapping[str, Any], path: str, around: Names,
@@ -247,11 +266,11 @@ class _Rules:
         place = f"architecture: {path}"
         around = self.in_turn(around, variables, place)
         for inner in _dicts(node.get("subtree"), f"{place}: subtree"):
-            attributes = around | _scalars(inner.get("attributes"))
+            attributes = around | _attributes(inner.get("attributes"))
             name = self.name(inner.get("name"), attributes | dict(variables), place)
             yield from self.components(inner, f"{path}.{name}", attributes, variables)
         for component in _dicts(node.get("local"), f"{place}: local"):
-            own = _scalars(component.get("attributes"))
+            own = _attributes(component.get("attributes"))
             own |= {key: value for key, value in around.items() if key not in own}
             own = self.in_turn(own, variables, f"{place}.{component.get('name')}")
             name = self.name(component.get("name"), dict(variables) | own, place)
@@ -259,7 +278,7 @@ class _Rules:
 
     def defined(self, name: str, component: Mapping[str, Any]) -> PrimitiveComponent | CompoundComponent:
         """A component of the architecture with its class's defaults, and its parts where it is a compound one."""
-        kind, place = str(component.get("subclass", component.get("class"))), f"architecture: {name}"
+        kind, place = str(component.get("subclass") or component.get("class", "")), f"architecture: {name}"
         attributes, required = dict(component["attributes"]), _names(component.get("required_actions"), place)
         attributes |= self.defaults(kind, attributes, place)
         attributes = self.in_turn(attributes, {}, place)
@@ -269,15 +288,15 @@ class _Rules:
             _check_required(attributes, place)
         if kind not in self.classes:
             return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required))
-        expansion = _Expansion(self, name, kind, attributes)
-        parts = {part.name: part for part in expansion.parts(kind, attributes, "", area, energy)}
         if self.classes[kind].get("primitive_type") is not None:
-            raise SpecError(f'{place}: its class "{kind}" has a primitive_type, which is not worked out here; accepted: '
-                            "a class with subcomponents and actions alone")
+            raise SpecError(f'{place}: its class "{kind}" has a primitive_type, which is not worked out here; '
+                            "accepted: a class with subcomponents and actions alone")
         written = [str(one["name"]) for one in _by_name(self.classes[kind].get("actions"), f'class "{kind}": actions')]
         for missing in (action for action in required if action not in written):
             raise SpecError(f'{place}: its class "{kind}" has no action "{missing}", which is needed; accepted: a '
                             "class with all of " + ", ".join(required))
+        expansion = _Expansion(self, name, kind, attributes)
+        parts = {part.name: part for part in expansion.parts(kind, attributes, "", area, energy)}
         return CompoundComponent(name, kind, attributes, tuple(parts.values()), tuple(expansion.actions(parts)))
 
     def defaults(self, kind: str, attributes: Names, place: str) -> dict[str, Any]:
@@ -301,7 +320,6 @@ class _Expansion:
         kind: Its class.
         attributes: Its values.
         places: Class and attributes of everything inside it, by name without ranges.
-        left: What `MOST_PARTS` leaves.
     """
 
     rules: _Rules
@@ -309,29 +327,29 @@ class _Expansion:
     kind: str
     attributes: Names
     places: dict[str, tuple[str, Names]] = field(default_factory=dict)
-    left: int = MOST_PARTS
 
     def parts(self, kind: str, attributes: Names, path: str, area: float,
               energy: float) -> Iterator[PrimitiveComponent]:
         """The primitive components inside a class; `area` and `energy` are the factors of the whole component."""
+        if path.count(".") > DEEPEST:
+            raise SpecError(f"{self._place(kind, path)}: found compound components more than {DEEPEST} deep in each "
+                            f"other; accepted: {DEEPEST} at most")
         for written in _by_name(self.rules.classes[kind].get("subcomponents"), self._place(kind, "subcomponents")):
-            self._go_on(path)
             name = path + self.rules.name(written["name"], attributes, self._place(kind, "subcomponents"))
-            inner, place = str(written.get("class")), self._place(kind, name)
-            own = self.rules.in_turn(_dict(written.get("attributes"), f"{place}: attributes"), attributes, place)
-            known = self.rules.defaults(inner, own, place)
-            own = {key: value for key, value in own.items() if key not in known} | known
-            own = self.rules.in_turn(own, attributes, place)
-            scales = [self.rules.factor(written.get(key, _dict(written.get("attributes"), place).get(key)),
-                                        dict(attributes) | own, f"{place}: {key}")
+            part_kind, place = str(written.get("class", "")), self._place(kind, name)
+            texts = _dict(written.get("attributes"), f"{place}: attributes")
+            own = self.rules.in_turn(texts, attributes, place)
+            known = self.rules.defaults(part_kind, own, place)
+            own = self.rules.in_turn({key: own[key] for key in own if key not in known} | known, attributes, place)
+            scales = [self.rules.factor(written.get(key, texts.get(key)), dict(attributes) | own, f"{place}: {key}")
                       for key in ("area_scale", "energy_scale")]
-            if inner not in self.rules.classes:
-                self.places[RANGE.sub("", name)] = inner, own
-                yield PrimitiveComponent(name, inner, own, scales[0] * area, scales[1] * energy)
-                continue
-            for part in self.parts(inner, own, f"{name}.", area, energy):
-                yield replace(part, area_scale=part.area_scale * scales[0], energy_scale=part.energy_scale * scales[1])
-            self.places[RANGE.sub("", name)] = inner, own
+            if part_kind in self.rules.classes:
+                for part in self.parts(part_kind, own, f"{name}.", area, energy):
+                    yield replace(part, area_scale=part.area_scale * scales[0],
+                                  energy_scale=part.energy_scale * scales[1])
+            else:
+                yield PrimitiveComponent(name, part_kind, own, scales[0] * area, scales[1] * energy)
+            self.places[RANGE.sub("", name)] = part_kind, own
 
     def actions(self, parts: Mapping[str, PrimitiveComponent]) -> Iterator[CompoundAction]:
         """All actions, once for every combination of their arguments; `parts` are the components by name."""
@@ -342,14 +360,12 @@ class _Expansion:
             if not isinstance(scale, bool | int | float | None):  # no names are in reach there
                 raise _refusal(f"{place}: energy_scale", scale)
             for arguments in self._combinations(action, place):
-                self._go_on("")
                 steps = self.steps(action, "", self.attributes, arguments, 1.0 if scale is None else scale, known)
                 yield CompoundAction(str(action["name"]), arguments, tuple(steps))
 
     def steps(self, action: Mapping[str, Any], path: str, attributes: Names, arguments: Names, scale: float,
               known: Mapping[str, PrimitiveComponent]) -> Iterator[PartAction]:
         """The actions of primitive components in an action of the component at `path`."""
-        self._go_on(path)
         names, place = dict(attributes) | dict(arguments), self._place(self.kind, f'action "{action["name"]}"')
         for called in _by_name(action.get("subcomponents"), place):
             name = path + self.rules.name(called["name"], names, place)
@@ -362,7 +378,6 @@ class _Expansion:
                 factor = self.rules.factor(1 if _scale_of(step) is None else _scale_of(step), names, at) * scale
                 given = self.rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
                 if kind not in self.rules.classes:
-                    self._go_on(path)
                     yield PartAction(name, known[RANGE.sub("", name)], verb, given, factor)
                     continue
                 defined = next((one for one in self._actions(kind) if str(one["name"]) == verb), None)
@@ -379,31 +394,17 @@ class _Expansion:
         """Every combination of the arguments of an action, the first of which changes fastest."""
         ranges = {}
         for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
-            first, dots, last = str(text).partition("..")
             bounds = [self.rules.value(bound, self.attributes, f"{place}: {key}", words=False)
-                      for bound in (first, last.split("..")[0])]
-            if not dots or any(type(bound) is not int for bound in bounds):
-                raise _refusal(f"{place}: arguments: {key}", text, accepted="a range of whole numbers, such as 0..3")
+                      for bound in str(text).split("..")[:2]]
+            if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
+                raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
             ranges[key] = range(bounds[0], bounds[1] + 1)
-            self._check(math.prod(map(len, ranges.values())))
+        self.rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
         for values in itertools.product(*reversed(ranges.values())):
             yield dict(zip(ranges, reversed(values), strict=True))
 
     def _place(self, kind: str, inside: str) -> str:
         return f'{self.name}: class "{kind}": {inside}'
-
-    def _go_on(self, path: str) -> None:
-        """Counts one step of the expansion. Raises SpecError."""
-        self.left -= 1
-        self._check(0)
-        if path.count(".") > DEEPEST:
-            raise SpecError(f'{self.name}: class "{self.kind}": found compound components more than {DEEPEST} deep in '
-                            f"each other; accepted: {DEEPEST} at most")
-
-    def _check(self, more: int) -> None:
-        if more > self.left or self.left < 0:
-            raise SpecError(f'{self.name}: class "{self.kind}" expands into too many parts and actions; accepted: at '
-                            f"most {MOST_PARTS}")
 
 
 def _legacy(version: str) -> bool:
@@ -439,9 +440,10 @@ def _scale_of(action: Mapping[str, Any]) -> Any:
     return action.get("repeat", action.get("energy_scale"))
 
 
-def _scalars(attributes: object) -> dict[str, Any]:
-    """Attributes of the architecture without those that Accelergy knows nothing of: Timeloop keeps some there."""
-    return {str(key): value for key, value in attributes.items() if not isinstance(value, dict)} \
+def _attributes(attributes: object) -> dict[str, Any]:
+    """Attributes of the architecture without those of Timeloop alone, of which Accelergy knows nothing."""
+    return {str(key): value for key, value in attributes.items()
+            if not isinstance(value, dict) and not (isinstance(value, str) and TIMELOOPS.fullmatch(str(key)))} \
         if isinstance(attributes, dict) else {}
 
 

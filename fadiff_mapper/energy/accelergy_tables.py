@@ -174,8 +174,8 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
                              _estimators(files, "ART", "primitive_estimations"))
         if not sections["ERT"]["tables"]:
             raise FadiffError("ERT: no component has an action")
-        tables = read_tables(with_places(sections["ERT"], Where("ERT")), Where("ERT"),
-                             with_places(sections["ART"], Where("ART")), Where("ART"), source)
+        energies, areas = (with_places(sections[kind], Where(kind)) for kind in ("ERT", "ART"))
+        tables = read_tables(energies, energies.where, areas, areas.where, source)
     except FadiffError as error:
         raise _unusable(error) from None
     written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}

@@ -66,7 +66,7 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
 
     Args:
         value: As read from the file. Only unquoted text is changed: a whole number or boolean is converted, any
-            other text is evaluated.
+            other text is evaluated; text that results is as if it had been quoted.
         names: Values by name, see `evaluate`.
 
     Raises:
@@ -75,7 +75,8 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
     if not isinstance(value, str) or isinstance(value, Literal):
         return value
     simple = _simple_value(value)
-    return evaluate(value, names) if simple is None else simple
+    result = evaluate(value, names) if simple is None else simple
+    return Literal(result) if isinstance(result, str) else result
 
 
 def syntax_tree(text: str) -> ast.expr:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from accelergy_stand_ins import stand_in
 
 from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
 from fadiff_mapper.base.bundled_files import find
@@ -226,6 +227,9 @@ def test_an_object_of_the_front_end_is_read_back_by_its_own_reader(tmp_path: Pat
 # Accelergy.
 
 UNPRICED = {key: value for key, value in yaml.safe_load(MESH.read_text()).items() if key not in ("ERT", "ART")}
+UNPRICED["architecture"]["subtree"][0]["attributes"] = {"technology": 45, "global_cycle_seconds": 1e-9}
+for component in UNPRICED["architecture"]["subtree"][0]["local"]:
+    component["required_actions"] = ["compute"] if component["name"] == "Mac" else ["read", "write", "update"]
 
 
 @pytest.fixture
@@ -234,46 +238,34 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def accelergy(folder: Path, script: str) -> None:
-    path = folder / "accelergy"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
-GIVE = "for k in ERT ART; do cp $(dirname $0)/$k out/$k.yaml; done; echo sums > out/ERT_summary.yaml; echo asked"
-"""Leaves the tables that lie beside it."""
-
-
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("variable", ["PATH", "ACCELERGYPATH"])
 def test_accelergy_is_asked_where_timeloop_would_ask_it(tmp_path: Path, variable: str) -> None:
-    tables = yaml.safe_load(MESH.read_text())
-    for kind in ("ERT", "ART"):
-        (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
-    accelergy(tmp_path, GIVE)
+    stand_in(tmp_path, "write(ert, art); print('asked')")
     out, environment = tmp_path / "out", {"PATH": EMPTY_PATH}
     environment[variable] = f"{tmp_path}:{EMPTY_PATH}"
     found = call_model(UNPRICED, out, environment=environment, log_to=StringIO())
-    assert found.energy == pytest.approx(evaluate(load(MESH)).energy_pj * 1e-12)
+    tables = {kind: yaml.safe_load((out / f"timeloop-model.{kind}.yaml").read_text())[kind] for kind in ("ERT", "ART")}
+    assert {entry["energy"] for row in tables["ERT"]["tables"] for entry in row["actions"]} == {2.5}
+    assert found.energy == pytest.approx(evaluate(load(UNPRICED | tables)).energy_pj * 1e-12)
     assert (out / "timeloop-model.accelergy.log").read_text() == "asked\n"
-    assert (out / "timeloop-model.ERT.yaml").read_text() == (tmp_path / "ERT").read_text()
-    assert (out / "timeloop-model.ERT_summary.yaml").read_text() == "sums\n"
+    assert "architecture" in yaml.safe_load((out / "timeloop-model.flattened_architecture.yaml").read_text())
 
 
 @pytest.mark.usefixtures("own_cache")
-@pytest.mark.parametrize("script, said", [("echo no plug-in; exit 1", "exit code 1: no plug-in"),
-                                          ("exit 0", "without writing ERT.yaml")])
+@pytest.mark.parametrize("script, said", [("print('no plug-in'); sys.exit(1)", "exit code 1: no plug-in"),
+                                          ("sys.exit(0)", "without writing ERT.yaml")])
 def test_a_failing_accelergy_is_named(tmp_path: Path, script: str, said: str) -> None:
-    accelergy(tmp_path, script)
+    stand_in(tmp_path, script)
     with pytest.raises(CallFailed, match=said):
         call_model(UNPRICED, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path) -> None:
-    accelergy(tmp_path, "exit 9")
-    components = {"version": "0.4", "classes": [{"name": "open(name)"}]}
-    with pytest.raises(CallFailed, match="not handed to Accelergy"):
+    stand_in(tmp_path, "sys.exit(9)")
+    components = {"version": "0.4", "classes": [{"name": "DRAM", "attributes": {"evil": "(lambda: 1)()"}}]}
+    with pytest.raises(CallFailed, match=r"evil: found .*accepted: .*arithmetic"):
         call_model(UNPRICED | {"compound_components": components}, tmp_path / "out",
                    environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
 
