@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -150,6 +150,7 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "proc
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
+    workers: AbstractContextManager[Shared]
     if backend != "processes":
         workers = _cluster(backend, jobs, address)
     elif address is not None:
